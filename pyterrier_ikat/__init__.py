@@ -35,6 +35,7 @@ from .generate import (
 )
 from .llm import llm
 from .methods import plan
+from .profiling import profile
 from .rank import BiEncoder, CrossEncoder, Ensemble, MonoT5, RankStatements, Rerank, reranker
 from .retrieve import RM3, PassageIndex, Splade, SpladeIndex
 from .retrieve.ciff import import_ciff
@@ -96,6 +97,7 @@ __all__ = [
     "methods",
     "plan",
     "pool",
+    "profile",
     "reranker",
     "runs",
     "submit",

@@ -117,20 +117,26 @@ def index(dataset: str, path: str, splade: str | None) -> None:
 @click.option("--turns", help="only these turns, separated by commas")
 @click.option("--qrels", "variant", help="another variant of the dataset's qrels")
 @click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
+@click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
 @_quiet
-def run(names: tuple[str, ...], dataset_name: str, variant: str | None, only_plan: bool, **options: Any) -> None:
+def run(names: tuple[str, ...], dataset_name: str, variant: str | None, only_plan: bool, with_profile: bool, **options: Any) -> None:
     """Run METHODs on a dataset; each leaves a folder with its run, turns, figures and ledger."""
+    from .profiling import profile
     from .session import Session, show_runs
 
     session = Session.open(_dataset(dataset_name), dataset_name, names, variant=variant, only_plan=only_plan, **options)
     if only_plan:
         click.echo(session.plan().to_string(index=False, na_rep="unknown"))
         return
-    show_runs(session.run(), session.qrels, None, click.echo)
+    with profile() as stages:
+        found = session.run()
+    show_runs(found, session.qrels, None, click.echo)
     session.report(click.echo)
     for entry in session.methods:
         for line in session.deviations(entry):
             click.echo(f"note: {entry.name}: {line}")
+    if with_profile:
+        click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")
 
 
 @main.command()

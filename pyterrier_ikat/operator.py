@@ -6,6 +6,8 @@ from typing import Any
 
 import pyterrier as pt
 
+from .profiling import measured
+
 
 class Operator(pt.Transformer):
     """A PyTerrier transformer that is a value: equal arguments make equal operators.
@@ -29,6 +31,8 @@ class Operator(pt.Transformer):
         super().__init_subclass__(**kwargs)
         if isinstance(label := cls.__dict__.get("schematic"), dict):
             label.setdefault("help_url", "")  # without it, drawing a pipeline looks its documentation up on the network
+        if "transform" in cls.__dict__:
+            cls.transform = measured(cls.transform)  # type: ignore[assignment]
 
     def arguments(self) -> dict[str, Any]:
         """The arguments this operator was made with, by name, in the order of ``__init__``."""
