@@ -6,12 +6,17 @@ The passages have the lengths of the 700 real ones of ikat:2023-mini; their word
 from a long tail of made-up words, so that the vocabulary grows as it does in a collection. Random words compress worse than sentences: the
 texts come out half as large again as real ones. All figures are extrapolated along the line through the
 two largest builds; the memory of the last step, where PISA adds what BM25 needs, is the only one that grows, so it is measured alone.
+A query's time is the mean over 64 queries of 5 or 200 words drawn like the passages, with 1000 passages and their texts each, on all cores,
+opening the index included.
+Memory is what the processes hold themselves (RssAnon of /proc, every 20 ms), without the pages of files that they map. Linux only.
 """
 
 import json
 import multiprocessing
+import os
 import resource
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +25,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
 import pyterrier as pt
 
 import pyterrier_ikat as ikat
@@ -27,6 +33,7 @@ from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE
 from pyterrier_ikat.retrieve.collection import PassageFiles
 
 PER_FILE = 100_000
+QUERIES = 64
 TAIL, TAIL_WORDS = 1 / 250, 1e9
 
 
@@ -64,6 +71,12 @@ def last_step(target: Path) -> None:
     ikat.PassageIndex(target).bm25(k1=1.2, b=0.75).search("what")
 
 
+def search(target: Path, queries: list[str]) -> None:
+    """Retrieve 1000 passages for each query, with their texts."""
+    index = ikat.PassageIndex(target)
+    index.bm25()(pd.DataFrame({"qid": [f"{number}" for number in range(len(queries))], "query": queries}))
+
+
 def measure(count: int, threads: int) -> dict[str, Any]:
     """The figures of one build of ``count`` passages."""
     with tempfile.TemporaryDirectory() as name:
@@ -82,7 +95,15 @@ def measure(count: int, threads: int) -> dict[str, Any]:
             "pisa_bytes": sum(files.values()),
             "terms": terms,
             "last_step": _alone(last_step, target),
+            "short_query_ms": _alone(search, target, _queries(5))["seconds"] * 1000 / QUERIES,
+            "long_query_ms": _alone(search, target, _queries(200))["seconds"] * 1000 / QUERIES,
         }
+
+
+def _queries(words: int) -> list[str]:
+    texts = synthetic(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False), QUERIES * 5, seed=2)
+    long = [text for text in texts if len(text.split()) >= words]
+    return [" ".join(text.split()[:words]) for text in long[:QUERIES]]
 
 
 def extrapolate(rows: list[dict[str, Any]], count: int) -> dict[str, float]:
@@ -102,24 +123,48 @@ def extrapolate(rows: list[dict[str, Any]], count: int) -> dict[str, float]:
         "text_gb": at("text_bytes") / 1e9,
         "pisa_gb": at("pisa_bytes") / 1e9,
         "last_step_gb_of_memory": at("last_step_mb") / 1e3,
+        "short_query_seconds": at("short_query_ms") / 1e3,
+        "long_query_seconds": at("long_query_ms") / 1e3,
     }
 
 
 def _alone(function: Callable[..., None], *arguments: Any) -> dict[str, float]:
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # a process of its own, for its memory's sake
-        return pool.apply(_measured, (function, *arguments))
+        measured = pool.apply(_measured, (function, *arguments))
+        pool.close()
+        pool.join()
+        return measured
 
 
 def _measured(function: Callable[..., None], *arguments: Any) -> dict[str, float]:
-    started = time.perf_counter()
+    started, peaks, done = time.perf_counter(), {"own_mb": 0.0, "pisa_mb": 0.0}, threading.Event()
+    watch = threading.Thread(target=_watch, args=(peaks, done))
+    watch.start()
     function(*arguments)
-    own, pisa = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "seconds": time.perf_counter() - started,
-        "cpu_seconds": sum(used.ru_utime + used.ru_stime for used in (own, pisa)),
-        "own_mb": own.ru_maxrss / 1e3,
-        "pisa_mb": pisa.ru_maxrss / 1e3,
-    }
+    done.set()
+    watch.join()
+    used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    cpu = sum(one.ru_utime + one.ru_stime for one in used)
+    return {"seconds": time.perf_counter() - started, "cpu_seconds": cpu, **peaks}
+
+
+def _watch(peaks: dict[str, float], done: threading.Event) -> None:
+    while not done.wait(0.02):
+        peaks["own_mb"] = max(peaks["own_mb"], _held(str(os.getpid())))
+        for thread in Path("/proc/self/task").iterdir():
+            for pid in _lines(thread / "children"):
+                peaks["pisa_mb"] = max(peaks["pisa_mb"], *map(_held, pid.split()))
+
+
+def _held(pid: str) -> float:
+    return sum(float(line.split()[1]) / 1e3 for line in _lines(Path("/proc", pid, "status")) if line.startswith("RssAnon"))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):  # the process has just ended
+        return []
 
 
 @click.command()
