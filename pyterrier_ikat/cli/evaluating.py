@@ -1,0 +1,84 @@
+"""Commands that evaluate runs and judge passages."""
+
+from pathlib import Path
+
+import click
+
+from ..errors import UsageError
+from .group import dataset_named, main, quiet
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
+@click.option(
+    "--qrels", "qrels_path", type=click.Path(), help="evaluate against this TREC qrels file; with --dataset, a variant of its qrels"
+)
+@click.option("--measures", help="separated by commas; the track's by default")
+@click.option("--baseline", help="the run that the others are compared with")
+@quiet
+def evaluate(paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None) -> None:
+    """Evaluate RUNs: run files, or folders made by `ikat run`."""
+    from ..conversations.qrels import read_qrels
+    from ..evaluate import TRACK_2023, parse_measures
+    from ..evaluate.measures import split_measures
+    from ..resources import open_qrels, refuse_statements
+    from ..session import load_runs, show_runs
+
+    wanted = TRACK_2023 if measures is None else parse_measures(split_measures(measures))
+    if dataset_name is None and qrels_path is None:
+        raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
+    qrels = read_qrels(Path(str(qrels_path))) if dataset_name is None else open_qrels(dataset_named(dataset_name), dataset_name, qrels_path)
+    runs = load_runs(paths)
+    if dataset_name is not None and not any(run["docno"].isin(qrels["docno"]).any() for run in runs.values()):
+        refuse_statements(dataset_name, qrels_path)
+    show_runs(runs, qrels, baseline, click.echo, wanted)
+
+
+@main.command("evaluate-ptkb")
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", required=True)
+@click.option("--qrels", "variant", default="ptkb", show_default=True, help="for 2023: ptkb_nist or ptkb_org")
+@quiet
+def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
+    """Evaluate the PTKB statements chosen in RUNs, folders made by `ikat run`."""
+    from ..evaluate.ptkb import evaluate_ptkb as table
+    from ..resources import open_qrels
+
+    figures = table({Path(path).name: path for path in paths}, open_qrels(dataset_named(dataset_name), dataset_name, variant))
+    click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", required=True)
+@click.option("--llm", "llm_spec", required=True)
+@click.option("--index", "index_path", help="the passage index that the texts come from")
+@click.option("--depth", default=10, show_default=True, help="passages of each run and turn")
+@click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
+@quiet
+def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: str | None, depth: int, out: str) -> None:
+    """Judge the pooled top passages of RUNs with an LLM; leaves a qrels file."""
+    from ..evaluate import Judge, pool, with_gold, write_qrels
+    from ..llm import llm
+    from ..retrieve import PassageIndex
+    from ..session import load_runs
+
+    pooled = pool(load_runs(paths), depth)
+    texts = None if index_path is None else PassageIndex(index_path).text_loader()
+    judged = Judge(llm(llm_spec)).transform(with_gold(pooled, dataset_named(dataset_name), texts))
+    write_qrels(judged, out)
+    click.echo(f"{out}: {len(judged)} of {len(pooled)} passages judged, {len(pooled) - len(judged)} without a usable label")
+
+
+@main.command()
+@click.argument("first", type=click.Path())
+@click.argument("second", type=click.Path())
+@click.option("--threshold", default=2, show_default=True, help="the least label that counts as relevant")
+@quiet
+def agree(first: str, second: str, threshold: int) -> None:
+    """Compare two qrels files: confusion matrix, agreement, Cohen's kappa."""
+    from ..conversations.qrels import read_qrels
+    from ..evaluate import agreement
+
+    click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold)))

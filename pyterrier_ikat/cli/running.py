@@ -1,0 +1,91 @@
+"""Commands that build indexes and run systems."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+from .group import dataset_named, main, quiet
+
+DEMO_METHODS = (
+    *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
+    *("mq4cs_qr_deberta", "wghtdrerank_1", "short_long_2", "rtg", "gtr"),
+)
+
+
+@main.command()
+@click.argument("source")
+@click.argument("path", type=click.Path())
+@click.option("--splade", metavar="MODEL", help="an index of this SPLADE model's vectors, in place of one for BM25")
+@click.option("--threads", type=int, help="threads that compress texts and invert; 2 by default")
+@click.option("--expected", type=int, help="the number of passages that SOURCE has; another number is an error")
+@quiet
+def index(source: str, path: str, splade: str | None, threads: int | None, expected: int | None) -> None:
+    """Build a passage index of SOURCE in the folder PATH.
+
+    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). Stopped in the middle, the
+    same command goes on where it was.
+    """
+    from ..conversations.passage_files import PassageFiles
+    from ..retrieve import PassageIndex, Splade
+
+    corpus = PassageFiles(source) if Path(source).exists() else dataset_named(source).get_corpus_iter(verbose=False)
+    if splade is None:
+        built = PassageIndex(path).index(corpus, threads=2 if threads is None else threads, expected=expected)
+    elif threads is not None or expected is not None:
+        raise UsageError("--threads and --expected are for an index for BM25: leave them out with --splade")
+    else:
+        built = Splade(splade).index(path, corpus)
+    click.echo(f"{path}: {len(built)} passages")
+
+
+@main.command()
+@click.argument("names", nargs=-1, required=True, metavar="METHOD...")
+@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini")
+@click.option("--index", "index_path", required=True, help="folder made by `ikat index`, or a PISA index of SPLADE vectors")
+@click.option("--splade-model", help="the model that encoded the passages of an index that does not say it")
+@click.option("--texts", metavar="PASSAGE_INDEX", help="folder of a passage index that has the texts of a SPLADE index without any")
+@click.option("--llm", "llm_spec", help='such as "openai:gpt-4o temperature=0" or recorded:FILE')
+@click.option("--second-llm", "second_spec", help="the LLM that writes the answer in ..._given, the second one of gtr")
+@click.option(
+    "--reranker", "reranker_spec", help="a cross-encoder's name, bi:NAME for a bi-encoder, monot5:NAME, ensemble, or several with commas"
+)
+@click.option("--rewriter", "rewriter_spec", help="a T5 or BART rewriter's name, such as castorini/t5-base-canard")
+@click.option("--expander", "expander_spec", help="ConvGQR's T5 expansion model")
+@click.option("--out", required=True, type=click.Path(), help="folder; each method gets one inside")
+@click.option("--turns", help="only these turns, separated by commas")
+@click.option("--qrels", "variant", help="another variant of the dataset's qrels")
+@click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
+@click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
+@quiet
+def run(names: tuple[str, ...], dataset_name: str, variant: str | None, only_plan: bool, with_profile: bool, **options: Any) -> None:
+    """Run METHODs on a dataset; each leaves a folder with its run, turns, figures and ledger."""
+    from ..profiling import profile
+    from ..session import Session, show_runs
+
+    session = Session.open(dataset_named(dataset_name), dataset_name, names, variant=variant, only_plan=only_plan, **options)
+    if only_plan:
+        click.echo(session.plan().to_string(index=False, na_rep="unknown"))
+        return
+    with profile() as stages:
+        found = session.run()
+    show_runs(found, session.qrels, None, click.echo)
+    session.report(click.echo)
+    for entry in session.methods:
+        for line in session.deviations(entry):
+            click.echo(f"note: {entry.name}: {line}")
+    if with_profile:
+        click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")
+
+
+@main.command()
+@click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index and the runs")
+@click.option("--all", "everything", is_flag=True, help="every method of the catalogue")
+@quiet
+def demo(out: str, everything: bool) -> None:
+    """Compare the systems on the bundled sample, offline, with recorded completions."""
+    from ..demo import run_demo
+    from ..methods import METHODS
+
+    run_demo(Path(out), tuple(METHODS) if everything else DEMO_METHODS, click.echo)
