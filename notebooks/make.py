@@ -138,6 +138,114 @@ systems["GtR, two models"]""",
         """import pandas as pd
 pd.concat([llm.ledger.frame(), claude.ledger.frame()])[["stage", "calls", "failures", "dropped"]]""",
     ],
+    "judging": [
+        """# Judge what was never judged
+New systems find passages that no assessor saw. Here their top passages are pooled, a language model judges them, the new judgements are
+merged with the official ones, and the two judges are compared (Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4). All on the
+bundled sample, offline; the judge below is a rule, so the figures show how it works and are no evidence about any system or judge.""",
+        """import re, warnings
+warnings.simplefilter("ignore")
+import pyterrier as pt
+import pyterrier_ikat as ikat
+from ir_measures import Judged, nDCG
+
+data = pt.get_dataset("ikat:sample")
+topics, qrels = data.get_topics(), data.get_qrels()
+llm = ikat.llm("recorded:sample")
+bm25 = ikat.PassageIndex("my.index").index(data.get_corpus_iter(verbose=False)).bm25()
+systems = {
+    "raw": ikat.Utterance() >> bm25,
+    "QR": ikat.Rewrite(llm) >> bm25,
+    "AD": ikat.Answer(llm) >> bm25,
+    "AQD": ikat.Answer(llm) >> ikat.MultiQuery(llm, n=5, given="answer") >> bm25 >> ikat.Interleave(),
+}""",
+        """Figures as TREC computes them: the mean over all turns of the qrels, two-sided paired t-test with Bonferroni correction.
+`Judged@10` is the share of the top 10 that was judged.""",
+        """table = ikat.experiment(systems, data, [nDCG@5, Judged@10], baseline="QR")
+table[["name", "nDCG@5", "nDCG@5 p-value corrected", "Judged@10", "turns"]].round(3)""",
+        """The pool: what any system has among its first ten. A judge is shown each passage with the turn's rewrite, statements and gold
+response.""",
+        """runs = {name: system(topics) for name, system in systems.items()}
+pooled = ikat.pool(runs, depth=10)
+shown = ikat.evaluate.with_gold(pooled, data)
+shown.head(3)""",
+        """Any object with `.generate()` is a language model. This one counts the longer words that passage and gold response share; with
+a key at hand, `ikat.llm("openai:gpt-4o")` judges instead.""",
+        """class SharedWords:
+    def generate(self, chats):
+        return [self.judge(*re.findall(r"<text>(.*?)</text>", str(chat), re.DOTALL)) for chat in chats]
+
+    def judge(self, answer, passage):
+        wanted, found = (set(re.findall("[a-z]{5,}", text.lower())) for text in (answer, passage))
+        shared = sorted(wanted & found)
+        return f"{min(len(shared) // 2, 4)}\\nShared words: {', '.join(shared) or 'none'}."
+
+judged = ikat.Judge(ikat.llm(SharedWords()))(shown)
+judged[["qid", "docno", "label", "reason"]].head(5)""",
+        "How far do the two judges agree? Rows: the new labels, columns: the sample's own; from label 2 on a passage is relevant.",
+        "print(ikat.agreement(judged, qrels))",
+        "Where both judged, the official label counts; everything in the pool is judged now, so `Judged@10` is 1.",
+        """merged = ikat.merge_qrels(qrels, judged)
+again = ikat.experiment(runs, data, [nDCG@5, Judged@10], topics=topics, qrels=merged)
+tau = ikat.evaluate.order_agreement(table, again, nDCG@5)
+print(f"Kendall's tau of the systems' orders by the official and the merged judgements: {tau:.2f}")
+again[["name", "nDCG@5", "Judged@10", "turns"]].round(3)""",
+        "Which turns of a conversation are hard? And on how many turns is a system better than the baseline?",
+        """depths = ikat.breakdown(runs, qrels, nDCG@5, by="depth")
+ikat.evaluate.plot_breakdown(depths);""",
+        'ikat.evaluate.win_tie_loss(runs, qrels, nDCG@5, baseline="QR")',
+    ],
+    "submission": [
+        """# Hand in a run, and compare anybody's
+A run becomes a submission in the format of its year, checked before it is written; and a submission, ours or not, becomes a run that can
+be evaluated. Here on the bundled sample, which is handed in like 2023, offline and with recorded completions.""",
+        """import json, warnings
+warnings.simplefilter("ignore")
+from pathlib import Path
+import pyterrier as pt
+import pyterrier_ikat as ikat
+from ir_measures import R, nDCG
+
+data = pt.get_dataset("ikat:sample")
+topics = data.get_topics()
+llm = ikat.llm("recorded:sample")
+bm25 = ikat.PassageIndex("my.index").index(data.get_corpus_iter(verbose=False)).bm25()""",
+        """A system that ends with `Respond` can be handed in: it writes the response and marks the passages that it used. This one also
+chooses statements about the user.""",
+        """system = ikat.SelectStatements(llm, "ids") >> ikat.Rewrite(llm) >> bm25 >> ikat.Respond(llm)
+results = system(topics)
+results[["qid", "docno", "rank", "used", "qanswer", "qstatements"]].head(3)""",
+        "A run folder keeps everything; `ikat run` leaves one, too. It is complete or absent, never half-written.",
+        """folder = ikat.runs.RunFolder("runs/mine")
+folder.write(topics, results, ikat.evaluate.per_turn(results, data.get_qrels()), llm.ledger.frame(), {"method": "mine"})
+print(*sorted(path.name for path in folder.path.iterdir()))
+print(*Path("runs/mine/run.trec").read_text().splitlines()[:3], sep="\\n")""",
+        """Written and checked in one go: nothing is left behind that the check refuses. Warnings are for a look: here that some turns
+name no statement, and that the sample's passages are none of the collection. The same from the command line:
+`ikat submit runs/mine --dataset ikat:2023 --run-id mine --run-type automatic --out mine.json`.""",
+        """warned = ikat.submit.write_submission(folder, data, "mine.json", run_id="mine", run_type="automatic")
+print(f"{len(warned)} warnings, such as", *warned[:2], sep="\\n")""",
+        "What the file looks like, its first turn:",
+        """turn = json.loads(Path("mine.json").read_text())["turns"][0]
+response = turn["responses"][0]
+print(json.dumps(turn | {"responses": [response | {"passage_provenance": response["passage_provenance"][:2]}]}, indent=1))""",
+        "`validate` (or `ikat validate FILE --dataset ikat:2023`) lists all problems of any submission in one pass, errors and warnings.",
+        """broken = json.loads(Path("mine.json").read_text())
+broken["turns"][0]["turn_id"] = "1-1-1"
+broken["turns"][1]["responses"][0]["passage_provenance"][1]["score"] = "0.5"
+broken["turns"][2]["responses"][0]["text"] = ""
+broken["turns"].append(broken["turns"][3])
+Path("broken.json").write_text(json.dumps(broken))
+for problem in ikat.submit.validate("broken.json", data):
+    if problem.severity == "error":
+        print(problem)""",
+        "Read back, the submission gives the figures of the run that it was made from.",
+        """submission = ikat.submit.read_submission("mine.json", data)
+ikat.evaluate.evaluate({"run": folder.results(), "submission": submission.results}, data.get_qrels(), [nDCG@5, R(rel=2)@20])""",
+        "So do its statements, and its responses can be compared with the gold ones.",
+        """statements = {"run": "runs/mine", "submission": submission.turns}
+ikat.evaluate.evaluate_ptkb(statements, data.get_qrels("ptkb"))[["name", "nDCG@3", "SetP(rel=1)", "SetR(rel=1)", "turns"]].round(3)""",
+    ],
     "reuse": [
         """# Single operators in other PyTerrier work
 Nothing here needs an iKAT conversation: a frame with `qid` and `query` will do, and so will a conversation without a persona.""",

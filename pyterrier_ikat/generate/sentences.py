@@ -3,8 +3,10 @@
 import re
 import unicodedata
 
-_END = re.compile(r"[.!?…]+[\"'”’»)\]*]*(?=\s+[^\sa-z]|\s*$)|[。！？]+[」』”]*|(?=\n)")
-_SHORTENED = re.compile(r"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z])\.$", re.IGNORECASE)
+_CLOSING = r"(?:\[\d+(?:\s*[,–-]\s*\d+)*\]|[\"'”’»)\]*])*"
+_END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+[」』”]*|(?=\n)")
+_LIST_NUMBER = r"(?:^|[.!?:]\s|\n\s*)\d{1,2}"
+_SHORTENED = re.compile(rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z]|{_LIST_NUMBER})\.$", re.IGNORECASE)
 
 
 def count_words(text: str) -> int:

@@ -67,10 +67,12 @@ class RunFolder:
             DataError: when ``run.json`` cannot be read.
         """
         try:
-            found: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-            return found
+            found = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{self.path} is no finished run: {error}") from error
+        if not isinstance(found, dict):
+            raise DataError(f"{self.path} is no finished run: its run.json holds no object")
+        return found
 
     def results(self) -> pd.DataFrame:
         """The ranking: ``qid``, ``docno``, ``score``, ``rank``; no row when the system found nothing at all."""
@@ -83,13 +85,14 @@ class RunFolder:
         """What ``turns.jsonl`` has for each turn.
 
         Raises:
-            DataError: when the file is missing or cut short.
+            DataError: when the file is missing or cut short, or a line is no turn.
         """
         path = self.path / "turns.jsonl"
         try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, ValueError) as error:
             raise DataError(f"{path} can't be read ({error}): make the run again") from error
+        return [_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
         """Whether the run made with just these parameters is here already.
@@ -130,6 +133,16 @@ class RunFolder:
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+
+
+def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"{path}, line {number}: not JSON ({error}): make the run again") from error
+    if not isinstance(found, dict) or not isinstance(found.get("qid"), str):
+        raise DataError(f"{path}, line {number}: no turn, an object with a qid: make the run again")
+    return found
 
 
 def _write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> None:

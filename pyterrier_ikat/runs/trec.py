@@ -1,5 +1,6 @@
 """TREC run files that every tool ranks alike: scores strictly decrease, also as the 32-bit floats of trec_eval."""
 
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
         decrease within a turn.
 
     Raises:
-        DataError: when a turn has a passage twice, a score that is not finite, or scores that rise with the rank.
+        DataError: when a turn has a passage twice, a score that is not finite, scores that rise with the rank, or ties at the
+            lowest 32-bit float.
 
     Example:
         >>> import pandas as pd
@@ -43,6 +45,9 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     ranks = np.arange(len(turns)) - np.repeat(starts, ends - starts)
     lowered = [_lowered(scores[start:end].astype(np.float32)) for start, end in zip(starts, ends, strict=True)]
     strict = np.concatenate(lowered).astype(np.float64) if lowered else scores
+    if not np.isfinite(strict).all():
+        turn = ordered["qid"].iloc[np.flatnonzero(~np.isfinite(strict))[0]]
+        raise DataError(f"turn {turn}: several passages have the lowest 32-bit score, no lower one is left to part them: leave them out")
     return ordered.assign(score=strict, rank=ranks)
 
 
@@ -52,7 +57,8 @@ def _lowered(scores: "np.ndarray") -> "np.ndarray":
         return scores
     for position in range(1, len(scores)):
         if scores[position] >= scores[position - 1]:
-            scores[position] = np.nextafter(scores[position - 1], np.float32(-np.inf))
+            with np.errstate(over="ignore"):  # below the lowest is minus infinity, which the caller refuses
+                scores[position] = np.nextafter(scores[position - 1], np.float32(-np.inf))
     return scores
 
 
@@ -79,7 +85,11 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
     Args:
         results: a result frame (``qid``, ``docno``, ``score``, ``rank``); see :func:`strictly_decreasing`.
         path: the file.
-        name: the run's name, the last column.
+        name: the run's name, the last column; white space in it becomes ``_``.
+
+    Raises:
+        DataError: when the ranking is not clean, the name is empty, or a qid or docno is empty or has white space, which no
+            reader of run files could tell from the next column.
 
     Example:
         >>> import pandas as pd
@@ -88,9 +98,18 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
         '1_1 Q0 a 1 1.5 ikat\n'
     """
     strict = strictly_decreasing(results)
+    name = "_".join(name.split())
+    _check_columns(strict, name)
     rows = zip(strict["qid"], strict["docno"], strict["rank"], strict["score"], strict=True)
     with atomic_write(path) as file:
         file.writelines(f"{qid} Q0 {docno} {rank + 1} {_shortest(score)} {name}\n" for qid, docno, rank, score in rows)
+
+
+def _check_columns(results: pd.DataFrame, name: str) -> None:
+    for column_name, found in (("name", [name]), ("qid", results["qid"].unique()), ("docno", results["docno"].unique())):
+        for value in found:
+            if not isinstance(value, str) or value.split() != [value]:
+                raise DataError(f"{value!r} can't be a {column_name} of a run file: give a text without white space")
 
 
 def _shortest(score: float) -> str:
@@ -131,7 +150,7 @@ def read_run(path: str | Path) -> pd.DataFrame:
 def _rows(path: Path) -> Iterator[tuple[str, str, float]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            fields = _decoded(path, number, line).split()
+            fields = _decoded(path, number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).split()
             if len(fields) != 6:
                 raise DataError(f"{path}, line {number}: {len(fields)} fields instead of the six of `qid Q0 docno rank score name`")
             try:

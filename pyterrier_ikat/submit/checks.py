@@ -4,13 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ..generate.sentences import count_words
 from .fields import one_of, shown
 from .model import Passage, Response, Run, Statement, SubmittedTurn, Topics
 from .problem import Place, printable
 
-WORDS = 250
 PASSAGES = 1000
+LARGEST_RANK = 2**31 - 1
+"""A rank is a 32-bit number in the format of 2023 and 2024; the organisers' reader stops at a larger one."""
+HIGHEST_SCORE = 1e9
+"""The organisers' checkers of 2023 and 2024 take this as the score before the first."""
 
 _PASSAGE_ID = re.compile(r"clueweb22-en\d{4}-\d{2}-\d{5}:\d+")
 
@@ -38,20 +40,30 @@ def underscored(qid: str, known: Collection[str]) -> str | None:
 
 def check_turns(run: Run, topics: Topics, place: Place, check: TurnCheck) -> None:
     """Every turn of the topics is there exactly once and no other; each is checked by ``check``."""
+    qids = check_turn_ids(run, topics, place)
+    for turn, qid in zip(run.turns, qids, strict=True):
+        check(place.of_turn(turn.id), turn, topics.statements.get(qid))
+    there = set(qids)
+    for qid in topics.statements:
+        if qid not in there:
+            place.of_turn(qid).error("the turn is missing: add it with a response")
+
+
+def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
+    """No turn is there twice, and none that the topics lack, where they are given; the turn that each one means."""
+    meant: list[str] = []
     seen: Counter[str] = Counter()
     for turn in run.turns:
-        here, qid = place.of_turn(turn.id), turn.id
-        if qid not in topics.statements:
+        here, qid = place.of_turn(turn.id).at("turn_id"), turn.id
+        if topics is not None and qid not in topics.statements:
             qid = underscored(turn.id, topics.statements) or turn.id
             repair = "remove it" if qid == turn.id else f"write {qid}, with an underscore before the turn number"
-            here.at("turn_id").error(f"{topics.name} has no such turn: {repair}")
+            here.error(f"{topics.name} has no such turn: {repair}")
         seen[qid] += 1
         if seen[qid] == 2:
-            here.at("turn_id").error("the turn is there more than once: keep one of them")
-        check(here, turn, topics.statements.get(qid))
-    for qid in topics.statements:
-        if qid not in seen:
-            place.of_turn(qid).error("the turn is missing: add it with a response")
+            here.error("the turn is there more than once: keep one of them")
+        meant.append(qid)
+    return meant
 
 
 def check_responses(place: Place, responses: Sequence[Response] | None, may_be_empty: bool = False) -> None:
@@ -64,20 +76,15 @@ def check_responses(place: Place, responses: Sequence[Response] | None, may_be_e
     for response in responses:
         here = place.at(response.position)
         if response.rank is not None:
-            if response.rank <= previous:
+            if response.rank > LARGEST_RANK:
+                here.at("rank").error(f"it is {shown(response.rank)}: it has to be at most {LARGEST_RANK}, number the responses 1, 2, ...")
+            elif response.rank <= previous:
                 wanted = "at least 1" if response.rank < 1 else f"more than the {previous} of the response before"
                 here.at("rank").error(f"it is {shown(response.rank)}: it has to be {wanted}")
-            previous = max(previous, response.rank)
+            previous = max(previous, min(response.rank, LARGEST_RANK))
         if response.text is not None and not response.text.strip():
             note = here.at("text").warning if may_be_empty else here.at("text").error
             note("the response is empty: write one")
-
-
-def check_length(place: Place, texts: Sequence[str], consequence: str = "") -> None:
-    """At most 250 words, as the checker of 2025 counts them, in all ``texts`` together."""
-    length = sum(map(count_words, texts))
-    if length > WORDS:
-        place.error(f"{length} words, {WORDS} are allowed{consequence}: shorten at the end of a sentence")
 
 
 def check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool = True) -> None:
@@ -104,6 +111,8 @@ def check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[
 
 def check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: bool) -> None:
     """Scores strictly decrease; only the first place where they don't is named."""
+    if ordered and scored and scored[0][1] > HIGHEST_SCORE:
+        place.warning(f"the first score is above {HIGHEST_SCORE:g}, at which the organisers' checker warns: write smaller scores")
     if not ordered:
         if any(second[1] > first[1] for first, second in zip(scored, scored[1:], strict=False)):
             place.warning("the entries are not in the order of their scores: write the best first")

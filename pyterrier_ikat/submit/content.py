@@ -16,7 +16,10 @@ from .model import Passage, Response, Statement, SubmittedTurn, Topics
 
 Frames = tuple[pd.DataFrame, pd.DataFrame]
 
-RESPOND = "run a system that ends with Respond, which writes the response and marks the passages that it used"
+RESPOND = (
+    "run a system that ends with Respond, which writes the response and marks the passages that it used "
+    "(such as rtg, or any system >> ikat.Respond(llm))"
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,10 @@ class Content:
         _check_known([*self.rankings, *self.responses], topics)
         return [SubmittedTurn(qid, [self._response(qid, topics)]) for qid in topics.statements]
 
+    def unanswered(self, topics: Topics) -> list[str]:
+        """The turns without a response; Respond writes none where no passage was found."""
+        return [qid for qid in topics.statements if qid not in self.responses]
+
     def _response(self, qid: str, topics: Topics) -> Response:
         passages = self.rankings.get(qid, [])
         scores = [passage.score for passage in passages]
@@ -65,7 +72,7 @@ def _of_folder(folder: RunFolder) -> Content:
     turns = folder.turns()
     if not any("used" in turn for turn in turns):
         raise UsageError(f"{folder.path} has no responses: {RESPOND}")
-    used = {(turn["qid"], docno) for turn in turns for docno in turn.get("used", [])}
+    used = {(turn["qid"], docno) for turn in turns for docno in turn.get("used") or []}
     results = folder.results()
     marked = results.assign(used=[pair in used for pair in zip(results["qid"], results["docno"], strict=True)])
     return Content(
@@ -91,7 +98,7 @@ def _of_frames(results: pd.DataFrame, turns: pd.DataFrame) -> Content:
             for qid, found in zip(chosen["qid"], values(chosen, "qstatements"), strict=True)
             if isinstance(found, list)
         },
-        "qresolved" in results,
+        "qresolved" in results or "qresolved" in turns,
     )
 
 

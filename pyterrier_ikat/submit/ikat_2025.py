@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .checks import check_length, check_name, check_ranking, check_responses, check_run_type, check_statements, check_turns
+from .checks import check_name, check_ranking, check_responses, check_run_type, check_statements, check_turns
 from .fields import fields, of_kind, shown
+from .length import check_length
 from .model import Passage, Response, Run, Statement, SubmittedTurn, Topics
 from .problem import Place
 
@@ -20,6 +21,9 @@ METADATA = {"team_id": str, "run_id": str, "run_type": str}
 def parse(values: Sequence[tuple[int, Any]], place: Place) -> Run:
     """Read a submission, noting fields that are missing or of a wrong type, and lines whose metadata differ from the first's."""
     run, first = Run(None, None), None
+    if len(values) == 1 and isinstance(values[0][1], list):
+        place.error("it is one array: write each of its objects in a line of its own")
+        values = list(enumerate(values[0][1], 1))
     for number, item in values:
         known = item.get("turn_id") if isinstance(item, dict) else None
         here = place.of_turn(known) if isinstance(known, str) else place.at(f"line {number}")
@@ -41,7 +45,8 @@ def _turn(place: Place, got: dict[str, Any]) -> SubmittedTurn:
     inside = place.at("responses")
     responses = [_response(inside.at(i), one, i) for i, one in enumerate(got["responses"])] if "responses" in got else None
     references = _passages(place.at("references"), got["references"]) if "references" in got else None
-    return SubmittedTurn(got["turn_id"], responses, references)
+    whole = references is None or len(references) == len(got["references"])
+    return SubmittedTurn(got["turn_id"], responses, references, whole)
 
 
 def _response(place: Place, item: Any, position: int) -> Response:
@@ -49,6 +54,7 @@ def _response(place: Place, item: Any, position: int) -> Response:
     response = Response(got.get("rank"), got.get("text"), position=position)
     if "citations" in got:
         response.passages = _passages(place.at("citations"), got["citations"])
+        response.whole = len(response.passages) == len(got["citations"])
     if "ptkb_provenance" in got:
         inside, named = place.at("ptkb_provenance"), got["ptkb_provenance"]
         response.statements = [Statement(text=one, position=i) for i, one in enumerate(named) if of_kind(inside.at(i), one, str)]
@@ -77,7 +83,7 @@ def _check_turn(place: Place, turn: SubmittedTurn, known: Mapping[str, str] | No
     texts = [response.text for response in turn.responses or () if response.text is not None]
     check_length(inside, texts, " in all responses of a turn together (the organisers' checker deletes responses, the last one first)")
     if turn.references is not None:
-        if not turn.references:
+        if not turn.references and turn.whole:
             place.at("references").warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
         check_ranking(place.at("references"), turn.references, six_decimals, ordered=False)
     for response in turn.responses or ():
@@ -85,8 +91,8 @@ def _check_turn(place: Place, turn: SubmittedTurn, known: Mapping[str, str] | No
 
 
 def _check_response(place: Place, response: Response, turn: SubmittedTurn, known: Mapping[str, str] | None) -> None:
-    if response.passages is not None and turn.references is not None:
-        if turn.references and not response.passages:
+    if response.passages is not None and turn.references is not None and turn.whole:
+        if turn.references and not response.passages and response.whole:
             place.at("citations").warning("no passage is cited: cite those that the response rests on")
         ranked = {passage.id for passage in turn.references}
         for docno in (passage.id for passage in response.passages if passage.id not in ranked):

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import DataError
 from .problem import Place
 
+_GZIP = b"\x1f\x8b"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -27,6 +28,9 @@ def load(path: str | Path, place: Place) -> list[tuple[int, Any]]:
         content = Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"{path}: can't be read ({error.strerror}); give the path of a submission") from error
+    if content.startswith(_GZIP):
+        place.error("the file is packed by gzip: hand in plain text, unpack it with gunzip")
+        return []
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -48,12 +52,20 @@ def _values(text: str, place: Place) -> list[tuple[int, Any]]:
     lines = [(number, *_parsed(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     read = [(number, value) for number, value, wrong in lines if not wrong]
     if sum(isinstance(value, dict) for _, value in read) * 2 < len(lines):
-        place.error(f"not JSON ({problem}): it may be cut short, write the run again")
+        place.error(f"not JSON ({problem}): {_repair(text, problem)}")
         return []
     for number, _, wrong in lines:
         if wrong:
             place.at(f"line {number}").error(f"not JSON ({wrong}): it may be cut short, write the run again")
     return read
+
+
+def _repair(text: str, problem: str) -> str:
+    if text.lstrip()[0] not in "{[":
+        return "`ikat submit` writes the submission of a run folder"
+    if problem.startswith("Extra data"):
+        return "write each object in a line of its own"
+    return "it may be cut short, write the run again"
 
 
 def _parsed(text: str) -> tuple[Any, str]:

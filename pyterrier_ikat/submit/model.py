@@ -32,32 +32,38 @@ class Statement:
 
 @dataclass
 class Response:
-    """One response; ``passages`` are its provenance, in 2025 its citations; ``position`` is its place in the file."""
+    """One response; ``passages`` are its provenance, in 2025 its citations; ``position`` is its place in the file.
+
+    ``whole`` says whether all of its passages could be read: where not, nothing is said about those that seem to be missing.
+    """
 
     rank: int | None
     text: str | None
     passages: list[Passage] | None = None
     statements: list[Statement] | None = None
     position: int = 0
+    whole: bool = True
 
 
 @dataclass
 class SubmittedTurn:
-    """One turn; ``references`` are the ranking in 2025."""
+    """One turn; ``references`` are the ranking in 2025; ``whole`` says whether all of them could be read."""
 
     id: str
     responses: list[Response] | None = None
     references: list[Passage] | None = None
+    whole: bool = True
 
 
 @dataclass
 class Run:
-    """A whole submission; ``team`` only in 2025."""
+    """A whole submission; ``team`` only in 2025, ``evaluated`` (whether the responses are to be assessed) only in 2024."""
 
     run_id: str | None
     run_type: str | None
     team: str | None = None
     turns: list[SubmittedTurn] = field(default_factory=list)
+    evaluated: bool = True
 
 
 @dataclass(frozen=True)

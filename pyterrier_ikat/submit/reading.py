@@ -8,6 +8,7 @@ import pandas as pd
 from ..conversations.dataset import IkatDataset
 from ..conversations.frame import column, object_frame
 from ..errors import DataError
+from .checks import check_turn_ids
 from .loading import load
 from .model import Response, Run, SubmittedTurn, Topics
 from .problem import Place, errors
@@ -48,13 +49,15 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
         dataset: what it was made for. It turns the statements of 2025 into ids; without it their words are the ids.
 
     Raises:
-        DataError: when a field is missing or has a wrong type, when a statement is not the user's, or the file is of another
-            year than the dataset; :func:`validate` tells everything else.
+        DataError: when a field is missing or has a wrong type, a turn is there twice, the dataset lacks a turn, a statement is
+            not the user's, or the file is of another year than the dataset; :func:`validate` tells everything else.
     """
     topics = None if dataset is None else Topics.of(dataset)
     place = Place()
     year = topics.year if topics else year_of(load(path, Place())) or 2023
     run = parsed(path, year, place)
+    if run is not None:
+        check_turn_ids(run, topics, place)
     wrong = errors(place.found)
     if run is None or wrong or run.run_id is None or run.run_type is None:
         raise DataError("\n".join([f"{path} can't be read as a submission of {year}, {len(wrong)} errors:", *map(str, wrong[:20])]))

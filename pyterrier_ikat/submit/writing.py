@@ -3,7 +3,8 @@
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..conversations.dataset import IkatDataset
@@ -11,9 +12,9 @@ from ..errors import DataError, UsageError
 from ..files import atomic_write
 from ..generate.sentences import count_words, cut_at_sentence
 from ..runs import RunFolder
-from .checks import WORDS
 from .content import Content, Frames
-from .model import Run, SubmittedTurn, Topics
+from .length import WORDS
+from .model import Run, Topics
 from .problem import Problem, errors
 from .validation import validate
 from .years import FORMATS
@@ -32,10 +33,10 @@ class RefusedError(DataError):
         problems: what the check found, errors and warnings.
     """
 
-    def __init__(self, path: str | Path, problems: Sequence[Problem]) -> None:
+    def __init__(self, path: str | Path, problems: Sequence[Problem], repair: str = "") -> None:
         self.problems = list(problems)
         found = errors(problems)
-        rest = [f"and {len(found) - SHOWN} more"] * (len(found) > SHOWN)
+        rest = [f"and {len(found) - SHOWN} more"] * (len(found) > SHOWN) + [repair] * bool(repair)
         super().__init__("\n".join([f"{path} was not written, {len(found)} errors:", *map(str, found[:SHOWN]), *rest]))
 
 
@@ -62,7 +63,7 @@ def write_submission(
 
     Raises:
         UsageError: when the run has no responses, the run type is not one of the year, a run that saw manual rewrites is called
-            automatic, or the team is missing or not asked for.
+            automatic, the team is missing or not asked for, or ``path`` can't be written.
         DataError: when the run has turns that the topics lack, or its ranking is not clean.
         RefusedError: when the check refuses the submission; it lists all errors.
 
@@ -78,40 +79,68 @@ def write_submission(
         >>> found[0].severity, len(read_submission(path).results) == len(turns)
         ('warning', True)
     """
-    topics, content = Topics.of(dataset), Content.of(run)
-    _check_header(topics.year, run_type, team, content.manual)
-    turns = content.submitted(topics)
-    _cut(turns)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        checked = Path(folder) / path.name
-        with atomic_write(checked) as file:
-            file.writelines(FORMATS[topics.year].lines(Run(run_id, run_type, team, turns)))
-        problems = validate(checked, dataset)
+    topics, path = Topics.of(dataset), Path(path)
+    _check_header(topics.year, run_type, team)
+    content = Content.of(run)
+    if content.manual and run_type == "automatic":
+        raise UsageError("the run was made with manual rewrites (qresolved): hand it in as manual, or run a system without them")
+    submitted = Run(run_id, run_type, team, content.submitted(topics))
+    _warn_of_cut(_cut(submitted))
+    with _beside(path) as written:
+        with atomic_write(written) as file:
+            file.writelines(FORMATS[topics.year].lines(submitted))
+        problems = validate(written, dataset)
         if errors(problems):
-            raise RefusedError(path, problems)
-        os.replace(checked, path)
+            raise RefusedError(path, problems, _unanswered(content.unanswered(topics), run))
+        os.replace(written, path)
     return problems
 
 
-def _check_header(year: int, run_type: str, team: str | None, manual: bool) -> None:
+def _check_header(year: int, run_type: str, team: str | None) -> None:
     allowed = FORMATS[year].run_types
     if run_type not in allowed:
         raise UsageError(f"run type {run_type!r} is none of {year}: give {' or '.join(allowed)}")
-    if manual and run_type == "automatic":
-        raise UsageError("the run was made with manual rewrites (qresolved): hand it in as manual, or run a system without them")
     if (team is None) == (year == 2025):
         raise UsageError("a submission of 2025 names the team: give team" if team is None else f"{year} asks for no team: leave it out")
 
 
-def _cut(turns: Sequence[SubmittedTurn]) -> None:
-    cut = []
-    for turn in turns:
+def _cut(run: Run) -> list[str]:
+    """Cut responses of more than 250 words at the end of a sentence; the turns whose responses were cut."""
+    turns = []
+    for turn in run.turns:
         for response in turn.responses or ():
             if response.text and count_words(response.text) > WORDS:
                 response.text = cut_at_sentence(response.text, WORDS)
-                cut.append(turn.id)
-    if cut:
-        message = f"{len(cut)} responses had more than {WORDS} words and were cut at the end of a sentence: turns {', '.join(cut)}"
+                turns.append(turn.id)
+    return turns
+
+
+def _warn_of_cut(turns: Sequence[str]) -> None:
+    if turns:
+        message = (
+            f"{len(turns)} responses had more than {WORDS} words and were cut at the end of a sentence, "
+            f"or after {WORDS} words where no sentence ends before: turns {', '.join(turns)}"
+        )
         warnings.warn(message, ResponseCutWarning, stacklevel=3)
+
+
+def _unanswered(turns: Sequence[str], run: RunFolder | Frames) -> str:
+    if not turns:
+        return ""
+    where = f'"response" to their lines in {run.path / "turns.jsonl"}' if isinstance(run, RunFolder) else "their qanswer to the turns"
+    some = ", ".join(turns[:SHOWN]) + (" ..." if len(turns) > SHOWN else "")
+    return f"{len(turns)} turns have no response, Respond writes none where no passage was found: add {where} ({some})"
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A file of the same name in a temporary folder beside ``path``, from where it can be moved in one step."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give the path of the file to write")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from error
+    with temporary as folder:
+        yield Path(folder) / path.name

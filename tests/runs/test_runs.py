@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
 
+LOWEST = float(np.finfo(np.float32).min)
+
 
 def results(*rows):
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
@@ -42,6 +44,11 @@ def test_any_finite_scores_are_written_so_that_32_bit_readers_keep_the_order(tmp
         (results(("1_1", "a", float("inf"), 0)), "the score is inf"),
         (results(("1_1", "a", 1e300, 0)), "finite"),
         (results(("1_1", "a", 2.0, 0), ("1_1", "a", 1.0, 1)), "turn 1_1 has passage a twice: bring sub-queries back"),
+        (results(("1_1", "a b", 1.0, 0)), "'a b' can't be a docno of a run file: give a text without white space"),
+        (results(("1 1", "a", 1.0, 0)), "'1 1' can't be a qid"),
+        (results(("1_1", "", 1.0, 0)), "'' can't be a docno"),
+        (results(("1_1", None, 1.0, 0)), "None can't be a docno"),
+        (results(("1_1", "a", LOWEST, 0), ("1_1", "b", LOWEST, 1)), "turn 1_1: several passages have the lowest 32-bit score"),
         (results(("1_1", "a", 1.0, 0), ("1_1", "b", 2.0, 1)), "turn 1_1, passage b: the score rises with the rank"),
     ],
 )
@@ -71,6 +78,20 @@ def test_a_run_file_that_is_not_utf_8_names_the_line(tmp_path):
     (tmp_path / "x.trec").write_bytes(b"1_1 Q0 a 1 2.0 x\n1_1 Q0 caf\xe9 2 1.0 x\n")
     with pytest.raises(DataError, match="x.trec, line 2: not UTF-8 .byte 0xe9."):
         read_run(tmp_path / "x.trec")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_turn(tmp_path):
+    (tmp_path / "x.trec").write_bytes(b"\xef\xbb\xbf1_1 Q0 a 1 2.0 x\r\n1_2 Q0 b 1 1.0 x\r\n")
+    assert read_run(tmp_path / "x.trec").values.tolist() == [["1_1", "a", 2.0, 0], ["1_2", "b", 1.0, 0]]
+
+
+def test_a_run_name_with_white_space_stays_one_column(tmp_path):
+    for name in ("short and long", " a\tb "):
+        write_run(results(("1_1", "a", 1.0, 0)), tmp_path / "x.trec", name)
+        assert (tmp_path / "x.trec").read_text().split()[5:] == ["_".join(name.split())]
+        assert len(read_run(tmp_path / "x.trec")) == 1
+    with pytest.raises(DataError, match="'' can't be a name"):
+        write_run(results(("1_1", "a", 1.0, 0)), tmp_path / "x.trec", " ")
 
 
 def test_a_missing_run_file(tmp_path):
@@ -109,6 +130,33 @@ def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
     assert written.reusable({"method": "aqd", "turns": 2})
     with pytest.raises(UsageError, match=r"holds a run with another turns \(2, now 3\): choose another --out"):
         written.reusable({"method": "aqd", "turns": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"qid": "1_1"}\n{"qid": "1_', r"turns.jsonl, line 2: not JSON .*: make the run again"),
+        ('{"qid": "1_1"}\n[1]', "line 2: no turn, an object with a qid"),
+        ('{"qid": 1}', "line 1: no turn"),
+        (b"\xff", "turns.jsonl can't be read"),
+    ],
+)
+def test_turns_that_cannot_be_read_name_the_line(written, text, message):
+    (written.path / "turns.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(DataError, match=message):
+        written.turns()
+
+
+def test_line_separators_inside_a_text_are_no_line_ends(written):
+    (written.path / "turns.jsonl").write_text('{"qid": "1_1", "response": "one\u2028two\x85three"}\n', encoding="utf-8")
+    assert written.turns() == [{"qid": "1_1", "response": "one\u2028two\x85three"}]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{"])
+def test_a_folder_whose_parameters_cannot_be_read_is_no_finished_run(written, text):
+    (written.path / "run.json").write_text(text)
+    with pytest.raises(DataError, match="is no finished run"):
+        written.reusable({"method": "aqd"})
 
 
 def test_foreign_files_are_not_overwritten(tmp_path):

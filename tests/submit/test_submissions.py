@@ -2,11 +2,12 @@ import json
 
 import pandas as pd
 import pytest
+import pytrec_eval
 
 from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluate import evaluate
-from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.runs import RunFolder, read_run, write_run
 from pyterrier_ikat.submit import RefusedError, ResponseCutWarning, read_submission, validate, write_submission
 
 RANKED = 12
@@ -159,12 +160,38 @@ def test_a_folder_without_responses(tmp_path, passages):
         write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
 
 
+def test_a_turn_without_passages_has_no_response_and_the_repair_works(tmp_path, passages):
+    data = find_dataset("ikat:2024")
+    results, turns = made_up(data, passages, 2)
+    results = results[~results["qid"].isin(["0_2", "0_4"])].assign(qanswer="As the passages say.")
+    made = RunFolder(tmp_path / "run")
+    made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
+    with pytest.raises(RefusedError) as caught:
+        write_submission(made, data, tmp_path / "out", run_id="x", run_type="automatic")
+    assert [problem.turn for problem in caught.value.problems if problem.severity == "error"] == ["0_2", "0_4"]
+    file = made.path / "turns.jsonl"
+    last = str(caught.value).splitlines()[-1]
+    assert last.startswith("2 turns have no response, Respond writes none where no passage was found")
+    assert last.endswith(f'add "response" to their lines in {file} (0_2, 0_4)')
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("\n".join(json.dumps({"response": "I found nothing about that."} | line) for line in lines))
+    found = write_submission(made, data, tmp_path / "out", run_id="x", run_type="automatic")
+    assert {problem.turn for problem in found if "there is no passage" in problem.message} == {"0_2", "0_4"}
+    assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
+    with pytest.raises(RefusedError, match=r"1 turns have no response, .*: add their qanswer to the turns \(0_1\)"):
+        write_submission((results, turns.iloc[1:]), data, tmp_path / "out", run_id="x", run_type="automatic")
+
+
 def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
     data = find_dataset("ikat:2024")
     made = folder(tmp_path, data, passages, qresolved="rewritten by hand")
     with pytest.raises(UsageError, match="made with manual rewrites"):
         write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
     write_submission(made, data, tmp_path / "run", run_id="x", run_type="manual")
+    results, turns = made_up(data, passages, 1)
+    for frames in ((results.assign(qresolved="by hand"), turns), (results, turns.assign(qresolved="by hand"))):
+        with pytest.raises(UsageError, match="made with manual rewrites"):
+            write_submission(frames, data, tmp_path / "run", run_id="x", run_type="automatic")
 
 
 def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages):
@@ -174,6 +201,46 @@ def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages)
     with pytest.warns(ResponseCutWarning, match=f"1 responses had more than 250 words .* turns {turns['qid'][4]}$"):
         write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
     assert rows(tmp_path / "run")[4]["responses"][0]["text"] == ("Oats are cheap here. " * 62).strip()
+
+
+def test_a_long_response_without_a_sentence_end_is_cut_after_250_words(tmp_path, passages):
+    data = find_dataset("ikat:2025")
+    results, turns = made_up(data, passages, ranked=3)
+    turns.loc[0, "qanswer"] = "oats and " * 150
+    with pytest.warns(ResponseCutWarning, match="or after 250 words where no sentence ends before: turns 1-1_1$"):
+        write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
+    assert rows(tmp_path / "run")[0]["responses"][0]["text"] == ("oats and " * 125).strip()
+
+
+def test_where_nothing_can_be_written(tmp_path, passages):
+    data = find_dataset("ikat:2024")
+    (tmp_path / "file").write_text("mine")
+    for path, message in ((tmp_path, "is a folder: give the path of the file"), (tmp_path / "file" / "run", "can't be written")):
+        with pytest.raises(UsageError, match=message):
+            write_submission(made_up(data, passages, 1), data, path, run_id="x", run_type="automatic")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
+    """The run in memory, the run file, the folder and the submission: one set of figures, that of pytrec_eval."""
+    data = find_dataset(f"ikat:{year}")
+    results, turns = made_up(data, passages, 50)
+    results["score"] = 1 / (60 + results["rank"]) ** 2  # close together: parted before they are written
+    chosen = results[["qid", "docno"]].sample(400, random_state=1)
+    qrels = pd.concat([data.get_qrels("provenance"), chosen.assign(label=1)]).drop_duplicates(["qid", "docno"], ignore_index=True)
+    write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", **HEADER[year])
+    read = read_submission(tmp_path / "run", data).results
+    write_run(read, tmp_path / "read.trec")
+    figures = evaluate({"run": results, "submission": read, "file": read_run(tmp_path / "read.trec")}, qrels)
+    assert figures.iloc[0, 1:].tolist() == figures.iloc[1, 1:].tolist() == figures.iloc[2, 1:].tolist()
+    judged = {qid: dict(zip(rows["docno"], rows["label"], strict=True)) for qid, rows in qrels.groupby("qid")}
+    ranked = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in read.groupby("qid")}
+    theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.5", "map"}).evaluate(ranked)
+    for ours, name in (("nDCG@5", "ndcg_cut_5"), ("AP(rel=1)", "map")):
+        mean = sum(theirs.get(qid, {}).get(name, 0.0) for qid in judged) / len(judged)
+        assert figures[ours][1] == pytest.approx(mean, abs=1e-9)
+        assert mean > 0
 
 
 @pytest.mark.parametrize(

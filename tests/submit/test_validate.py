@@ -1,60 +1,14 @@
-import copy
+import gzip
 import json
 import math
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from two_turns import DATA, IDS, text_of, valid
 
-from pyterrier_ikat.conversations.schemas import Conversation, Turn
-from pyterrier_ikat.conversations.topics import topics_frame
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.submit import read_submission, validate
-
-IDS = [f"clueweb22-en0000-00-0000{number}:1" for number in range(4)]
-PTKB = {"1": "I drink tea.", "2": "I hate coffee."}
-
-
-class Data:
-    """Two turns of one user."""
-
-    def __init__(self, year):
-        self.year, self.name = year, f"ikat:{year}"
-        self.number = "0" if year == 2024 else "9-1"
-
-    def get_topics(self):
-        return topics_frame([Conversation(self.number, ptkb=PTKB, turns=(Turn(1, "Tea?", "Yes."), Turn(2, "Coffee?", "No.")))])
-
-
-DATA = {year: Data(year) for year in (2023, 2024, 2025)}
-
-
-def valid(year):
-    """A valid submission: the parsed object of 2023 and 2024, the list of lines of 2025."""
-    qids = [f"{DATA[year].number}_{turn}" for turn in (1, 2)]
-    if year == 2025:
-        return [
-            {
-                "metadata": {"team_id": "t", "run_id": "r", "run_type": "automatic"},
-                "turn_id": qid,
-                "responses": [{"rank": 1, "text": "Yes.", "citations": {IDS[0]: 3.0}, "ptkb_provenance": ["I drink tea."]}],
-                "references": {IDS[0]: 3.0, IDS[1]: 2.0, IDS[2]: 1.0},
-            }
-            for qid in qids
-        ]
-    statements = [{"id": "1", "text": "I drink tea.", "score": 1.0}, {"id": "2", "text": "I hate coffee.", "score": 0.5}]
-    response = {
-        "rank": 1,
-        "text": "Yes.",
-        "ptkb_provenance": statements if year == 2023 else [1, 2],
-        "passage_provenance": [{"id": docno, "text": "", "score": 3.0 - i, "used": i == 0} for i, docno in enumerate(IDS[:3])],
-    }
-    top = {"run_name": "r", "run_type": "automatic"} | ({"eval_response": True} if year == 2024 else {})
-    return top | {"turns": [{"turn_id": qid, "responses": [copy.deepcopy(response)]} for qid in qids]}
-
-
-def text_of(document):
-    return "\n".join(map(json.dumps, document)) if isinstance(document, list) else json.dumps(document)
+from pyterrier_ikat.submit import validate
 
 
 def check(tmp_path, year, text):
@@ -146,6 +100,7 @@ CASES = [
         "251 words",
     ),
     (BOTH, edit((*R, "rank"), 0), "error", "1", "responses[0].rank", "at least 1"),
+    (BOTH, edit((*R, "rank"), 2**31), "error", "1", "responses[0].rank", "at most 2147483647"),
     (BOTH, edit((*R, "rank"), True), "error", "1", "responses[0].rank", "a whole number"),
     (BOTH, edit((*R, "rank"), 1.0), "error", "1", "responses[0].rank", "a whole number"),
     (
@@ -157,7 +112,11 @@ CASES = [
         "more than the 1",
     ),
     ((2025,), lambda d: d[0]["responses"].append(d[0]["responses"][0]), "error", "1", "responses[1].rank", "more than the 1"),
+    (BOTH, edit((*R, "text"), "one, " * 130), "warning", "1", "responses[0].text", "about 260 tokens"),
+    ((2024,), several(edit(("eval_response",), False), edit((*R, "text"), "")), "warning", "1", "responses[0].text", "empty"),
     # of the passages
+    (BOTH, edit((*P, 0, "score"), 1.5e9), "warning", "1", "responses[0].passage_provenance", "above 1e+09"),
+    ((2023,), edit((*S, 0, "score"), 1.5e9), "warning", "1", "responses[0].ptkb_provenance", "above 1e+09"),
     (BOTH, edit((*P, 1, "score"), 3.0), "error", "1", "responses[0].passage_provenance", "strictly decrease"),
     (BOTH, edit((*P, 1, "score"), 9.0), "error", "1", "responses[0].passage_provenance", "is above the 3.0"),
     (BOTH, edit((*P, 1, "score"), math.nan), "error", "1", "responses[0].passage_provenance[1].score", "finite"),
@@ -224,6 +183,22 @@ def test_each_defect_is_named(tmp_path, year, change, severity, turn, field, mes
     assert severity == "error" or not [one for one in found if one.severity == "error"], found
 
 
+@pytest.mark.parametrize(
+    ("year", "change", "fields"),
+    [
+        (2023, edit((*P, 0, "score"), "3.0"), ["responses[0].passage_provenance[0].score"]),
+        (2024, edit((*P, 0, "score"), None), ["responses[0].passage_provenance[0].score"]),
+        (2025, edit((*A, "citations", IDS[0]), None), [f"responses[0].citations.{IDS[0]}"]),
+        (2025, edit((0, "references", IDS[0]), "3.0"), [f"references.{IDS[0]}"]),
+        (2025, edit((0, "references"), dict.fromkeys(IDS[:1], "3.0")), [f"references.{IDS[0]}"]),
+    ],
+)
+def test_a_passage_that_cannot_be_read_is_not_taken_for_a_missing_one(tmp_path, year, change, fields):
+    document = valid(year)
+    change(document)
+    assert [one.field for one in check(tmp_path, year, text_of(document))] == fields
+
+
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_all_problems_in_one_pass(tmp_path, year):
     document = valid(year)
@@ -259,12 +234,37 @@ def test_keys_that_occur_twice(tmp_path, year, old, new, turn, field):
         (b"[" * 100_000, "nested too deeply"),
         (b"[1, 2]", "it has to be an object"),
         (b"\xef\xbb\xbf" + text_of(valid(2023)).encode(), "byte order mark"),
+        (gzip.compress(text_of(valid(2023)).encode()), "packed by gzip: hand in plain text"),
+        (text_of(valid(2023)).encode("utf-16"), "byte 0 is no UTF-8"),
+        (text_of(valid(2023)).replace("Yes", "Oui, café").encode("latin-1"), "is no UTF-8"),
+        (b"9-1_1 Q0 clueweb22-en0000-00-00000:1 1 3.0 run\n", "`ikat submit` writes the submission of a run folder"),
+        (json.dumps([valid(2023)]).encode(), "it has to be an object with run_name"),
+        (b"null", "it is null"),
     ],
 )
 def test_files_that_are_no_submission(tmp_path, text, message):
     found = check(tmp_path, 2023, text)
     assert message in found[0].message
     assert found[0].severity == "error"
+
+
+def test_windows_line_ends_are_no_problem(tmp_path):
+    for year in (2023, 2025):
+        text = text_of(valid(2025)) if year == 2025 else json.dumps(valid(year), indent=1)
+        assert check(tmp_path, year, text.replace("\n", "\r\n")) == []
+
+
+def test_lines_in_one_array_are_checked_all_the_same(tmp_path):
+    document = valid(2025)
+    document[1]["responses"][0]["rank"] = 0
+    found = check(tmp_path, 2025, json.dumps(document))
+    assert [(one.turn, one.field) for one in found] == [("", ""), ("9-1_2", "responses[0].rank")]
+    assert "write each of its objects in a line of its own" in found[0].message
+
+
+def test_objects_over_several_lines(tmp_path):
+    [found] = check(tmp_path, 2025, "\n".join(json.dumps(line, indent=1) for line in valid(2025)))
+    assert "write each object in a line of its own" in found.message
 
 
 def test_a_line_that_is_cut_short(tmp_path):
@@ -284,35 +284,6 @@ def test_a_submission_of_another_year_is_named(tmp_path, year, other):
 def test_a_missing_file(tmp_path):
     with pytest.raises(DataError, match="can't be read"):
         validate(tmp_path / "none", DATA[2023])
-
-
-def test_several_responses_are_merged_as_the_organisers_do(tmp_path):
-    document = valid(2024)
-    first = document["turns"][0]["responses"]
-    second = copy.deepcopy(first[0]) | {"rank": 2, "text": "Other."}
-    second["passage_provenance"][0] |= {"id": IDS[3], "score": 5.4}
-    first.append(second)
-    (tmp_path / "run").write_text(text_of(document))
-    read = read_submission(tmp_path / "run")
-    ranked = read.results[read.results["qid"] == "0_1"]
-    # 3/2, 2/2, 1/2 of the first response, 5.4/3 of the second; what it has again is skipped
-    assert ranked["docno"].tolist() == [IDS[3], IDS[0], IDS[1], IDS[2]]
-    assert ranked["score"].tolist() == pytest.approx([1.8, 1.5, 1.0, 0.5])
-    assert read.turns["qanswer"].tolist() == ["Yes.", "Yes."]
-
-
-def test_statements_of_2025_become_ids_with_the_dataset(tmp_path):
-    (tmp_path / "run").write_text(text_of(valid(2025)))
-    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("I drink tea.", 1.0)]
-    assert read_submission(tmp_path / "run", DATA[2025]).turns["qstatements"][0] == [("1", 1.0)]
-
-
-def test_what_cannot_be_read_is_listed(tmp_path):
-    document = valid(2023)
-    document["turns"][0]["responses"][0]["passage_provenance"][0]["score"] = math.nan
-    (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(DataError, match=r"1 errors:\nerror: turn 9-1_1, responses\[0\].passage_provenance\[0\].score: it is NaN"):
-        read_submission(tmp_path / "run")
 
 
 JUNK = st.recursive(

@@ -1,0 +1,98 @@
+import copy
+import json
+import math
+
+import pytest
+from two_turns import DATA, IDS, text_of, valid
+
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.submit import read_submission
+
+
+def test_several_responses_are_merged_as_the_organisers_do(tmp_path):
+    document = valid(2024)
+    first = document["turns"][0]["responses"]
+    second = copy.deepcopy(first[0]) | {"rank": 2, "text": "Other."}
+    second["passage_provenance"][0] |= {"id": IDS[3], "score": 5.4}
+    first.append(second)
+    (tmp_path / "run").write_text(text_of(document))
+    read = read_submission(tmp_path / "run")
+    ranked = read.results[read.results["qid"] == "0_1"]
+    # 3/2, 2/2, 1/2 of the first response, 5.4/3 of the second; what it has again is skipped
+    assert ranked["docno"].tolist() == [IDS[3], IDS[0], IDS[1], IDS[2]]
+    assert ranked["score"].tolist() == pytest.approx([1.8, 1.5, 1.0, 0.5])
+    assert read.turns["qanswer"].tolist() == ["Yes.", "Yes."]
+
+
+def test_statements_of_2025_become_ids_with_the_dataset(tmp_path):
+    (tmp_path / "run").write_text(text_of(valid(2025)))
+    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("I drink tea.", 1.0)]
+    assert read_submission(tmp_path / "run", DATA[2025]).turns["qstatements"][0] == [("1", 1.0)]
+
+
+def test_what_cannot_be_read_is_listed(tmp_path):
+    document = valid(2023)
+    document["turns"][0]["responses"][0]["passage_provenance"][0]["score"] = math.nan
+    (tmp_path / "run").write_text(text_of(document))
+    with pytest.raises(DataError, match=r"1 errors:\nerror: turn 9-1_1, responses\[0\].passage_provenance\[0\].score: it is NaN"):
+        read_submission(tmp_path / "run")
+
+
+def turns_of(document):
+    return document if isinstance(document, list) else document["turns"]
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_a_turn_that_is_there_twice_is_not_read_twice(tmp_path, year):
+    document = valid(year)
+    turns_of(document).append(copy.deepcopy(turns_of(document)[0]))
+    (tmp_path / "run").write_text(text_of(document))
+    for data in (None, DATA[year]):
+        with pytest.raises(DataError, match=f"turn {DATA[year].number}_1, turn_id: the turn is there more than once"):
+            read_submission(tmp_path / "run", data)
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_turns_that_the_dataset_lacks_are_named_and_hyphens_repaired(tmp_path, year):
+    document, number = valid(year), DATA[year].number
+    turns_of(document)[0]["turn_id"] = f"{number}-1"
+    turns_of(document)[1]["turn_id"] = "77_1"
+    (tmp_path / "run").write_text(text_of(document))
+    with pytest.raises(DataError) as caught:
+        read_submission(tmp_path / "run", DATA[year])
+    lines = str(caught.value).splitlines()[1:]
+    assert f"turn {number}-1, turn_id: ikat:{year} has no such turn: write {number}_1" in lines[0]
+    assert f"turn 77_1, turn_id: ikat:{year} has no such turn: remove it" in lines[1]
+    assert read_submission(tmp_path / "run").results["qid"].nunique() == 2
+
+
+def test_the_year_is_told_by_the_shape(tmp_path):
+    for year in (2023, 2024, 2025):
+        (tmp_path / "run").write_text(text_of(valid(year)))
+        assert read_submission(tmp_path / "run").year == year
+
+
+def test_a_submission_of_another_year_is_not_read(tmp_path):
+    (tmp_path / "run").write_text(text_of(valid(2023)))
+    with pytest.raises(DataError, match="this is a submission of 2023, not of 2024"):
+        read_submission(tmp_path / "run", DATA[2024])
+
+
+def test_the_ranking_of_2025_is_by_score_not_by_line(tmp_path):
+    document = valid(2025)
+    document[0]["references"] = {IDS[2]: 1.0, IDS[0]: 3.0, IDS[1]: 2.0}
+    (tmp_path / "run").write_text(text_of(document))
+    assert read_submission(tmp_path / "run").results.head(3).values.tolist() == [
+        ["9-1_1", IDS[0], 3.0, 0, True],
+        ["9-1_1", IDS[1], 2.0, 1, False],
+        ["9-1_1", IDS[2], 1.0, 2, False],
+    ]
+
+
+def test_a_turn_without_passages_keeps_its_response(tmp_path):
+    document = valid(2023)
+    document["turns"][1]["responses"][0]["passage_provenance"] = []
+    (tmp_path / "run").write_text(json.dumps(document))
+    read = read_submission(tmp_path / "run", DATA[2023])
+    assert read.results["qid"].unique().tolist() == ["9-1_1"]
+    assert read.turns["qid"].tolist() == ["9-1_1", "9-1_2"]

@@ -1,0 +1,52 @@
+"""A dataset of two turns of one user, and valid submissions for it in the format of each year."""
+
+import copy
+import json
+
+from pyterrier_ikat.conversations.schemas import Conversation, Turn
+from pyterrier_ikat.conversations.topics import topics_frame
+
+IDS = [f"clueweb22-en0000-00-0000{number}:1" for number in range(4)]
+PTKB = {"1": "I drink tea.", "2": "I hate coffee."}
+
+
+class Data:
+    """Two turns of one user."""
+
+    def __init__(self, year):
+        self.year, self.name = year, f"ikat:{year}"
+        self.number = "0" if year == 2024 else "9-1"
+
+    def get_topics(self):
+        return topics_frame([Conversation(self.number, ptkb=PTKB, turns=(Turn(1, "Tea?", "Yes."), Turn(2, "Coffee?", "No.")))])
+
+
+DATA = {year: Data(year) for year in (2023, 2024, 2025)}
+
+
+def valid(year):
+    """A valid submission: the parsed object of 2023 and 2024, the list of lines of 2025."""
+    qids = [f"{DATA[year].number}_{turn}" for turn in (1, 2)]
+    if year == 2025:
+        return [
+            {
+                "metadata": {"team_id": "t", "run_id": "r", "run_type": "automatic"},
+                "turn_id": qid,
+                "responses": [{"rank": 1, "text": "Yes.", "citations": {IDS[0]: 3.0}, "ptkb_provenance": ["I drink tea."]}],
+                "references": {IDS[0]: 3.0, IDS[1]: 2.0, IDS[2]: 1.0},
+            }
+            for qid in qids
+        ]
+    statements = [{"id": "1", "text": "I drink tea.", "score": 1.0}, {"id": "2", "text": "I hate coffee.", "score": 0.5}]
+    response = {
+        "rank": 1,
+        "text": "Yes.",
+        "ptkb_provenance": statements if year == 2023 else [1, 2],
+        "passage_provenance": [{"id": docno, "text": "", "score": 3.0 - i, "used": i == 0} for i, docno in enumerate(IDS[:3])],
+    }
+    top = {"run_name": "r", "run_type": "automatic"} | ({"eval_response": True} if year == 2024 else {})
+    return top | {"turns": [{"turn_id": qid, "responses": [copy.deepcopy(response)]} for qid in qids]}
+
+
+def text_of(document):
+    return "\n".join(map(json.dumps, document)) if isinstance(document, list) else json.dumps(document)

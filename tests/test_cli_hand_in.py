@@ -1,0 +1,219 @@
+"""Judging and handing in from the command line: what is printed, exit codes, errors of one line; and all of it on real turns."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.conversations.qrels import read_qrels
+from pyterrier_ikat.evaluate import agreement, evaluate_ptkb, pool
+from pyterrier_ikat.runs import RunFolder, write_run
+from pyterrier_ikat.submit import read_submission
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def refused(*arguments):
+    """The one line of an error; nothing is printed besides."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    assert line.startswith("ikat: ")
+    return line
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The folders of two systems on the sample: rtg responds and chooses statements, raw does neither."""
+    path, data = tmp_path_factory.mktemp("sample"), find_dataset("ikat:sample")
+    index = ikat.PassageIndex(path / "index").index(data.get_corpus_iter(verbose=False))
+    done = call("run", "raw", "--dataset", "ikat:sample", "--index", path / "index", "--out", path / "runs")
+    assert done.exit_code == 0, done.output
+    by_overlap = pt.apply.doc_score(lambda row: len({*row["query"].split()} & {*row["text"].split()}))
+    system = ikat.methods.rtg(ikat.llm("recorded:sample"), index.bm25(), by_overlap)
+    topics = data.get_topics()
+    RunFolder(path / "runs" / "rtg").write(topics, system(topics), pd.DataFrame(), pd.DataFrame(), {"method": "rtg"})
+    return path / "runs"
+
+
+def test_submit_validate_and_read_back(runs, tmp_path):
+    out = tmp_path / "new" / "rtg.json"
+    done = call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)
+    assert (done.exit_code, done.stdout) == (0, f"{out}\n"), done.output
+    assert {line.split(":")[0] for line in done.stderr.splitlines()} == {"warning"}
+    assert [path.name for path in out.parent.iterdir()] == ["rtg.json"]
+    checked = call("validate", out, "--dataset", "ikat:sample")
+    assert checked.exit_code == 0
+    *problems, last = checked.stdout.splitlines()
+    assert problems == done.stderr.splitlines()
+    assert last == f"{out}: 0 errors, {len(problems)} warnings"
+    read = read_submission(out, find_dataset("ikat:sample"))
+    write_run(read.results, tmp_path / "rtg.trec")
+    figures = [call("evaluate", path, "--dataset", "ikat:sample").stdout for path in (runs / "rtg", tmp_path / "rtg.trec")]
+    assert figures[0] == figures[1]
+    assert "Mean over 24 judged turns" in figures[0]
+
+
+def test_validate_names_every_problem_and_exits_with_1(tmp_path):
+    (tmp_path / "run.json").write_text('{"run_name": "my run", "run_type": "lucky", "turns": []}')
+    checked = call("validate", tmp_path / "run.json", "--dataset", "ikat:sample")
+    assert checked.exit_code == 1
+    lines = checked.stdout.splitlines()
+    assert lines[0] == 'error: run_name: it is "my run": give a name without white space'
+    assert lines[1] == 'error: run_type: it is "lucky": it has to be automatic or manual'
+    assert lines[2] == "error: turn 1-1_1: the turn is missing: add it with a response"
+    assert lines[-1] == f"{tmp_path / 'run.json'}: 26 errors, 0 warnings"
+    assert len(lines) == 27
+
+
+def test_validate_of_another_year(runs, tmp_path, ikat_data):
+    out = tmp_path / "rtg.json"
+    call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)
+    checked = call("validate", out, "--dataset", "ikat:2025")
+    assert checked.exit_code == 1
+    assert "this is a submission of 2023, not of 2025: give --dataset ikat:2023" in checked.stdout
+
+
+SUBMIT = ("--run-id", "x", "--run-type", "automatic")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["submit", "RUNS/raw", "--dataset", "ikat:sample", *SUBMIT, "--out", "OUT"], "raw has no responses: run a system that ends with"),
+        (["submit", "RUNS/none", "--dataset", "ikat:sample", *SUBMIT, "--out", "OUT"], "none is no finished run"),
+        (["submit", "RUNS/rtg", "--dataset", "ikat:2022", *SUBMIT, "--out", "OUT"], "no dataset 'ikat:2022'"),
+        (["submit", "RUNS/rtg", "--dataset", "ikat:sample", *SUBMIT, "--team", "t", "--out", "OUT"], "2023 asks for no team"),
+        (["submit", "RUNS/rtg", "--dataset", "ikat:sample", "--run-id", "x", "--run-type", "lucky", "--out", "OUT"], "'lucky' is none of"),
+        (["submit", "RUNS/rtg", "--dataset", "ikat:sample", *SUBMIT, "--out", "RUNS"], "is a folder: give the path of the file"),
+        (["validate", "OUT", "--dataset", "ikat:sample"], "can't be read (No such file or directory); give the path of a submission"),
+        (["validate", "RUNS", "--dataset", "ikat:sample"], "can't be read (Is a directory)"),
+        (["agree", "OUT", "OUT"], "no such file; give the path of a qrels file"),
+        (["evaluate-ptkb", "RUNS/none", "--dataset", "ikat:sample"], "none"),
+        (["evaluate-ptkb", "RUNS/rtg", "--dataset", "ikat:sample", "--qrels", "ptkb_nist"], "ikat:sample has no qrels 'ptkb_nist'"),
+        (["judge", "RUNS/none", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", "OUT"], "none"),
+        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "gpt", "--out", "OUT"], "gpt"),
+        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "depth=0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+)
+def test_bad_input_is_one_line_and_leaves_nothing(runs, tmp_path, arguments, message):
+    given = [str(argument).replace("RUNS", str(runs)).replace("OUT", str(tmp_path / "out")) for argument in arguments]
+    before = sorted(runs.rglob("*"))
+    assert message in refused(*given)
+    assert sorted(runs.rglob("*")) == before
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_turn_without_a_response_is_refused_with_the_repair(runs, tmp_path):
+    made, out = RunFolder(runs / "rtg"), tmp_path / "out"
+    results = made.results().query("qid != '1-1_2'").assign(used=True, qanswer="Yes.")
+    RunFolder(tmp_path / "fewer").write(find_dataset("ikat:sample").get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
+    done = call("submit", tmp_path / "fewer", "--dataset", "ikat:sample", *SUBMIT, "--out", out)
+    assert done.exit_code == 2
+    first, *_, last = done.stderr.splitlines()
+    assert first == f"ikat: {out} was not written, 1 errors:"
+    assert last.endswith(f'add "response" to their lines in {tmp_path / "fewer" / "turns.jsonl"} (1-1_2)')
+    assert not out.exists()
+
+
+def test_evaluate_ptkb_prints_the_figures_of_the_package(runs):
+    shown = call("evaluate-ptkb", runs / "rtg", "--dataset", "ikat:sample")
+    assert shown.exit_code == 0, shown.output
+    table = evaluate_ptkb({"rtg": runs / "rtg"}, find_dataset("ikat:sample").get_qrels("ptkb"))
+    header, row = (line.split() for line in shown.stdout.splitlines())
+    assert header == list(table.columns)
+    assert row == ["rtg", *(f"{value:.4f}" for value in table.iloc[0, 1:-2]), *(str(count) for count in table.iloc[0, -2:])]
+
+
+def labels(runs, path, label):
+    """A file of recorded judgements of the pooled top 2 of the first two turns of both runs; returns the pool."""
+    found = {name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']") for name in ("raw", "rtg")}
+    pooled = pool(found, 2)
+    records = [
+        {"qid": qid, "stage": "judge", "item": docno, "completion": label(place), "model": "recorded"}
+        for place, (qid, docno) in enumerate(zip(pooled["qid"], pooled["docno"], strict=True))
+    ]
+    path.write_text("\n".join(map(json.dumps, records)))
+    for name, run in found.items():
+        write_run(run, path.parent / f"{name}.trec")
+    return pooled
+
+
+def test_judge_leaves_qrels_and_counts_what_got_no_label(runs, tmp_path):
+    pooled = labels(runs, tmp_path / "labels.jsonl", lambda place: "It depends, I would say." if place == 1 else f"{place % 5}: because")
+    out = tmp_path / "new.qrels"
+    files = (tmp_path / "raw.trec", tmp_path / "rtg.trec")
+    judge = ("judge", *files, "--dataset", "ikat:sample", "--llm", f"recorded:{tmp_path / 'labels.jsonl'}", "--depth", "2", "--out", out)
+    done = call(*judge)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == f"{out}: {len(pooled) - 1} of {len(pooled)} passages judged, 1 without a usable label"
+    expected = [(qid, docno, place % 5) for place, (qid, docno) in enumerate(pooled.values.tolist()) if place != 1]
+    assert list(read_qrels(out).itertuples(index=False, name=None)) == expected
+    shown = call("evaluate", *files, "--qrels", out, "--measures", "nDCG@3,Judged@2")
+    assert shown.exit_code == 0, shown.output
+    texts = ("--index", runs.parent / "index")
+    assert call(*judge, *texts).stdout == done.stdout
+
+
+def test_a_recorded_judge_that_lacks_a_passage_leaves_nothing(runs, tmp_path):
+    labels(runs, tmp_path / "labels.jsonl", lambda place: "3")
+    out = tmp_path / "out"
+    llm = f"recorded:{tmp_path / 'labels.jsonl'}"
+    assert "lacks" in refused("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", llm, "--out", out)
+    assert not out.exists()
+
+
+def test_agree_prints_the_agreement_of_the_package(tmp_path):
+    rows = [("1_1", place, place % 5, max(0, place % 5 - place % 2)) for place in range(20)]
+    for name, column in (("first", 2), ("second", 3)):
+        (tmp_path / name).write_text("".join(f"{row[0]} 0 d{row[1]} {row[column]}\n" for row in rows))
+    shown = call("agree", tmp_path / "first", tmp_path / "second", "--threshold", "1")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout == f"{agreement(read_qrels(tmp_path / 'first'), read_qrels(tmp_path / 'second'), 1)}\n"
+    same = sum((first >= 1) == (second >= 1) for _, _, first, second in rows)
+    assert "20 pairs judged by both" in shown.stdout
+    assert f"agreement {same / 20:.2%}" in shown.stdout
+    (tmp_path / "other").write_text("9_9 0 d1 1\n")
+    assert "no pair in common" in refused("agree", tmp_path / "first", tmp_path / "other")
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("hand_in", Path(__file__).parents[1] / "experiments" / "hand_in.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def mini_index(ikat_data, tmp_path):
+    ikat.PassageIndex(tmp_path / "index").index(find_dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
+    return tmp_path / "index"
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_real_turns_of_each_year_are_handed_in_and_evaluated_like_pytrec_eval(script, year, mini_index, tmp_path, capsys):
+    data = find_dataset(f"ikat:{year}")
+    data.conversations = data.conversations[:1]
+    qids = data.get_topics()["qid"]
+    run = script.ranked("raw", data, mini_index, tmp_path / "runs")
+    frames = script.answered(run, data.get_topics(), ikat.PassageIndex(mini_index))
+    read = script.hand_in(year, data, frames, tmp_path / "run")
+    printed = capsys.readouterr().out
+    assert f"{len(qids)} turns, {run['qid'].nunique()} with passages; 0 errors" in printed
+    qrels = pd.concat([data.get_qrels("provenance"), run.query("rank % 7 == 2")[["qid", "docno"]].assign(label=1)])
+    table = script.compare(run, read, qrels.drop_duplicates(["qid", "docno"]))
+    assert (table["difference"] < 1e-9).all()
+    assert (table.drop(columns="difference") > 0).all(axis=None)
