@@ -31,9 +31,7 @@ from pyterrier_ikat.evaluate import (
     agreement,
     evaluate,
     format_table,
-    label,
     merge_qrels,
-    order_agreement,
     pool,
     with_gold,
     write_qrels,
@@ -64,16 +62,11 @@ def judge(runs: dict[str, pd.DataFrame], dataset: str, llm: str, depth: int, ind
 
 def show(runs: dict[str, pd.DataFrame], official: pd.DataFrame, judged: pd.DataFrame, depth: int) -> None:
     """Print everything that compares the two sets of qrels."""
-    tables = {}
     for name, qrels in (("official", official), ("LLM", judged), ("merged, official first", merge_qrels(official, judged))):
-        tables[name] = evaluate(runs, qrels, [*TRACK_2023, Judged @ depth])
-        click.echo(f"By the qrels: {name}\n{format_table(tables[name])}\n")
+        click.echo(f"By the qrels: {name}\n{format_table(evaluate(runs, qrels, [*TRACK_2023, Judged @ depth]))}\n")
     click.echo(f"Judged@{depth} is a share of the passages retrieved; the paper gives it times 10.\n")
-    click.echo(f"Labels of the LLM (rows) and of the official qrels (columns)\n{agreement(judged, official)}\n")
-    if len(runs) > 1:
-        for measure in TRACK_2023:
-            tau = order_agreement(tables["official"], tables["LLM"], measure)
-            click.echo(f"Kendall's tau of the systems by {label(measure)}, official and LLM: {tau:.4f}")
+    found = agreement(judged, official, runs=runs if len(runs) > 1 else None)
+    click.echo(f"Labels of the LLM (a, rows) and of the official qrels (b, columns)\n{found}")
 
 
 @click.command(help=__doc__)

@@ -75,10 +75,13 @@ def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: 
 @click.argument("first", type=click.Path())
 @click.argument("second", type=click.Path())
 @click.option("--threshold", default=2, show_default=True, help="the least label that counts as relevant")
+@click.option("--run", "paths", multiple=True, metavar="RUN", help="several: how alike both order these runs (Kendall's tau)")
 @quiet
-def agree(first: str, second: str, threshold: int) -> None:
+def agree(first: str, second: str, threshold: int, paths: tuple[str, ...]) -> None:
     """Compare two qrels files: confusion matrix, agreement, Cohen's kappa."""
     from ..conversations.qrels import read_qrels
     from ..evaluate import agreement
+    from ..session import load_runs
 
-    click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold)))
+    runs = load_runs(paths) if paths else None
+    click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs)))

@@ -7,8 +7,9 @@ from .comparison import experiment
 from .evaluation import evaluate, per_turn
 from .judge import Judge, Judgement, parse_judgement, with_gold
 from .measures import TRACK_2023, TRACK_2024, as_measures, label, parse_measures
-from .pool import check_qrels, merge_qrels, pool, write_qrels
+from .pool import pool
 from .ptkb import TRACK_PTKB, evaluate_ptkb, ptkb_per_turn, with_relevant
+from .qrels import check_qrels, merge_qrels, write_qrels
 from .response_frame import response_turns
 from .response_judges import Completeness, Groundedness, Naturalness, NuggetRecall, PairwisePreference, Preference, Relevance
 from .responses import evaluate_responses, response_means

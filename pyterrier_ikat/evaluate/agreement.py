@@ -1,6 +1,8 @@
 """How far two judges agree: on passages, and on which system is better."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -8,8 +10,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import DataError, UsageError
-from .measures import as_measures, label
-from .pool import check_qrels
+from .evaluation import evaluate
+from .measures import TRACK_2023, as_measures, label
+from .qrels import check_qrels
+from .same_turns import check_form
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,27 +24,40 @@ class Agreement:
         pairs: how many pairs both judged.
         confusion: counts; rows: labels of the first, columns: labels of the second.
         threshold: the least label that counts as relevant.
+        binary_confusion: the same counts of not relevant (False) and relevant (True).
         binary: share of the pairs that both call relevant or both call not relevant.
         kappa: Cohen's kappa of the graded labels, unweighted; NaN where it is undefined (both always give one and the
             same label).
         binary_kappa: Cohen's kappa of relevant and not relevant.
+        tau: Kendall's tau of the orders in which the two put the runs, a value per measure; empty without runs.
     """
 
     pairs: int
     confusion: pd.DataFrame
     threshold: int
+    binary_confusion: pd.DataFrame
     binary: float
     kappa: float
     binary_kappa: float
+    tau: "pd.Series[Any]" = field(default_factory=lambda: pd.Series(dtype=float))
 
     def __str__(self) -> str:
-        return (
-            f"{self.confusion.to_string()}\n\n{self.pairs} pairs judged by both; relevant from label {self.threshold} on: "
-            f"agreement {self.binary:.2%}, kappa {self.binary_kappa:.4f}; kappa of the graded labels {self.kappa:.4f}"
-        )
+        lines = [
+            f"{self.confusion.to_string()}\n\nRelevant, from label {self.threshold} on:\n{self.binary_confusion.to_string()}\n",
+            f"{self.pairs} pairs judged by both: binary agreement {self.binary:.2%}, kappa {self.binary_kappa:.4f}; "
+            f"kappa of the graded labels {self.kappa:.4f}",
+        ]
+        return "\n".join(lines + [f"Kendall's tau of the systems by {measure}: {tau:.4f}" for measure, tau in self.tau.items()])
 
 
-def agreement(qrels_a: pd.DataFrame, qrels_b: pd.DataFrame, threshold: int = 2) -> Agreement:
+def agreement(
+    qrels_a: pd.DataFrame,
+    qrels_b: pd.DataFrame,
+    threshold: int = 2,
+    *,
+    runs: Mapping[str, pd.DataFrame] | None = None,
+    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+) -> Agreement:
     """Compare two judges on the pairs of turn and passage that both judged.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4; there the rows are GPT-3.5, the
@@ -49,9 +66,12 @@ def agreement(qrels_a: pd.DataFrame, qrels_b: pd.DataFrame, threshold: int = 2) 
     Args:
         qrels_a: ``qid``, ``docno``, ``label``: the rows of the confusion matrix.
         qrels_b: the same: its columns.
-        threshold: the least label that counts as relevant; on the scale 0-4 of LLM judging it is 2.
+        threshold: the least label that counts as relevant, the same for both; on the scale 0-4 of LLM judging it is 2.
+        runs: name -> result frame, two at least: how far do the two agree on which of them is better?
+        measures: what orders the runs. Each is evaluated over all turns of the qrels it is evaluated by.
 
     Raises:
+        UsageError: when there is only one run.
         DataError: when one of the two is no clean qrels frame, or they have no pair in common.
 
     Example:
@@ -63,24 +83,45 @@ def agreement(qrels_a: pd.DataFrame, qrels_b: pd.DataFrame, threshold: int = 2) 
         (4, 0.75, 0.5, 1)
     """
     first, second = check_qrels(qrels_a, "the first qrels"), check_qrels(qrels_b, "the second qrels")
-    both = first.merge(second, on=["qid", "docno"], suffixes=("_a", "_b"))
-    if both.empty:
-        raise DataError(
-            f"the two qrels have no pair in common (such as {first['qid'][0]} {first['docno'][0]} and {second['qid'][0]} "
-            f"{second['docno'][0]}): give judgements of the same topics and passages"
-        )
+    both = _common(first, second)
     a, b = both["label_a"].to_numpy(), both["label_b"].to_numpy()
     labels = np.arange(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
     counts = _counts(a - labels[0], b - labels[0], len(labels))
     relevant = _counts((a >= threshold).astype(int), (b >= threshold).astype(int), 2)
     return Agreement(
         pairs=len(both),
-        confusion=pd.DataFrame(counts, index=pd.Index(labels, name="a"), columns=pd.Index(labels, name="b")),
+        confusion=_table(counts, labels),
         threshold=threshold,
+        binary_confusion=_table(relevant, [False, True]),
         binary=float(np.trace(relevant) / len(both)),
         kappa=cohens_kappa(counts),
         binary_kappa=cohens_kappa(relevant),
+        tau=_tau(runs or {}, (first, second), measures),
     )
+
+
+def _common(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    check_form("the first qrels", first["qid"].unique(), second["qid"])
+    both = first.merge(second, on=["qid", "docno"], suffixes=("_a", "_b"))
+    if both.empty:
+        raise DataError(
+            f"the two qrels have no pair in common (such as {first['qid'][0]} {first['docno'][0]} and {second['qid'][0]} "
+            f"{second['docno'][0]}): give judgements of the same topics and passages"
+        )
+    return both
+
+
+def _tau(
+    runs: Mapping[str, pd.DataFrame], qrels: tuple[pd.DataFrame, pd.DataFrame], measures: Sequence[ir_measures.Measure | str]
+) -> "pd.Series[Any]":
+    if not runs:
+        return pd.Series(dtype=float)
+    first, second = (evaluate(runs, one, measures) for one in qrels)
+    return pd.Series({label(measure): order_agreement(first, second, measure) for measure in as_measures(measures)})
+
+
+def _table(counts: npt.NDArray[np.int64], labels: npt.ArrayLike) -> pd.DataFrame:
+    return pd.DataFrame(counts, index=pd.Index(labels, name="a"), columns=pd.Index(labels, name="b"))
 
 
 def _counts(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:

@@ -10,7 +10,7 @@ import pandas as pd
 from ..errors import UsageError
 from ..loading import load
 from .assessment import Assessment
-from .llm_judge import QUESTIONS
+from .llm_judge import asked_column
 
 QUESTION_SHARE = 4
 
@@ -57,9 +57,7 @@ class AnswerEquivalence:
         Raises:
             UsageError: when the frame has no question, or the model is not usable.
         """
-        asked = next((name for name in QUESTIONS if name in responses.columns), None)
-        if asked is None:
-            raise UsageError(f"answer equivalence is judged by the question too: add {', '.join(QUESTIONS[:-1])} or query to the turns")
+        asked = asked_column(responses, self.name)
         tokenizer, model = _load(str(self.model))
         triples = zip(responses["qanswer"], responses["gold_answer"], responses[asked], strict=True)
         inputs = [_input(tokenizer, *triple, self.max_length) for triple in triples]

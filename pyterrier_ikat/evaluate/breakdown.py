@@ -10,8 +10,9 @@ import pandas as pd
 from ir_measures import nDCG
 
 from ..errors import DataError, UsageError
-from .evaluation import per_turn
+from .figures import Scorer
 from .measures import as_measures, label
+from .same_turns import check_shared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +62,7 @@ def breakdown(
         how many turns each mean is over. A judged turn that a run lacks counts 0. The columns' name is the measure.
 
     Raises:
-        UsageError: for another ``by``, or a result frame without qrels.
+        UsageError: for another ``by``, a run named like a column of the table, or a result frame without qrels.
         DataError: when a qid is not ``<conversation>_<turn>``, or the runs' figures are not about the same turns.
 
     Example:
@@ -72,6 +73,9 @@ def breakdown(
     """
     if by not in GROUPS:
         raise UsageError(f"by={by!r} is unknown: choose one of {', '.join(GROUPS)}")
+    taken = [name for name in runs if name in (by, "turns")]
+    if taken:
+        raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
     figures = _figures(runs, qrels, measure)
     keys = [_place(qid)[GROUPS.index(by)] for qid in figures.index]
     grouped = figures.groupby(pd.Series(keys, index=figures.index, name=by), sort=False)
@@ -169,7 +173,10 @@ def _of_run(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measure:
     if "docno" in frame.columns:
         if qrels is None:
             raise UsageError(f"{name} is a ranking: give the qrels to judge it by")
-        frame = per_turn(frame, qrels, wanted)
+        scorer = Scorer(qrels, wanted)
+        ranking = scorer.ranking(name, frame)
+        check_shared(f"run {name}", ranking["qid"].unique(), scorer.turns)
+        frame = scorer.per_turn(ranking).reset_index()
     if column not in frame.columns or "qid" not in frame.columns:
         raise DataError(f"{name} has no figures {column} by qid, only the columns {', '.join(map(str, frame.columns))}")
     twice = frame["qid"].duplicated()

@@ -9,15 +9,17 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.dataset import IkatDataset
-from ..conversations.frame import column, values
+from ..conversations.frame import column, question_column, values, with_columns
 from ..errors import DataError
 from ..llm import LLM, Request
 from ..llm.parsing import strip_thinking
 from ..prompts.context import chosen, ptkb_text
 from ..prompts.operator import LLMOperator
+from .same_turns import check_form
 
 LABELS = ("0", "1", "2", "3", "4")
 GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
+ANSWER_STAND_IN = "word " * 100
 
 _ALONE = r"(-?\d+)(?:\.0+)?(?![\d%])(?!\.\d)(?:[ \t]*(?:/|out of)[ \t]*4\b)?(?![ \t,;]*(?:-|–|—|/|to|or)?[ \t]*\d)"
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
@@ -76,7 +78,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
         ``gold_answer`` (the canonical response), ``text``.
 
     Raises:
-        DataError: when the pool has turns that the dataset lacks, or a passage has no text.
+        DataError: when the pool has turns that the dataset lacks or names with hyphens, or a passage has no text.
 
     Example:
         >>> import pandas as pd, pyterrier as pt
@@ -85,6 +87,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
         ['qid', 'docno', 'qresolved', 'qptkb', 'qgoldptkb', 'gold_answer', 'text']
     """
     gold = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid").set_index("qid")
+    check_form("the pool", pooled["qid"].unique(), gold.index)
     unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
     if unknown:
         more = ", ..." * (len(unknown) > 3)
@@ -170,6 +173,16 @@ class Judge(LLMOperator):
     def planned(self, frame: pd.DataFrame) -> list[Judgement]:
         """A label with a reason of ordinary length."""
         return [Judgement(2, "", "2\nIt is about the question but leaves out what matters to this user.")] * len(frame)
+
+    def with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with what ``ikat.plan`` shows in the place of gold that it lacks: the user's words, no statement, an answer."""
+        stand_ins = {
+            "qresolved": values(frame, question_column(frame)),
+            "qptkb": [{}] * len(frame),
+            "qgoldptkb": [[]] * len(frame),
+            "gold_answer": [ANSWER_STAND_IN] * len(frame),
+        }
+        return with_columns(frame, **{name: texts for name, texts in stand_ins.items() if name not in frame.columns})
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Qrels of what got a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""

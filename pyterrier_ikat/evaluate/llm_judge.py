@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..conversations.frame import values
+from ..conversations.frame import question_column, values
 from ..errors import UsageError
 from ..llm import LLM, Completion, LLMFailure, Request
 from ..prompts import render
@@ -15,9 +15,24 @@ from .assessment import Assessment
 from .verdicts import Verdict
 
 STAGE = "judge"
-QUESTIONS = ("qresolved", "qutterance", "query")
 
 Outcome = Completion | LLMFailure
+
+
+def asked_column(turns: pd.DataFrame, judge: str) -> str:
+    """What the user asked: ``qresolved``, else ``qutterance``, else the first ``query`` (a rewritten one is the system's).
+
+    Raises:
+        UsageError: when the turns have no such column.
+
+    Example:
+        >>> asked_column(pd.DataFrame(columns=["qid", "query", "query_0"]), "relevance")
+        'query_0'
+    """
+    column = "qresolved" if "qresolved" in turns.columns else question_column(turns)
+    if column not in turns.columns:
+        raise UsageError(f"{judge} is judged by the question, and the turns have none: add qresolved, qutterance or query")
+    return column
 
 
 @dataclass(frozen=True)
@@ -26,7 +41,7 @@ class LLMJudge:
 
     Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``, ``judge_completeness``,
     ``judge_relevance``, ``judge_naturalness``, ``judge_preference``, ``judge_pairwise``, ``judge_nuggets``. The question
-    shown is ``qresolved``, else ``qutterance``, else ``query``; a frame without ``qhistory`` or ``qptkb`` has none to
+    shown is that of :func:`asked_column`; a frame without ``qhistory`` or ``qptkb`` has none to
     show.
 
     Args (of every subclass):
@@ -78,10 +93,7 @@ class LLMJudge:
         return Assessment(float(verdict.value), verdict.reason)
 
     def _questions(self, responses: pd.DataFrame) -> list[str]:
-        found = next((name for name in QUESTIONS if name in responses.columns), None)
-        if found is None and self.about_question:
-            raise UsageError(f"{self.name} is judged by the question, and the turns have none: add {', '.join(QUESTIONS[:-1])} or query")
-        return [""] * len(responses) if found is None else values(responses, found)
+        return values(responses, asked_column(responses, self.name)) if self.about_question else [""] * len(responses)
 
     def _request(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
         shown = {

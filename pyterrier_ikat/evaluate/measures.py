@@ -21,15 +21,16 @@ def label(measure: ir_measures.Measure) -> str:
     """The measure's name with its relevance level, also where ir_measures leaves the default out.
 
     Example:
-        >>> from ir_measures import R
-        >>> label(R @ 20), label(R(rel=2) @ 20)
-        ('R(rel=1)@20', 'R(rel=2)@20')
+        >>> from ir_measures import NumRet, R
+        >>> label(R @ 20), label(R(rel=2) @ 20), label(NumRet)  # what was found, relevant or not
+        ('R(rel=1)@20', 'R(rel=2)@20', 'NumRet')
     """
     text = str(measure)
-    if "rel" not in measure.SUPPORTED_PARAMS or "rel=" in text:
+    level = measure["rel"] if "rel" in measure.SUPPORTED_PARAMS else None
+    if not isinstance(level, int) or "rel=" in text:
         return text
     name, _, cutoff = text.partition("@")
-    name = f"{name[:-1]},rel=1)" if name.endswith(")") else f"{name}(rel=1)"
+    name = f"{name[:-1]},rel={level})" if name.endswith(")") else f"{name}(rel={level})"
     return f"{name}@{cutoff}" if cutoff else name
 
 

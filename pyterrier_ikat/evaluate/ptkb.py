@@ -7,9 +7,11 @@ import ir_measures
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
+from ..conversations.frame import column
 from ..errors import DataError
 from .measures import label
-from .same_turns import unlike
+from .qrels import check_qrels
+from .same_turns import check_form, unlike
 from .statements import statement_ranking
 
 TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), SetR(rel=1), SetF(rel=1))
@@ -39,7 +41,7 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
     Raises:
         UsageError: when a frame lacks a column.
         DataError: when a system shares no turn with the qrels, chose a statement that the turn's persona does not have,
-            or its choice is malformed.
+            or its choice or the qrels are malformed.
 
     Example:
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 1]})
@@ -75,7 +77,8 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
         [['1_1', 1.0, 0.33]]
     """
     asked = system["qid"] if isinstance(system, pd.DataFrame) and "qid" in system.columns else None
-    ranking = statement_ranking(system)
+    ranking, qrels = statement_ranking(system), check_qrels(qrels, "the PTKB qrels")
+    qrels["docno"] = column(map(str, qrels["docno"]))
     _check(name, asked if asked is not None else ranking["qid"], ranking, qrels)
     found = ir_measures.iter_calc(list(TRACK_PTKB), _named(qrels, "relevance", "label"), _named(ranking, "score", "score"))
     figures = pd.DataFrame([(one.query_id, label(one.measure), one.value) for one in found], columns=["qid", "measure", "value"])
@@ -100,10 +103,11 @@ def _named(frame: pd.DataFrame, to: str, value: str) -> pd.DataFrame:
 
 def _check(name: str, turns: "pd.Series[str]", ranking: pd.DataFrame, qrels: pd.DataFrame) -> None:
     who = f"system {name}" if name else "the system"
+    check_form(who, turns.unique(), qrels["qid"])
     if len(turns) and not turns.isin(qrels["qid"]).any():
         raise DataError(f"{who} has no turn of the PTKB qrels: {unlike(turns.iloc[0], qrels['qid'].iloc[0])}")
     judged = ranking[ranking["qid"].isin(qrels["qid"])]
-    known = set(zip(qrels["qid"], qrels["docno"].astype(str), strict=True))
+    known = set(zip(qrels["qid"], qrels["docno"], strict=True))
     for qid, statement in zip(judged["qid"], judged["docno"], strict=True):
         if (qid, statement) not in known:
             raise DataError(

@@ -8,7 +8,7 @@ import pandas as pd
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import with_columns
 from ..errors import DataError, UsageError
-from .same_turns import unlike
+from .same_turns import check_form, unlike
 
 
 def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | None = None) -> pd.DataFrame:
@@ -79,6 +79,7 @@ def _check(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
     repeated = turns["qid"].duplicated()
     if repeated.any():
         raise DataError(f"turn {turns.loc[repeated, 'qid'].iloc[0]} is there twice: give the turns to judge once each")
+    check_form("the answers", answers["qid"].unique(), turns["qid"])
     if len(turns) and len(answers) and not answers["qid"].isin(turns["qid"]).any():
         raise DataError(f"the answers have none of the turns: {unlike(answers['qid'].iloc[0], turns['qid'].iloc[0])}")
 

@@ -20,7 +20,7 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
 
     Args:
         turns: the turns to judge, one row each: all of them and no others. ``qid`` and what the judges use: a question
-            (``qresolved``, else ``qutterance``, else ``query``), ``qhistory``, ``qptkb``, ``gold_answer``,
+            (``qresolved``, else ``qutterance``, else the first ``query``), ``qhistory``, ``qptkb``, ``gold_answer``,
             ``gold_nuggets`` (a list of texts); see :func:`response_turns`.
         answers: the system's responses: ``qid``, ``qanswer`` and, for groundedness, the passages that they are based
             on, either as rows with ``text`` and ``used`` (what ``ikat.Respond`` gives) or as a list of texts in

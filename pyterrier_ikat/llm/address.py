@@ -2,6 +2,7 @@
 
 import logging
 import re
+import traceback
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -77,4 +78,14 @@ class RedactingFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite the record; it is always kept."""
         record.msg, record.args = redacted(record.getMessage(), self._secrets), ()
+        if record.exc_info:
+            record.exc_text, record.exc_info = "".join(traceback.format_exception(*record.exc_info)).rstrip(), None
+        if record.exc_text:
+            record.exc_text = redacted(record.exc_text, self._secrets)
         return True
+
+
+def add_filter(loggers: Iterable[str], secrets: set[str]) -> None:
+    """Keep ``secrets`` out of what ``loggers`` write."""
+    for name in loggers if secrets else ():
+        logging.getLogger(name).addFilter(RedactingFilter(secrets))

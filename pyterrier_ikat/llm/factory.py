@@ -23,11 +23,12 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
         spec_or_object: one of
 
             - ``"openai:MODEL key=value ..."``: any server that speaks OpenAI's chat completions; the key is read from
-              ``OPENAI_API_KEY``. Keys: ``base_url``, ``api_key_env`` (the name of another variable), ``timeout`` (seconds), ``concurrency``
-              (the most calls at a time, 32; adapts below it when the server refuses).
+              ``OPENAI_API_KEY``. Keys: ``base_url`` (several servers of the same model, separated by commas, share the calls; the first
+              names all in the cache), ``api_key_env`` (the name of another variable), ``timeout`` (seconds), ``concurrency`` (the most
+              calls at a time, over all servers, 32; adapts below it when a server refuses).
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` those of the bundled sample.
-            - an object with ``.generate(list)``, such as a pyterrier_rag backend, or a `Backend`.
+            - an object with ``.generate(list)``, such as a pyterrier_rag backend, or a `Backend`; its completions are kept in memory.
 
             Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; ``retries`` (5); ``cache`` (a file,
             or ``none``); ``price_in``, ``price_out`` (US dollars per million tokens) and ``budget`` (US dollars).
@@ -48,7 +49,7 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
     if isinstance(spec_or_object, str):
         return _from_spec(parse(spec_or_object), ledger)
     if hasattr(spec_or_object, "complete"):
-        return LLM(spec_or_object, ledger=ledger)
+        return LLM(spec_or_object, ledger=ledger, cache=None if spec_or_object.replays else Cache(":memory:"))
     if hasattr(spec_or_object, "generate"):
         return LLM(GeneratorBackend(spec_or_object), ledger=ledger, cache=Cache(":memory:"))
     raise UsageError(

@@ -93,6 +93,15 @@ class LLM:
             return completion_of(reply, self.model, 0.0) if reply and not failure_of(request, reply) else None
         return self._cached(key_of(self.backend.identity, request))
 
+    def open(self) -> None:
+        """Make the client ready, which takes longer than to ask.
+
+        Raises:
+            FatalLLMError: when there is no key.
+        """
+        if isinstance(self.backend, OpenAIBackend):
+            self.backend.open()
+
     def close(self) -> None:
         """Close the connections and the cache file; the next call opens them again."""
         if isinstance(self.backend, OpenAIBackend):

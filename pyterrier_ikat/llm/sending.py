@@ -35,6 +35,7 @@ class Sending:
         """Send ``requests``, by cache key, and wait for them; see `LLM.ask` for the errors."""
         if self.llm.cache is not None:
             self.llm.cache.check_writable()
+        self.llm.open()
         batches = list(_batches(requests, self.llm.backend.batch_size))
         stages = ", ".join(dict.fromkeys(request.stage for request in requests.values()))
         with pt.tqdm(total=len(requests), desc=f"{stages} ({self.llm.model})", unit="call", disable=self.llm.backend.replays) as bar:

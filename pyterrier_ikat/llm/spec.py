@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import UsageError
 from .address import Address
+from .servers import addresses
 
 
 class Spec(NamedTuple):
@@ -96,7 +97,7 @@ def parse(text: str) -> Spec:
         if key in options:
             raise UsageError(f"the LLM option {key} is given twice")
         options[key] = value
-        shown.append(f"{key}={Address(value).shown}" if key == "base_url" else word)
+        shown.append(f"{key}={','.join(Address(url).shown for url in addresses(value))}" if key == "base_url" else word)
     return Spec(provider, name, options, " ".join(map(_quoted, shown)))
 
 

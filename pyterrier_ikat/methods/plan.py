@@ -1,6 +1,7 @@
 """What a comparison will cost, before anything is spent."""
 
 from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
 
 import pandas as pd
 import pyterrier as pt
@@ -29,6 +30,8 @@ RUN = (AllUtterances, Expand, Resolved, Utterance, WithStatements)
 
 CHARACTERS_PER_TOKEN = 4
 PASSAGE_STAND_IN = "word " * 150
+RANKING_DEPTH = 1000
+"""How many passages a retriever finds for a turn, unless a cut ``% k`` behind it says so."""
 
 
 def plan(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> pd.DataFrame:
@@ -39,12 +42,13 @@ def plan(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> pd.Data
     Stages are followed in order. Where a completion is in the cache already, it is used and counted as cached;
     elsewhere a stand-in of typical length takes its place, so the tokens are estimates (four characters a token), and
     so are calls that depend on them. The stand-in for what a trained rewriter or the retriever makes of a turn is the
-    user's question, for ranked statements the first of the persona. A request that several systems share counts once,
-    for the first of them.
+    user's question, for ranked statements the first of the persona. A :class:`~pyterrier_ikat.Judge` in a pipeline is
+    asked about every passage that the cut (``% k``) before it leaves, 1000 of each turn without one. A request that
+    several systems share counts once, for the first of them.
 
     Args:
         systems: name -> pipeline.
-        topics: a turn frame.
+        topics: a turn frame; for a judge alone the pool that it is to judge, as ``evaluate.with_gold`` makes it.
 
     Returns:
         One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
@@ -88,9 +92,18 @@ def before_retrieval(pipeline: pt.Transformer, topics: pd.DataFrame) -> pd.DataF
     return _restored(frame)
 
 
+@runtime_checkable
+class ReadsGold(Protocol):
+    """An operator that is asked about every passage of its input and shown gold: a judge, of a room behind this one."""
+
+    def with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with a text in the place of all gold that it lacks."""
+        ...
+
+
 class _Walk:
     def __init__(self, system: str, seen: set[tuple[LLM, str]]) -> None:
-        self.system, self.seen = system, seen
+        self.system, self.seen, self.cut = system, seen, RANKING_DEPTH
 
     def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, object]]]:
         rows: list[dict[str, object]] = []
@@ -102,6 +115,8 @@ class _Walk:
     def step(self, stage: pt.Transformer, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, object]]]:
         if isinstance(stage, LLMOperator):
             return self.ask(stage, frame)
+        if isinstance(stage, pt.RankCutoff):
+            self.cut = stage.k
         if isinstance(stage, Append):
             made, rows = self.follow(stage.operator, frame)
             return stage.appended(frame, made), rows
@@ -111,8 +126,9 @@ class _Walk:
         return behind, [row for _, rows in inner for row in rows]
 
     def ask(self, stage: LLMOperator, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, object]]]:
-        depth = _passages_read(stage)
+        depth = _passages_read(stage, frame, self.cut)
         asked = _with_passages(frame, depth) if depth else frame
+        asked = stage.with_stand_ins(asked) if isinstance(stage, ReadsGold) else asked
         requests = stage.requests(asked)
         known = [stage.llm.peek(request) for request in requests]
         parsed = [None if completion is None else stage.parse(completion.text) for completion in known]
@@ -160,9 +176,11 @@ def _restored(frame: pd.DataFrame) -> pd.DataFrame:
     return pt.model.pop_queries(turns).drop(columns=["qid_0", "qsub", "qweight"], errors="ignore").reset_index(drop=True)
 
 
-def _passages_read(stage: LLMOperator) -> int:
+def _passages_read(stage: LLMOperator, frame: pd.DataFrame, cut: int) -> int:
     if isinstance(stage, Rerank):
         return stage.depth
+    if isinstance(stage, ReadsGold):
+        return 0 if "docno" in frame.columns else cut
     return stage.passages if isinstance(stage, Respond) else 0
 
 

@@ -152,10 +152,28 @@ def test_mistakes_are_found_before_anything_runs(setting):
     assert Finds.calls == 0
 
 
+def test_a_finished_run_of_other_turns_is_refused_before_anything_runs(setting):
+    systems, runs, topics, qrels = setting
+    hyphens = runs["one"].assign(qid=runs["one"]["qid"].str.replace("_", "-"))
+    for run, message in ((hyphens, "run old: its turns are like 9-1-0.*convert them"), (hyphens.assign(qid="7_1"), "run old has no turn")):
+        with pytest.raises(DataError, match=message):
+            experiment(systems | {"old": run}, topics=topics, qrels=qrels)
+    with pytest.raises(DataError, match="the topics frame: its turns are like 9-1-0.*convert them"):
+        experiment(systems, topics=topics.assign(qid=topics["qid"].str.replace("_", "-")), qrels=qrels)
+    assert Finds.calls == 0
+
+
+def test_what_has_finished_is_saved_when_a_later_system_fails(setting, tmp_path):
+    systems, runs, topics, qrels = setting
+    with pytest.raises(ZeroDivisionError):
+        experiment({"a": systems["one"], "b": pt.apply.generic(lambda turns: 1 / 0)}, topics=topics, qrels=qrels, save=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.trec"]
+
+
 def test_rankings_that_are_not_clean_name_their_system(setting):
     systems, runs, topics, qrels = setting
     twice = pd.concat([runs["one"], runs["one"]])
-    with pytest.raises(DataError, match="system b: turn 9-1_0 has passage .* twice"):
+    with pytest.raises(DataError, match="run b: turn 9-1_0 has passage .* twice"):
         experiment({"a": systems["one"], "b": Finds(Table(twice))}, topics=topics, qrels=qrels)
     with pytest.raises(DataError, match="system b found no passage for any turn"):
         experiment({"b": Finds(Table(runs["one"][:0]))}, topics=topics, qrels=qrels)
@@ -210,6 +228,12 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"a": good.assign(qid=good["qid"].str.replace("_", "-"))})
     with pytest.raises(DataError, match="b and a have figures of different turns .9-1_10, 10-1_1."):
         breakdown({"a": good, "b": good[:2]})
+    for name in ("turns", "depth"):
+        with pytest.raises(UsageError, match=f"a run is named '{name}', as a column of the breakdown"):
+            breakdown({name: good}, by="depth")
+    runs, qrels = random_runs()
+    with pytest.raises(DataError, match="run one: its turns are like 9-1-0, the wanted ones like 9-1_0"):
+        breakdown({"one": runs["one"].assign(qid=runs["one"]["qid"].str.replace("_", "-"))}, qrels)
     with pytest.raises(UsageError, match="a is a ranking: give the qrels"):
         breakdown({"a": random_runs()[0]["one"]})
     with pytest.raises(DataError, match="a has no figures R.rel=1.@20 by qid"):

@@ -110,7 +110,7 @@ def test_unknown_measures_runs_and_baselines():
         parse_measures(["nDGC@5"])
     with pytest.raises(UsageError, match="baseline 'four' is none of the runs: one, two, three"):
         evaluate(runs, qrels, baseline="four")
-    with pytest.raises(DataError, match="run x has no turn of the qrels .its turns are like 9-1-0, those of the qrels like 9-1_0"):
+    with pytest.raises(DataError, match="run x: its turns are like 9-1-0, the wanted ones like 9-1_0; convert them: frame"):
         evaluate({"x": runs["one"].assign(qid=runs["one"]["qid"].str.replace("_", "-"))}, qrels)
 
 
@@ -142,5 +142,5 @@ def test_commas_inside_parentheses_do_not_separate_measures():
 
 def test_empty_qrels():
     runs, qrels = random_runs()
-    with pytest.raises(DataError, match="the qrels are empty"):
+    with pytest.raises(DataError, match="the qrels hold no judgement"):
         per_turn(runs["one"], qrels.head(0))

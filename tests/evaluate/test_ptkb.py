@@ -159,7 +159,7 @@ def test_malformed_choices_name_the_turn(value, message):
 
 def test_turns_and_columns_that_do_not_fit():
     turns = chosen(x1_1=["1"])
-    with pytest.raises(DataError, match=r"system x has no turn .* like 1-1-1, the wanted ones like 1-1_1; convert them: frame"):
+    with pytest.raises(DataError, match=r"system x: its turns are like 1-1-1, the wanted ones like 1-1_1; convert them: frame"):
         evaluate_ptkb({"x": turns.assign(qid="1-1-1")}, QRELS)
     with pytest.raises(DataError, match="like 7_1, the wanted ones like 1-1_1; take the topics"):
         evaluate_ptkb({"x": turns.assign(qid="7_1")}, QRELS)
@@ -167,6 +167,16 @@ def test_turns_and_columns_that_do_not_fit():
         evaluate_ptkb({"x": pd.DataFrame({"qid": ["1-1_1"], "query": ["a"]})}, QRELS)
     with pytest.raises(DataError, match="turn 1-1_1 has rows with different statements"):
         statement_ranking(pd.concat([turns, chosen(x1_1=["2"])]))
+
+
+def test_qrels_that_would_be_misread():
+    turns = chosen(x1_1=["1", "3"])
+    with pytest.raises(DataError, match="the PTKB qrels judge turn 1-1_1, passage 1 twice"):
+        evaluate_ptkb({"x": turns}, pd.concat([QRELS, QRELS]))
+    numbers = QRELS.assign(docno=QRELS["docno"].astype(int))
+    pd.testing.assert_frame_equal(evaluate_ptkb({"x": turns}, numbers), evaluate_ptkb({"x": turns}, QRELS))
+    with pytest.raises(DataError, match="system x: its turns are like 1-1-2, the wanted ones like 1-1_2; convert them"):
+        evaluate_ptkb({"x": pd.concat([turns, chosen(x1_2=["1"]).assign(qid="1-1-2")])}, QRELS)
 
 
 def test_the_conversion_that_the_message_offers_works():

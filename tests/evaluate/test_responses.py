@@ -84,6 +84,15 @@ def test_prompts_show_persona_conversation_and_question(judge):
         assert text in prompt
 
 
+def test_the_question_is_the_users_not_what_the_system_made_of_it():
+    plain = turns(1).drop(columns="qresolved").assign(query="the system's answer as query", query_0="Question in plain words?")
+    for frame in (plain, plain.assign(query_0="a rewrite", query_1="Question in plain words?"), plain.assign(qutterance=plain["query_0"])):
+        llm, backend = scripted(said(score=2))
+        evaluate_responses(frame, answers(1), [Relevance(llm)])
+        assert "# Last message of the user\nQuestion in plain words?" in backend.asked[0][0]["content"]
+        assert "as query" not in backend.asked[0][0]["content"]
+
+
 def test_naturalness_sees_the_response_alone():
     llm, backend = scripted(said(score=2))
     evaluate_responses(turns(1), answers(1), [Naturalness(llm)])
@@ -203,7 +212,7 @@ def test_response_turns_show_rewrites_and_gold_answers():
         ({"qresolved": None}, answers(), Relevance, UsageError, "relevance is judged by the question, and the turns have none"),
         ({}, answers().drop(columns="qanswer"), Relevance, UsageError, "the answers have no qanswer: they have qid, text"),
         ({"qid": "9-1_1"}, answers(), Relevance, DataError, "turn 9-1_1 is there twice"),
-        ({}, answers().assign(qid="9-1-1"), Relevance, DataError, "the answers have none of the turns: .* convert them"),
+        ({}, answers().assign(qid="9-1-1"), Relevance, DataError, "the answers: its turns are like 9-1-1, .* convert them"),
         ({}, answers().assign(qanswer=7), Relevance, DataError, "turn 9-1_1: the response is 7, no text"),
         ({}, answers().assign(text=None), Groundedness, DataError, "turn 9-1_1: a passage that .* has the text None"),
     ],

@@ -1,6 +1,8 @@
 """Waits, the adaptive number of calls in flight, and the threads, each by itself."""
 
 import threading
+import time
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import given
@@ -56,6 +58,21 @@ def test_other_errors_are_not_retried():
     assert tries == [1]
 
 
+def taken(throttle, count):
+    """Takes ``count`` slots in threads, and gives how many were had within a moment, and how to give them back."""
+    had, release = [], threading.Event()
+
+    def take():
+        with throttle.slot() as mark:
+            had.append(mark)
+            release.wait(20)
+
+    threads = [threading.Thread(target=take) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return had, release, threads
+
+
 def test_throttle_opens_with_the_first_success():
     throttle = Throttle(8)
     assert throttle.limit == 1
@@ -63,30 +80,85 @@ def test_throttle_opens_with_the_first_success():
     assert throttle.limit == 8
 
 
-def test_throttle_shrinks_once_for_the_calls_of_one_moment_and_grows_slowly():
+def test_throttle_opens_when_the_first_call_is_not_refused_in_time():
+    throttle = Throttle(3, patience=0)
+    had, release, threads = taken(throttle, 5)
+    while len(had) < 3:
+        time.sleep(0.001)
+    assert throttle.limit == 3
+    release.set()
+    for thread in threads:
+        thread.join(20)
+    assert len(had) == 5
+
+
+def test_throttle_stays_at_one_while_it_has_patience():
+    throttle = Throttle(3, patience=60)
+    had, release, threads = taken(throttle, 3)
+    while not had:
+        time.sleep(0.001)
+    threads[0].join(0.05)
+    assert (throttle.limit, len(had)) == (1, 1)
+    release.set()
+    for thread in threads:
+        thread.join(20)
+    assert len(had) == 3
+
+
+def filled(throttle, count):
+    """Holds ``count`` slots."""
+    held = ExitStack()
+    return held, [held.enter_context(throttle.slot()) for _ in range(count)]
+
+
+def test_throttle_ends_at_what_the_server_took():
     throttle = Throttle(10)
     throttle.grow()
-    with throttle.slot() as first, throttle.slot() as second:
-        throttle.shrink(first)
-        throttle.shrink(second)
-        assert throttle.limit == 7
-    with throttle.slot() as third:
-        throttle.shrink(third)
-    assert throttle.limit == 4  # 10 * .7 * .7 = 4.9
-    for _ in range(5):
-        throttle.grow()
-    assert throttle.limit == 5
+    held, marks = filled(throttle, 10)
+    for mark in marks[:3]:
+        throttle.shrink(mark)
+    held.close()
+    assert throttle.limit == 7
+
+
+def test_throttle_halves_at_most_for_the_calls_of_one_moment():
+    throttle = Throttle(10)
+    throttle.grow()
+    for width in (5, 2, 1, 1):
+        held, marks = filled(throttle, throttle.limit)
+        for mark in marks:
+            throttle.shrink(mark)
+        held.close()
+        assert throttle.limit == width
+
+
+def test_throttle_grows_by_one_per_round_and_only_where_all_of_it_is_used():
+    throttle = Throttle(8)
+    throttle.grow()
+    held, marks = filled(throttle, 8)
+    for mark in marks:
+        throttle.shrink(mark)
+    held.close()
+    assert throttle.limit == 4
     for _ in range(100):
         throttle.grow()
-    assert throttle.limit == 10
+    assert throttle.limit == 4
+    held, _ = filled(throttle, 4)
+    for _ in range(4):
+        throttle.grow()
+    assert throttle.limit == 4  # 4 + 1/4 + 1/4.25 + ...: a little less than one more
+    throttle.grow()
+    assert throttle.limit == 5
+    held.close()
 
 
 @given(st.lists(st.booleans()), st.integers(1, 50))
 def test_throttle_never_closes_and_never_exceeds_its_size(events, most):
     throttle = Throttle(most)
     for success in events:
-        with throttle.slot() as mark:
-            throttle.grow() if success else throttle.shrink(mark)
+        held, marks = filled(throttle, throttle.limit)
+        throttle.grow() if success else throttle.shrink(marks[0])
+        held.close()
         assert 1 <= throttle.limit <= most
 
 

@@ -8,6 +8,7 @@ from chat_server import KEY, ask, refused, said
 
 from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.llm import llm
+from pyterrier_ikat.llm.address import RedactingFilter
 from pyterrier_ikat.llm.retry import Retry
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
@@ -46,3 +47,20 @@ def test_no_secret_is_shown_logged_or_stored(server, home, monkeypatch, caplog, 
     assert server.calls in (1, 2)
     assert PARAMETER in server.paths[0]
     assert "HTTP Request" in caplog.text or answer == "drop"
+
+
+def test_an_exception_in_a_log_record_is_redacted_with_its_message(caplog):
+    logger = logging.getLogger("httpx")
+    hiders = [RedactingFilter({PASSWORD}), RedactingFilter({PARAMETER})]
+    for hider in hiders:
+        logger.addFilter(hider)
+    try:
+        raise ValueError(f"Client error for http://host/v1?api-key={PARAMETER}")
+    except ValueError:
+        logger.warning("failed at %s", PARAMETER, exc_info=True)
+    finally:
+        for hider in hiders:
+            logger.removeFilter(hider)
+    assert PARAMETER not in caplog.text
+    assert "failed at ***" in caplog.text
+    assert "ValueError: Client error for http://host/v1?api-key=***" in caplog.text

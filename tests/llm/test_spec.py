@@ -23,7 +23,7 @@ def test_names_with_dots_slashes_colons_and_urls_with_equals():
         "price_out": 10.0,
     }
     backend = llm("openai:m base_url=http://localhost:8000/v1?a=b&c=d").backend
-    assert (backend.address.url, backend.address.query) == ("http://localhost:8000/v1", {"a": "b", "c": "d"})
+    assert (backend.servers.all[0].address.url, backend.servers.all[0].address.query) == ("http://localhost:8000/v1", {"a": "b", "c": "d"})
 
 
 def test_quotes_hold_spaces_together():

@@ -4,6 +4,7 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.evaluate import with_gold
 from pyterrier_ikat.llm import LLM
 from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr, plan
 
@@ -133,6 +134,23 @@ def test_the_response_behind_a_union_shows_the_statements_chosen_before_it(topic
     whole = topics.assign(qptkb=[{str(number): "I own a dog. " * 20 for number in range(1, 60)}])
     tokens = plan({"gtr": gtr(mute("one"), Raises(), Raises(), second_llm=mute("two"))}, whole).set_index("stage")["prompt_tokens"]
     assert tokens["respond"] < tokens["statements"].min()
+
+
+def test_a_judge_is_asked_about_every_passage_behind_the_cut(topics):
+    for given in (topics, topics.drop(columns=["qresolved", "qgoldptkb", "qptkb"])):
+        rows = plan({"x": ikat.Rewrite(mute()) >> Raises() % 7 >> ikat.Judge(mute("judge"))}, given)
+        assert rows[["stage", "model", "calls", "new"]].values.tolist() == [["rewrite", "mute", 1, 1], ["judge", "judge", 7, 7]]
+        assert rows["prompt_tokens"][1] > 7 * 150
+    assert plan({"x": Raises() >> ikat.Judge(mute())}, topics)["calls"].tolist() == [1000]
+
+
+def test_a_judge_alone_is_counted_on_its_pool():
+    data = pt.get_dataset("ikat:sample")
+    pooled = with_gold(data.get_qrels()[["qid", "docno"]].head(9), data)
+    rows = plan({"judge": ikat.Judge(mute())}, pooled)
+    assert rows["calls"].tolist() == [9]
+    characters = sum(len(request.messages[0]["content"]) for request in ikat.Judge(mute()).requests(pooled))
+    assert rows["prompt_tokens"].tolist() == [characters // 4]
 
 
 def test_an_unknown_stage_is_left_out(topics):

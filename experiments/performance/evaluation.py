@@ -1,0 +1,93 @@
+"""Evaluation: `ikat.evaluate` on object columns against pt.Experiment and ir_measures on PyTerrier's frames, which hold pandas strings.
+
+The shape is that of a full run of 2023: 332 turns x 1000 passages x 5 systems, 130 judgements a turn, the track's seven measures. All
+sides give the same figures, to 1e-9.
+"""
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytrec_eval
+from bench import Row, median_seconds
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.evaluate import TRACK_2023, label
+
+TURNS, PASSAGES, JUDGED, SYSTEMS, KNOWN = 332, 1000, 130, 5, 5000
+NAMES = {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}
+"""trec_eval's names of the track's measures."""
+
+
+def made() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    """Runs and qrels with the ids' real lengths; scores tie now and then."""
+    rng = np.random.default_rng(5)
+    qids = [f"{number // 14 + 1}-1_{number % 14 + 1}" for number in range(TURNS)]
+    docnos = np.array(
+        [f"clueweb22-en{number % 47:04d}-{number % 99:02d}-{number:05d}:{number % 30}" for number in range(KNOWN)], dtype=object
+    )
+
+    def pairs(each: int) -> dict[str, pd.Series]:
+        picked = [docnos[rng.choice(KNOWN, each, replace=False)] for _ in qids]
+        return {"qid": pd.Series(np.repeat(np.array(qids, dtype=object), each)), "docno": pd.Series(np.concatenate(picked))}
+
+    scores, ranks = np.tile(np.linspace(30, 5, PASSAGES).round(2), TURNS), np.tile(np.arange(PASSAGES), TURNS)
+    runs = {f"system {number}": pd.DataFrame(pairs(PASSAGES) | {"score": scores, "rank": ranks}) for number in range(SYSTEMS)}
+    qrels = pd.DataFrame(pairs(JUDGED) | {"label": rng.integers(0, 5, TURNS * JUDGED)})
+    return runs, qrels
+
+
+def pyterriers(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as PyTerrier's own readers and retrievers give it."""
+    return frame.astype({"qid": "str", "docno": "str"})
+
+
+def trec_eval(runs: dict[str, pd.DataFrame], qrels: pd.DataFrame) -> Callable[[], Any]:
+    """What trec_eval itself does, on dictionaries that are there."""
+    judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
+    found = [{qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in run.groupby("qid")} for run in runs.values()]
+    return lambda: [pytrec_eval.RelevanceEvaluator(judged, NAMES).evaluate(run) for run in found]
+
+
+def with_ir_measures(runs: dict[str, pd.DataFrame], qrels: pd.DataFrame) -> list[list[float]]:
+    """What ir_measures' users write: a row per run, the measures in the track's order."""
+    judged, measures = pt.model.to_ir_measures(qrels), list(TRACK_2023)
+    found = [ir_measures.calc_aggregate(measures, judged, pt.model.to_ir_measures(run)) for run in runs.values()]
+    return [[figures[measure] for measure in measures] for figures in found]
+
+
+def peak(work: Callable[[], Any]) -> float:
+    """Mebibytes of Python objects and arrays allocated on top of the input."""
+    tracemalloc.start()
+    work()
+    found = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    return found
+
+
+def rows() -> Iterator[Row]:
+    """`evaluate` and `experiment` on finished runs, against ir_measures and pt.Experiment."""
+    runs, qrels = made()
+    topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
+    theirs, judged = {name: pyterriers(run.assign(score=-run["rank"].astype(float))) for name, run in runs.items()}, pyterriers(qrels)
+    expected = np.array(with_ir_measures(theirs, judged))
+    limit = median_seconds(trec_eval(runs, qrels))
+    compared: list[tuple[str, Callable[[], pd.DataFrame], str, Callable[[], Any]]] = [
+        ("evaluate", lambda: ikat.evaluate.evaluate(runs, qrels), "ir_measures", lambda: with_ir_measures(theirs, judged)),
+        (
+            "experiment",
+            lambda: ikat.experiment(runs, topics=topics, qrels=qrels),
+            "pt.Experiment",
+            lambda: pt.Experiment(theirs, topics, judged, list(TRACK_2023)),
+        ),
+    ]
+    for name, work, instead, other in compared:
+        apart = float(np.abs(work()[list(map(label, TRACK_2023))].to_numpy(dtype=float) - expected).max())
+        more = {"largest difference": apart, "MB at the peak": peak(work), "theirs": peak(other)}
+        task = f"{name}: {SYSTEMS} runs of {TURNS} turns x {PASSAGES} passages, {len(TRACK_2023)} measures"
+        why = "trec_eval's C code, its dictionaries built beforehand"
+        yield Row(task, median_seconds(work), median_seconds(other), f"{instead} on PyTerrier's frames", limit, why, more)

@@ -1,0 +1,169 @@
+"""One stage of 332 calls to a language model that answers after 200 to 800 ms and allows 32 calls at a time.
+
+    python experiments/performance/bench.py llm_stage
+
+The server is a process of its own on this machine; its delays are drawn with a fixed seed. It refuses what goes over its limit with 429 and
+``Retry-After: 1``, as the hosted services do. Every figure is the median over fresh processes, each with a fresh server: their first stage
+loads the client and opens the connections, and finds out whether the key works; the later one does not. No client can reach the limit,
+because towards the end there are fewer calls left than places: `as they come` is a simulated client that costs nothing and starts the next
+call when one ends. What a user would write today is one call after the other through the `openai` client, as pyterrier_rag's generator
+does; it is measured on the first 16 calls and scaled to 332.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import io
+import multiprocessing
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+from bench import Row
+
+CALLS, ALLOWED, SHORTEST, LONGEST, SEED = 332, 32, 0.2, 0.8, 1
+SERIAL_CALLS, PROCESSES, STAGES = 16, 3, 2
+SPAWN = multiprocessing.get_context("spawn")
+COMPLETION = (
+    b'{"id": "1", "object": "chat.completion", "created": 1, "model": "served", "choices": [{"index": 0, "finish_reason": "stop", '
+    b'"message": {"role": "assistant", "content": "Rooibos has no caffeine, and it keeps its colour with milk."}}], '
+    b'"usage": {"prompt_tokens": 700, "completion_tokens": 14, "total_tokens": 714}}'
+)
+BUSY = b'{"error": {"message": "too many requests", "type": "requests", "code": "rate_limit_exceeded"}}'
+PROMPT = "You are given a conversation and what is known about its user. " * 60
+
+
+class Chat:
+    """A chat server: answers after a random delay, refuses what is over its limit."""
+
+    def __init__(self) -> None:
+        self.delays, self.now = random.Random(SEED), 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
+                writer.write(await self.answer())
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def answer(self) -> bytes:
+        """One response, after its delay."""
+        if self.now >= ALLOWED:
+            return _response(b"429 Too Many Requests\r\nRetry-After: 1", BUSY)
+        self.now += 1
+        await asyncio.sleep(self.delays.uniform(SHORTEST, LONGEST))
+        self.now -= 1
+        return _response(b"200 OK", COMPLETION)
+
+
+def _response(status: bytes, body: bytes) -> bytes:
+    return b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
+
+
+def _serve(pipe: Connection) -> None:
+    async def forever() -> None:
+        server = await asyncio.start_server(Chat().serve, "127.0.0.1", 0, backlog=256)
+        pipe.send(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+        await server.serve_forever()
+
+    asyncio.run(forever())
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator[str]:
+    """The address of a server in its own process."""
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+def rows() -> Iterator[Row]:
+    """First and later stage within the limit, then the same with twice the calls that the server allows."""
+    serial = _alone(one_after_the_other) / SERIAL_CALLS * CALLS
+    for task, options in (("", ""), (", 64 sent at a time (over the limit)", "concurrency=64")):
+        runs = [_alone(stages, options) for _ in range(PROCESSES)]
+        for stage, name in enumerate(("first stage of a process", "later stage")):
+            delays = _delays(stage)
+            figures = {name: statistics.median(run[stage][name] for run in runs) for name in runs[0][stage]}
+            yield Row(
+                task=f"{CALLS} calls, {name}{task}",
+                ours=figures.pop("seconds"),
+                today=serial,
+                instead=f"one call after the other through openai ({SERIAL_CALLS} calls, scaled)",
+                limit=sum(delays) / ALLOWED,
+                why=f"{CALLS} calls / {ALLOWED} x {statistics.mean(delays):.3f} s",
+                more={"as they come (s)": as_they_come(delays), **figures},
+            )
+
+
+def stages(url: str, options: str) -> list[dict[str, float]]:
+    """What each of several stages of one model takes, the first of them in a process that has done nothing yet."""
+    import pyterrier_ikat as ikat
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):  # the progress bars
+        model = ikat.llm(f"openai:m base_url={url} cache={folder}/llm.sqlite {options}")
+        found = [_stage(model, f"stage {number}") for number in range(STAGES)]
+        model.close()
+    return found
+
+
+def _stage(model: Any, name: str) -> dict[str, float]:
+    from pyterrier_ikat.llm import Completion, Request
+
+    requests = [Request([{"role": "user", "content": f"{PROMPT} {name}"}], name, f"{number}_1", sample=number) for number in range(CALLS)]
+    used, started = time.process_time(), time.perf_counter()
+    model.open()
+    loaded = time.perf_counter()
+    completions = model.ask(requests)
+    ended = time.perf_counter()
+    return {
+        "seconds": ended - started,
+        "loading the client (s)": loaded - started,
+        "CPU (ms per call)": (time.process_time() - used) / CALLS * 1e3,
+        "refused": int(model.ledger.frame()["retries"].iloc[-1]),
+        "lost": sum(not isinstance(completion, Completion) for completion in completions),
+    }
+
+
+def one_after_the_other(url: str) -> float:
+    """Seconds of the first calls, one after the other."""
+    import openai
+
+    client = openai.OpenAI(api_key="none", base_url=url)
+    started = time.perf_counter()
+    for _ in range(SERIAL_CALLS):
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": PROMPT}])
+    return time.perf_counter() - started
+
+
+def as_they_come(delays: list[float]) -> float:
+    """When the last call ends if each begins as soon as one of the places is free."""
+    ends = [0.0] * ALLOWED
+    for delay in delays:
+        heapq.heapreplace(ends, ends[0] + delay)
+    return max(ends)
+
+
+def _delays(stage: int) -> list[float]:
+    drawn = random.Random(SEED)
+    return [drawn.uniform(SHORTEST, LONGEST) for _ in range(CALLS * (stage + 1))][CALLS * stage :]
+
+
+def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    with running_server() as url, SPAWN.Pool(1) as pool:
+        found = pool.apply(work, (url, *arguments))
+        pool.close()
+        pool.join()
+    return found

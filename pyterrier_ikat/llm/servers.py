@@ -1,0 +1,143 @@
+"""The servers behind one model's name: the calls are spread over those that work."""
+
+import os
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .address import HTTP_LOGGERS, SHORTEST, Address, add_filter, redacted
+from .failures import FatalLLMError, Transient
+
+if TYPE_CHECKING:
+    import openai
+
+NO_KEY = "none"
+FAILURES = 3
+
+
+class ServerLeftOutWarning(UserWarning):
+    """One of several servers failed several times in a row; the others take its calls."""
+
+
+class Server:
+    """One server and the client that talks to it, which all stages and threads share.
+
+    Args:
+        url: its base URL.
+        api_key_env: the environment variable that holds the key.
+        timeout: seconds until a call without an answer counts as failed.
+
+    Attributes:
+        busy: calls in flight.
+        failures: calls that failed in a row.
+    """
+
+    def __init__(self, url: str, api_key_env: str, timeout: float) -> None:
+        self.address, self.api_key_env, self.timeout = Address(url), api_key_env, timeout
+        self.busy, self.failures = 0, 0
+        self._secrets: set[str] = set(self.address.secrets)
+        self._client: openai.OpenAI | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def client(self) -> "openai.OpenAI":
+        """The client, made at first use.
+
+        Raises:
+            FatalLLMError: when there is no key for it.
+        """
+        with self._lock:
+            if self._client is None:
+                self._client = self._connected()
+            return self._client
+
+    def close(self) -> None:
+        """Close the connections; the next call opens them again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def clean(self, text: str) -> str:
+        """``text`` without the key and what is secret in the address."""
+        return redacted(text, self._secrets)
+
+    def _connected(self) -> "openai.OpenAI":
+        import openai
+
+        key = os.environ.get(self.api_key_env) or self._no_key()
+        self._secrets |= {key} if len(key) >= SHORTEST and key != NO_KEY else set()
+        add_filter(HTTP_LOGGERS, self.address.secrets)
+        return openai.OpenAI(
+            api_key=key,
+            base_url=self.address.url,
+            default_query=self.address.query,
+            timeout=self.timeout,
+            max_retries=0,
+            http_client=openai.DefaultHttpxClient(auth=self.address.login) if self.address.login else None,
+        )
+
+    def _no_key(self) -> str:
+        if self.address.local or self.address.login:
+            return NO_KEY
+        raise FatalLLMError(
+            f"there is no key for {self.address.shown}: set the environment variable {self.api_key_env}, or name another one"
+        )
+
+
+class Servers:
+    """Servers of the same model; each call goes to the one with the fewest calls in flight.
+
+    A server that fails three times in a row (no connection, no answer in time, 5xx, no chat completion) is left out and named in a
+    `ServerLeftOutWarning`, as long as another one works; when none does, all are tried again.
+
+    Args:
+        servers: at least one.
+    """
+
+    def __init__(self, servers: list[Server]) -> None:
+        self.all = servers
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def next(self) -> Iterator[Server]:
+        """The server for one call, held until the call has ended."""
+        with self._lock:
+            server = min(self._working(), key=lambda one: one.busy)
+            server.busy += 1
+        try:
+            yield server
+            server.failures = 0
+        except Transient as error:
+            self._failed(server, error)
+            raise
+        finally:
+            with self._lock:
+                server.busy -= 1
+
+    def _working(self) -> list[Server]:
+        return [server for server in self.all if server.failures < FAILURES] or self.all
+
+    def _failed(self, server: Server, error: Transient) -> None:
+        with self._lock:
+            server.failures = 0 if error.overloaded else server.failures + 1
+            just_now = server.failures == FAILURES
+            left = ", ".join(one.address.shown for one in self.all if one.failures < FAILURES)
+        if just_now and left:
+            warnings.warn(
+                f"{server.address.shown} is left out after {FAILURES} failures in a row ({error.reason}): its calls go to {left}",
+                ServerLeftOutWarning,
+                stacklevel=2,
+            )
+
+
+def addresses(base_url: str) -> list[str]:
+    """The addresses in ``base_url``, which are separated by commas.
+
+    Example:
+        >>> addresses("http://a:8000/v1?tags=x,y,http://b:8000/v1")
+        ['http://a:8000/v1?tags=x,y', 'http://b:8000/v1']
+    """
+    return re.split(r",(?=https?://)", base_url)

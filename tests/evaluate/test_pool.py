@@ -1,0 +1,21 @@
+import pytest
+from small_frames import run
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluate import pool
+
+
+def test_a_pool_is_the_union_of_the_tops_in_an_order_that_does_not_depend_on_the_runs():
+    one, two = run(**{"9-1_12": "b a x", "9-1_3": "c"}), run(**{"9-1_12": "d b", "10-1_1": "z"})
+    expected = [["9-1_3", "c"], ["9-1_12", "a"], ["9-1_12", "b"], ["9-1_12", "d"], ["10-1_1", "z"]]
+    assert pool({"one": one, "two": two}, depth=2).values.tolist() == expected
+    assert pool({"two": two, "one": one.sample(frac=1, random_state=3)}, depth=2).values.tolist() == expected
+
+
+def test_a_pool_refuses_runs_that_are_not_clean():
+    with pytest.raises(DataError, match="run b: turn 1_1 has passage x twice"):
+        pool({"a": run(**{"1_1": "x"}), "b": run(**{"1_1": "x x"})})
+    with pytest.raises(UsageError, match="depth=0"):
+        pool({"a": run(**{"1_1": "x"})}, depth=0)
+    with pytest.raises(UsageError, match="no run to pool"):
+        pool({})

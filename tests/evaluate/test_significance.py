@@ -1,0 +1,57 @@
+"""The table is PyTerrier's own, column for column, and its p-values are those of scipy and statsmodels."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from ir_measures import NumRet, P, nDCG
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from test_evaluate import random_runs
+
+from pyterrier_ikat.evaluate import evaluate, experiment, per_turn
+from pyterrier_ikat.runs import strictly_decreasing
+
+MEASURES = [nDCG @ 5, P(rel=2) @ 20, NumRet]
+
+
+def pyterriers(runs, qrels, baseline, correction):
+    strict = {name: strictly_decreasing(run) for name, run in runs.items()}
+    topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
+    return pt.Experiment(strict, topics, qrels, MEASURES, baseline=baseline, correction=correction, verbose=False)
+
+
+@pytest.mark.parametrize(("baseline", "correction"), [("two", "bonferroni"), (None, None)])
+def test_the_table_is_pyterriers(baseline, correction):
+    runs, qrels = random_runs(turns=12, names=("one", "two", "three", "four"))
+    theirs = pyterriers(runs, qrels, baseline, correction).assign(turns=12)
+    ours = evaluate(runs, qrels, MEASURES, baseline)
+    assert set(ours.columns) == set(theirs.columns)
+    pd.testing.assert_frame_equal(ours, theirs[ours.columns], check_dtype=False, atol=1e-12, rtol=1e-9)
+    topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
+    pd.testing.assert_frame_equal(experiment(runs, measures=MEASURES, baseline=baseline, topics=topics, qrels=qrels), ours)
+
+
+def test_bonferroni_is_statsmodels():
+    runs, qrels = random_runs(turns=25, names=("one", "two", "three", "four"))
+    table = evaluate(runs, qrels, [nDCG @ 5], "three").set_index("name").drop("three")
+    base = per_turn(runs["three"], qrels, [nDCG @ 5])["nDCG@5"]
+    p = [stats.ttest_rel(per_turn(runs[name], qrels, [nDCG @ 5])["nDCG@5"], base).pvalue for name in table.index]
+    reject, corrected, _, _ = multipletests(p, alpha=0.05, method="bonferroni")
+    assert table["nDCG@5 p-value"].tolist() == pytest.approx(p)
+    assert table["nDCG@5 p-value corrected"].tolist() == pytest.approx(corrected)
+    assert table["nDCG@5 reject"].tolist() == reject.tolist()
+
+
+def test_a_system_like_the_baseline_has_no_p_value_and_is_not_marked():
+    runs, qrels = random_runs(turns=5)
+    table = evaluate({"one": runs["one"], "same": runs["one"], "two": runs["two"]}, qrels, [nDCG @ 5], "one").set_index("name")
+    assert np.isnan(table.loc["same", "nDCG@5 p-value"])
+    assert table.loc["same", ["nDCG@5 +", "nDCG@5 -", "nDCG@5 reject"]].tolist() == [0, 0, False]
+
+
+def test_one_turn_and_one_system():
+    runs, qrels = random_runs(turns=1, names=("one", "two"))
+    both = {"one": runs["one"], "two": runs["one"].assign(docno=runs["one"]["docno"].to_numpy()[::-1])}
+    assert np.isnan(evaluate(both, qrels, [nDCG @ 5], "one")["nDCG@5 p-value"][1])
+    assert "nDCG@5 reject" not in evaluate({"one": runs["one"]}, qrels, [nDCG @ 5], "one")
