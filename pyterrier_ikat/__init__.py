@@ -9,8 +9,10 @@
 from . import evaluate, methods, runs, submit
 from .conversations import TextLoader, conversation
 from .conversations.chunker import chunk_documents
+from .conversations.passage_files import PassageFiles
+from .distribute import on_ray
 from .errors import DataError, IkatError, UsageError
-from .evaluate import Judge, agreement, breakdown, experiment, merge_qrels, pool
+from .evaluate import Judge, agreement, breakdown, experiment, measures, merge_qrels, pool
 from .fuse import RRF, Interleave, MeanScore, Pool, RerankBy, Union
 from .generate import (
     AllUtterances,
@@ -39,7 +41,7 @@ from .profiling import profile
 from .rank import BiEncoder, CrossEncoder, Ensemble, MonoT5, RankStatements, Rerank, reranker
 from .retrieve import RM3, PassageIndex, Splade, SpladeIndex
 from .retrieve.ciff import import_ciff
-from .retrieve.collection import PassageFiles
+from .retrieve.parts import MergeTop
 
 __version__ = "0.1.0"
 
@@ -58,6 +60,7 @@ __all__ = [
     "Interleave",
     "Judge",
     "MeanScore",
+    "MergeTop",
     "MonoT5",
     "MultiQuery",
     "PassageFiles",
@@ -93,8 +96,10 @@ __all__ = [
     "experiment",
     "import_ciff",
     "llm",
+    "measures",
     "merge_qrels",
     "methods",
+    "on_ray",
     "plan",
     "pool",
     "profile",

@@ -8,11 +8,12 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from .finished import show_runs
 from .generate import Answer, Rewrite
 from .llm import Ledger, llm
 from .resources import check_out
 from .retrieve import PassageIndex
-from .session import Echo, Session, show_runs
+from .session import Echo, Session
 
 
 def run_demo(out: Path, names: Sequence[str], echo: Echo) -> None:

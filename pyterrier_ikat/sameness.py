@@ -11,11 +11,8 @@ import pandas as pd
 
 from .llm import LLM
 from .llm.recorded import RecordedBackend
-from .retrieve import PassageIndex, SpladeIndex
-from .retrieve.splade_index import META, PYTERRIER_FILES, PYTERRIER_META
 
 PROMPTS = Path(__file__).parent / "prompts"
-ENDS = 1 << 20
 
 
 def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[str, Any]:
@@ -29,7 +26,7 @@ def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[st
     return {
         "package": metadata.version("pyterrier_ikat"),
         "prompts_sha256": _prompts(),
-        "index": fingerprint(resources["index"]),
+        "index": resources["index"].fingerprint(),
         "llms": {name: identity(model) for name, model in models.items()},
     }
 
@@ -45,32 +42,6 @@ def identity(model: LLM) -> dict[str, Any]:
     if isinstance(backend, RecordedBackend):
         return backend.identity | {"sha256": hashlib.sha256(backend.path.read_bytes()).hexdigest()}
     return dict(backend.identity)
-
-
-def fingerprint(index: PassageIndex | SpladeIndex) -> str:
-    """A checksum that another collection's index, or one built with other settings, does not have.
-
-    A passage index knows the checksum of its passages. Of a SPLADE index, which may have hundreds of gigabytes, it is
-    made of each file's size, first and last mebibyte.
-    """
-    if isinstance(index, PassageIndex):
-        described = {name: value for name, value in index.describe().items() if name != "files"}
-        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-    folder, digest = Path(index.path), hashlib.sha256(index.describe()["model"].encode())
-    for name in _files(folder):
-        with (folder / name).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(0)
-            digest.update(f"{name} {size}\n".encode() + file.read(ENDS))
-            file.seek(max(size - ENDS, 0))
-            digest.update(file.read(ENDS))
-    return digest.hexdigest()
-
-
-def _files(folder: Path) -> list[str]:
-    if (folder / META).exists():
-        return sorted(json.loads((folder / META).read_text(encoding="utf-8"))["files"])
-    return [name for name in (*PYTERRIER_META, *PYTERRIER_FILES) if (folder / name).exists()]
 
 
 def _prompts() -> str:

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ir_measures
 import pandas as pd
 import pyterrier as pt
 
 from .errors import UsageError
-from .evaluate import TRACK_2023, evaluate, format_table, label, per_turn
+from .evaluate import TRACK_2023, label, per_turn
 from .files import atomic_write
+from .finished import some_of
 from .llm import Ledger
 from .methods import Method, method, plan
-from .methods.plan import before_retrieval
 from .resources import (
     check_out,
     load_models,
@@ -29,7 +28,8 @@ from .resources import (
     refuse_statements,
 )
 from .retrieve import PassageIndex
-from .runs import RunFolder, read_run, strictly_decreasing
+from .runs import RunFolder, strictly_decreasing
+from .runs.batches import Batches
 from .sameness import of_frame, parameters_of
 
 Echo = Callable[[str], None]
@@ -43,6 +43,10 @@ SPECS = {
     "expander": "expander_spec",
 }
 """Resource -> the option that names its model."""
+
+
+TURNS_AT_ONCE = 64
+"""Turns that are retrieved for and re-ranked at a time: 5 queries of 1000 passages each are 320,000 rows."""
 
 
 class NotJudgedWarning(UserWarning):
@@ -62,6 +66,7 @@ class Session:
     out: Path
     ledger: Ledger
     specs: dict[str, str | None] = field(default_factory=dict)
+    batch: int = TURNS_AT_ONCE
 
     @classmethod
     def open(cls, dataset: Any, dataset_name: str, names: Sequence[str], *, index_path: str, out: str, **options: Any) -> "Session":
@@ -80,6 +85,7 @@ class Session:
         qrels = open_qrels(dataset, dataset_name, variant)
         refuse_statements(dataset_name, variant)
         session = cls(methods, resources, dataset, dataset_name, named_turns(options.get("turns")), qrels, Path(out), ledger)
+        session.batch = _batch_size(options.get("batch"))
         session.specs = {resource: options.get(option) for resource, option in SPECS.items()}
         judged: set[str] = set()
         for entry in methods:
@@ -123,7 +129,8 @@ class Session:
     def build(self, entry: Method) -> pt.Transformer:
         """The method's expression, over a retriever with its depth and its paper's BM25 parameters."""
         index = self.resources["index"]
-        found = index.bm25(num_results=entry.depth, **entry.bm25) if isinstance(index, PassageIndex) else index.retriever(entry.depth)
+        parameters: dict[str, Any] = {"num_results": entry.depth, **entry.bm25}
+        found = index.bm25(**parameters) if isinstance(index, PassageIndex) else index.retriever(entry.depth)
         return entry.build(**self.resources, retriever=found)
 
     def systems(self) -> dict[str, pt.Transformer]:
@@ -144,34 +151,35 @@ class Session:
     def run(self) -> dict[str, pd.DataFrame]:
         """Run every method that has no finished run in its folder yet; return name -> ranking.
 
-        Figures of a finished run that were made with other qrels are made anew.
+        What comes before retrieval is done for all turns at once, so that an LLM has as many requests as it takes at a
+        time; the rest for ``batch`` turns after the other, so that memory is bounded. A finished batch is kept until the
+        run is complete, and not done again when the run was killed. Figures of a finished run that were made with other
+        qrels are made anew.
 
         Raises:
-            UsageError: before anything is run, when a folder holds another run.
+            UsageError: before anything is run, when a folder holds another run, or finished batches of another one.
         """
         folders = {entry.name: RunFolder(self.out / entry.name) for entry in self.methods}
         parameters = {entry.name: self.parameters(entry) for entry in self.methods}
         finished = {name for name, folder in folders.items() if folder.reusable(parameters[name])}
+        batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
+        for name in set(folders) - finished:
+            batches[name].check()
         found = {}
         for entry in pt.tqdm(self.methods, desc="systems", unit="system"):
             folder = folders[entry.name]
             if entry.name in finished:
                 self._figures_anew(folder)
             else:
-                self._run_one(entry, folder, parameters[entry.name])
+                self._run_one(entry, folder, batches[entry.name])
             found[entry.name] = folder.results()
         return found
 
-    def _run_one(self, entry: Method, folder: RunFolder, parameters: dict[str, Any]) -> None:
-        topics, before = self.topics(entry), self.ledger.snapshot()
-        pipeline = self.build(entry)
-        results = pipeline.transform(topics)
-        lost = topics[~topics["qid"].isin(results["qid"])]
-        if len(lost):
-            written = pd.concat([topics[topics["qid"].isin(results["qid"])], before_retrieval(pipeline, lost)])
-            topics = written.set_index("qid", drop=False).loc[topics["qid"].tolist()].reset_index(drop=True)
+    def _run_one(self, entry: Method, folder: RunFolder, batches: Batches) -> None:
+        topics, results, ledger = batches.run(self.build(entry), self.topics(entry), self.ledger, self.batch)
         judged = {"qrels_sha256": of_frame(self.qrels), "deviations": self.deviations(entry)}
-        folder.write(topics, results, self._figures(results), self.ledger.since(before).frame(), parameters | judged)
+        folder.write(topics, results, self._figures(results), ledger.frame(), batches.parameters | judged)
+        batches.remove()
 
     def _figures_anew(self, folder: RunFolder) -> None:
         known, judged = folder.parameters(), {"qrels_sha256": of_frame(self.qrels)}
@@ -206,11 +214,17 @@ class Session:
         for entry in self.methods:
             lost = sorted(set(self.topics(entry)["qid"]) - set(RunFolder(self.out / entry.name).results()["qid"]))
             if lost:
-                echo(f"\n{entry.name}: {len(lost)} turns without any passage, counted 0: {_some(lost)}")
+                echo(f"\n{entry.name}: {len(lost)} turns without any passage, counted 0: {some_of(lost)}")
         rows = self.ledger.frame()
         if len(rows):
             echo(f"\nLLM ledger (of this call; each run folder keeps its own):\n{rows.to_string(index=False, na_rep='unknown')}")
         echo(f"\nRuns: one folder for each system in {self.out}")
+
+
+def _batch_size(given: int | None) -> int:
+    if given is not None and given < 1:
+        raise UsageError(f"--batch {given}: do at least one turn at a time, or leave it away for {TURNS_AT_ONCE}")
+    return TURNS_AT_ONCE if given is None else given
 
 
 def _resources(index_path: str, ledger: Ledger, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,41 +237,3 @@ def _resources(index_path: str, ledger: Ledger, options: Mapping[str, Any]) -> d
         "expander": named_seq2seq(options.get("expander_spec")),
     }
     return {**found, **options.get("stand_ins", {})}
-
-
-def load_runs(paths: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Read run files and run folders; the name is the file's or the folder's.
-
-    Raises:
-        UsageError: when two have the same name.
-        DataError: when one cannot be read.
-    """
-    found: dict[str, pd.DataFrame] = {}
-    for text in paths:
-        path = Path(text)
-        name = path.name if path.is_dir() else path.stem
-        if name in found:
-            raise UsageError(f"two runs are named {name}: rename one, or evaluate them in two calls")
-        found[name] = RunFolder(path).results() if path.is_dir() else read_run(path)
-    return found
-
-
-def show_runs(
-    runs: Mapping[str, pd.DataFrame],
-    qrels: pd.DataFrame,
-    baseline: str | None,
-    echo: Echo,
-    measures: Sequence[ir_measures.Measure] = TRACK_2023,
-) -> None:
-    """Print the experiment table, and which judged turns a run lacks; nothing without judgements."""
-    if qrels.empty:
-        return
-    echo(format_table(evaluate(runs, qrels, measures, baseline), baseline))
-    for name, run in runs.items():
-        lost = sorted(set(qrels["qid"]) - set(run["qid"]))
-        if lost:
-            echo(f"{name} lacks {len(lost)} judged turns: {_some(lost)}")
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (" ..." if len(names) > 10 else "")

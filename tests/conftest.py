@@ -5,7 +5,11 @@ import os
 import socket
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("ikat", deadline=None)  # a loaded machine is no defect
+hypothesis.settings.load_profile("ikat")
 
 ROOT = Path(__file__).parents[1]
 IKAT_DATA = ROOT.parent / "shared" / "ikat"
@@ -49,6 +53,12 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", guarded_lookup)
     yield refused
     assert not refused, f"the test tried to reach {refused}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch):
+    """No test gets what another one searched or scored."""
+    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,19 @@ from typing import Any
 
 import click
 
-BENCHMARKS = ("fusion",)
-PACKAGES = ("pyterrier", "pyterrier-pisa", "pandas", "numpy", "torch", "sentence-transformers", "ir-measures", "openai")
+BENCHMARKS = ("llm_stage", "bm25", "reranking", "fusion", "evaluation", "memory", "ray_scale")
+PACKAGES = (
+    "pyterrier",
+    "pyterrier-pisa",
+    "pandas",
+    "numpy",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "openvino",
+    "ir-measures",
+    "openai",
+)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from .group import dataset_named, main, quiet
 @click.option("--baseline", help="the run that the others are compared with")
 @quiet
 def evaluate(paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None) -> None:
-    """Evaluate RUNs: run files, or folders made by `ikat run`."""
+    """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
     from ..conversations.qrels import read_qrels
     from ..evaluate import TRACK_2023, parse_measures
     from ..evaluate.measures import split_measures
+    from ..finished import load_runs, show_runs
     from ..resources import open_qrels, refuse_statements
-    from ..session import load_runs, show_runs
 
     wanted = TRACK_2023 if measures is None else parse_measures(split_measures(measures))
     if dataset_name is None and qrels_path is None:
@@ -60,9 +60,9 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> No
 def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: str | None, depth: int, out: str) -> None:
     """Judge the pooled top passages of RUNs with an LLM; leaves a qrels file."""
     from ..evaluate import Judge, pool, with_gold, write_qrels
+    from ..finished import load_runs
     from ..llm import llm
     from ..retrieve import PassageIndex
-    from ..session import load_runs
 
     pooled = pool(load_runs(paths), depth)
     texts = None if index_path is None else PassageIndex(index_path).text_loader()
@@ -81,7 +81,7 @@ def agree(first: str, second: str, threshold: int, paths: tuple[str, ...]) -> No
     """Compare two qrels files: confusion matrix, agreement, Cohen's kappa."""
     from ..conversations.qrels import read_qrels
     from ..evaluate import agreement
-    from ..session import load_runs
+    from ..finished import load_runs
 
     runs = load_runs(paths) if paths else None
     click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs)))

@@ -28,9 +28,10 @@ def index(source: str, path: str, splade: str | None, threads: int | None, expec
     same command goes on where it was.
     """
     from ..conversations.passage_files import PassageFiles
-    from ..retrieve import PassageIndex, Splade
+    from ..retrieve import PassageIndex, Splade, SpladeIndex
 
     corpus = PassageFiles(source) if Path(source).exists() else dataset_named(source).get_corpus_iter(verbose=False)
+    built: PassageIndex | SpladeIndex
     if splade is None:
         built = PassageIndex(path).index(corpus, threads=2 if threads is None else threads, expected=expected)
     elif threads is not None or expected is not None:
@@ -56,13 +57,15 @@ def index(source: str, path: str, splade: str | None, threads: int | None, expec
 @click.option("--out", required=True, type=click.Path(), help="folder; each method gets one inside")
 @click.option("--turns", help="only these turns, separated by commas")
 @click.option("--qrels", "variant", help="another variant of the dataset's qrels")
+@click.option("--batch", type=int, help="turns to retrieve for and re-rank at a time, 64 by default; a finished batch is never repeated")
 @click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
 @click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
 @quiet
 def run(names: tuple[str, ...], dataset_name: str, variant: str | None, only_plan: bool, with_profile: bool, **options: Any) -> None:
     """Run METHODs on a dataset; each leaves a folder with its run, turns, figures and ledger."""
+    from ..finished import show_runs
     from ..profiling import profile
-    from ..session import Session, show_runs
+    from ..session import Session
 
     session = Session.open(dataset_named(dataset_name), dataset_name, names, variant=variant, only_plan=only_plan, **options)
     if only_plan:

@@ -22,7 +22,8 @@ import pyterrier as pt
 from ..errors import DataError, UsageError
 from .dataset import IkatDataset, Qrels
 from .download import DATA_FOLDER, data_file, data_folder
-from .passages import TextLoader, collection_files, load_passages, read_passages
+from .passage_files import PassageFiles, Traced
+from .passages import TextLoader, collection_files, load_passages
 from .qrels import read_qrels
 from .topics import Conversation, read_topics
 
@@ -164,7 +165,19 @@ class YearDataset(IkatDataset):
             raise DataError(f"{error}; get_qrels('provenance') gives the topics' own gold passages") from error
         return read_qrels(path)
 
-    def _passages(self) -> tuple[Iterable[dict[str, str]], int]:
+    def get_corpus_iter(self, *, verbose: bool = True) -> Traced:
+        """The passages, ``{"docno", "text", "url"}`` each; the iterator's ``where(number)`` names file and line of one that went by.
+
+        Args:
+            verbose: show a progress bar.
+
+        Raises:
+            DataError: when there are no passages; while iterating, when a passage file is malformed (named with its line).
+        """
+        passages, total = self._passages()
+        return Traced(pt.tqdm(passages, desc=f"{self.name} passages", total=total, disable=not verbose), passages.where)
+
+    def _passages(self) -> tuple[PassageFiles, int]:
         folder = data_folder() / COLLECTION
         files = collection_files(folder)
         if not files:
@@ -174,7 +187,7 @@ class YearDataset(IkatDataset):
                 f"(https://www.trecikat.com/data/), and put the files into {COLLECTION}/ in the folder that {DATA_FOLDER} names; "
                 "ikat:2023-mini works without"
             )
-        return (passage for path in files for passage in read_passages(path)), COLLECTION_SIZE
+        return PassageFiles(files), COLLECTION_SIZE
 
 
 DATASETS: dict[str, Callable[[], IkatDataset]] = {

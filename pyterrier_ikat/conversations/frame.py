@@ -33,11 +33,7 @@ STALE_WITH_QUERY = ("query_toks", "query_vec")
 
 def column(values: Iterable[Any], index: pd.Index | None = None) -> pd.Series:
     """A Series of object dtype holding ``values`` as they are (lists and dicts too)."""
-    values = list(values)
-    array = np.empty(len(values), dtype=object)
-    for position, value in enumerate(values):
-        array[position] = value
-    return pd.Series(array, index=index, dtype=object)
+    return pd.Series(np.fromiter(values, dtype=object), index=index, dtype=object)
 
 
 def object_frame(columns: Mapping[str, Iterable[Any]]) -> pd.DataFrame:

@@ -46,7 +46,7 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
     path = Path(path)
     number = 0
     try:
-        with _open(path) as lines:
+        with open_lines(path) as lines:
             for number, line in enumerate(lines, 1):  # noqa: B007 - the error below names the line
                 if line.strip():
                     yield _passage(path, number, line)
@@ -127,7 +127,8 @@ class TextLoader(Operator):
         return with_columns(inp, **{name: [passages[docno][name] for docno in inp["docno"]] for name in self.fields})
 
 
-def _open(path: Path) -> IO[str]:
+def open_lines(path: Path) -> IO[str]:
+    """Open a passage file, packed or not, to read its lines."""
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8")
     if path.suffix == ".bz2":

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from ..operator import Operator
-from .subqueries import Integers, Lists, bring_back, check_num_results, ranked, read_lists, validate
+from .subqueries import Integers, Lists, Turn, bring_back, check_num_results, ranked, read_lists, validate
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
@@ -19,32 +19,24 @@ def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, 
     Returns:
         The rows of the frame in the new order, turn after turn, and the number of each row's turn.
     """
-    docs, rows = lists.doc.tolist(), lists.row
-    order: list[int] = []
-    turns: list[tuple[Integers, int]] = []
-    for turn, slices in lists.by_turn():
-        taken = _round_robin(docs, slices, len(docs) if num_results is None else num_results)
-        order += taken
-        turns.append((turn, len(taken)))
-    numbers = np.repeat([turn for turn, _ in turns], [count for _, count in turns]).astype(np.int64)
-    return rows[np.asarray(order, dtype=np.int64)], numbers
+    return lists.fused(lambda turn: _round_robin(turn, num_results))
 
 
-def _round_robin(docs: list[int], slices: list[slice], num_results: int) -> list[int]:
-    offers = [iter(range(part.start, part.stop)) for part in slices]
-    taken: set[int] = set()
-    order: list[int] = []
-    while offers and len(order) < num_results:
-        open_offers = []
+def _round_robin(turn: Turn, num_results: int | None) -> Integers:
+    docnos, size = turn.docno.tolist(), len(turn.docno) if num_results is None else num_results
+    offers = [zip(docnos[part], range(part.start, part.stop), strict=True) for part in turn.lists]
+    taken: dict[str, int] = {}
+    while offers and len(taken) < size:
+        empty = []
         for offer in offers:
-            for position in offer:
-                if docs[position] not in taken:
-                    taken.add(docs[position])
-                    order.append(position)
-                    open_offers.append(offer)
+            for docno, position in offer:
+                if docno not in taken:
+                    taken[docno] = position
                     break
-        offers = open_offers
-    return order[:num_results]
+            else:
+                empty.append(offer)
+        offers = [offer for offer in offers if offer not in empty] if empty else offers
+    return np.fromiter(taken.values(), dtype=np.int64, count=len(taken))[:size]
 
 
 class Interleave(Operator):

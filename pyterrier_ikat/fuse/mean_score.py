@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column
 from ..errors import DataError, UsageError
 from ..operator import Operator
-from .subqueries import Floats, Integers, Lists, bring_back, check_num_results, first_of_each, ranked, read_lists, validate, within
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, numbered, ranked, read_lists, validate, within
 
 PAIRS_AT_ONCE = 500_000
 """Rows of (sub-query, passage) that a scorer gets at a time; a turn is never divided, whatever its size."""
@@ -69,7 +68,7 @@ class MeanScore(Operator):
             for scorer in self.scorers:
                 gained = pairs.weight[part.sub] * _scores(scorer, rows) / len(self.scorers)
                 score += np.bincount(part.candidate, weights=gained, minlength=len(score))
-        order = np.lexsort((np.arange(len(score)), -score, pairs.turn))
+        order = np.lexsort((-score, pairs.turn))
         order = order[within(pairs.turn[order], self.num_results)]
         restored = bring_back(inp, pairs.candidate[order]).drop(columns="qweight", errors="ignore")
         return ranked(restored, pairs.turn[order], score[order])
@@ -127,7 +126,7 @@ class Pairs:
         of_passage = [name for name in frame.columns if not name.startswith("q")]
         asked = self.sub[chunk.sub]
         rows = frame[of_passage].take(self.candidate[chunk.candidate]).reset_index(drop=True)
-        return rows.assign(**{name: column(frame[name].to_numpy(dtype=object)[asked]) for name in ("qid", "query")})
+        return rows.assign(**{name: pd.Series(frame[name].to_numpy(dtype=object)[asked], dtype=object) for name in ("qid", "query")})
 
 
 def _joined(chunks: Sequence[Chunk]) -> Chunk:
@@ -136,18 +135,17 @@ def _joined(chunks: Sequence[Chunk]) -> Chunk:
 
 def _read(frame: pd.DataFrame) -> Pairs:
     lists = read_lists(frame)
-    first = np.flatnonzero(first_of_each(lists.turn * (lists.doc.max(initial=0) + 1) + lists.doc))
-    heads = np.flatnonzero(first_of_each(lists.turn * (lists.sub.max(initial=0) + 1) + lists.sub))
-    return Pairs(lists.row[first], lists.turn[first], lists.row[heads], lists.turn[heads], _shares(frame, lists, heads))
+    candidates, turn = lists.fused(Turn.first_occurrences)
+    subs, sub_turn = lists.fused(lambda turn: np.array([part.start for part in turn.lists]))
+    return Pairs(candidates, turn, subs, sub_turn, _shares(frame, subs, sub_turn))
 
 
-def _shares(frame: pd.DataFrame, lists: Lists, heads: Integers) -> Floats:
-    asked = frame.take(lists.row[heads])
-    weight = asked["qweight"].to_numpy(dtype=np.float64) if "qweight" in asked.columns else np.ones(len(asked))
-    total = np.bincount(lists.turn[heads], weights=weight)[lists.turn[heads]]
+def _shares(frame: pd.DataFrame, subs: Integers, turn: Integers) -> Floats:
+    weight = frame["qweight"].to_numpy(dtype=np.float64)[subs] if "qweight" in frame.columns else np.ones(len(subs))
+    total = np.bincount(turn, weights=weight)[turn]
     wrong = ~(np.isfinite(weight) & (weight >= 0) & (total > 0))
     if wrong.any():
-        qid = asked["qid"].iloc[int(np.flatnonzero(wrong)[0])]
+        qid = frame["qid"].iloc[subs[int(np.flatnonzero(wrong)[0])]]
         raise DataError(f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or more, and one above 0")
     return np.asarray(weight / total, dtype=np.float64)
 
@@ -155,13 +153,25 @@ def _shares(frame: pd.DataFrame, lists: Lists, heads: Integers) -> Floats:
 def _scores(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
     scored = scorer.transform(rows)
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
-    given = pd.MultiIndex.from_frame(scored[["qid", "docno"]])
     score = scored["score"].to_numpy(dtype=np.float64)
-    if not given.is_unique or len(given) != len(rows):
-        raise DataError(f"{scorer} returned {len(given)} scores for {len(rows)} pairs: use a re-ranker that scores each row once")
-    places = given.get_indexer(pd.MultiIndex.from_frame(rows[["qid", "docno"]]))
+    places = _places(scorer, rows, scored)
     wrong = (places < 0) | ~np.isfinite(score[places])
     if wrong.any():
         row = rows.iloc[int(np.flatnonzero(wrong)[0])]
         raise DataError(f"{scorer} gave no finite score to passage {row['docno']} for {row['qid']}: check the model and the text")
     return np.asarray(score[places], dtype=np.float64)
+
+
+def _places(scorer: pt.Transformer, rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
+    """For each of ``rows`` its row in ``scored``, or -1."""
+    if len(scored) == len(rows) and all(
+        (scored[name].to_numpy(dtype=object) == rows[name].to_numpy(dtype=object)).all() for name in ("qid", "docno")
+    ):
+        return np.arange(len(rows))
+    qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in (rows, scored)]) for name in ("qid", "docno"))
+    passage = pd.factorize(docnos)[0]
+    pair = numbered(qids) * (passage.max(initial=0) + 1) + passage
+    given = pd.Index(pair[len(rows) :])
+    if not given.is_unique or len(given) != len(rows):
+        raise DataError(f"{scorer} returned {len(given)} scores for {len(rows)} pairs: use a re-ranker that scores each row once")
+    return np.asarray(given.get_indexer(pair[: len(rows)]), dtype=np.int64)

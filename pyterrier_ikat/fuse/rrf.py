@@ -5,35 +5,28 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..operator import Operator
-from .subqueries import (
-    Floats,
-    Integers,
-    Lists,
-    bring_back,
-    check_num_results,
-    first_of_each,
-    ranked,
-    read_lists,
-    validate,
-    within,
-)
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, first_of_each, joined, ranked, read_lists, validate
+
+PLACES = 12
+"""Decimal places to which sums are compared."""
 
 
-def reciprocal_ranks(lists: Lists, k: int = 60) -> tuple[Integers, Floats]:
+def reciprocal_ranks(turn: Turn, k: int = 60) -> tuple[Integers, Floats]:
     """The sum of 1 / (k + position) over the lists that hold a passage, positions counted from 1.
 
     Returns:
-        For each (turn, passage) the place in ``lists`` where it stands best (smallest rank, then earliest sub-query), and its sum.
+        For each passage the place in ``turn`` where it stands best (smallest rank, then earliest sub-query), in that
+        order, and its sum, to 12 places.
     """
     # The lists stand in order of sub-query, and a stable sort keeps that among equal ranks.
-    order = np.argsort(lists.rank, kind="stable")
-    pair = (lists.turn * (lists.doc.max(initial=0) + 1) + lists.doc)[order]
-    group = np.asarray(pd.factorize(pair)[0], dtype=np.int64)
-    once = first_of_each(group * (lists.sub.max(initial=0) + 1) + lists.sub[order])
-    order, group = order[once], group[once]
-    # Summed from the best rank down, so that equal ranks give equal sums in whatever order the lists came.
-    total = np.bincount(group, weights=1.0 / (k + 1 + lists.rank[order]))
-    return order[first_of_each(group)], np.asarray(total, dtype=np.float64)
+    rank = turn.rank()
+    order = np.argsort(rank, kind="stable")
+    passage, found = pd.factorize(turn.docno[order])
+    shares = np.zeros((len(found), len(turn.lists)))
+    backwards = order[::-1]  # of a passage that a list has twice, the better place is written last
+    shares[passage[::-1], turn.number()[backwards]] = 1.0 / (k + 1 + rank[backwards])
+    # Summed in the order of size and rounded, so that equal sums are equal whatever ranks they are made of and in whatever order.
+    return order[first_of_each(passage)], np.sort(shares, axis=1).sum(axis=1).round(PLACES)
 
 
 class RRF(Operator):
@@ -74,22 +67,19 @@ class RRF(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Fuse a result frame."""
         validate(inp, self)
-        lists = read_lists(inp)
-        best, total = reciprocal_ranks(lists, self.k)
-        turn = lists.turn[best]
-        order = np.lexsort((lists.sub[best], lists.rank[best], -total, turn))
-        order = order[within(turn[order], self.num_results)]
-        fused = bring_back(inp, lists.row[best][order])
-        return ranked(fused, turn[order], strictly_falling(total[order], turn[order]))
+        rows, totals = [], []
+        for turn in read_lists(inp).turns():
+            best, total = reciprocal_ranks(turn, self.k)
+            order = np.argsort(-total, kind="stable")[: self.num_results]
+            rows.append(turn.row[best[order]])
+            totals.append(strictly_falling(total[order]))
+        fused, turns = joined(rows)
+        return ranked(bring_back(inp, fused), turns, np.concatenate([np.empty(0), *totals]))
 
 
-def strictly_falling(score: Floats, turn: Integers) -> Floats:
-    """Positive scores that don't rise within a turn, with ties parted by one floating point step each."""
+def strictly_falling(score: Floats) -> Floats:
+    """Positive scores that don't rise, with ties parted by one floating point step each."""
     # The bits of positive doubles, read as integers, are in the order of the numbers and one apart from neighbour to neighbour.
-    bits = np.ascontiguousarray(score, dtype=np.float64).view(np.int64)
-    bounds = np.append(np.flatnonzero(np.diff(turn, prepend=-1)), len(turn))
-    parted = bits.copy()
-    for start, end in zip(bounds[:-1], bounds[1:], strict=True):
-        steps = np.arange(end - start)
-        parted[start:end] = np.minimum.accumulate(bits[start:end] + steps) - steps
+    bits, steps = np.ascontiguousarray(score, dtype=np.float64).view(np.int64), np.arange(len(score))
+    parted: Integers = np.minimum.accumulate(bits + steps) - steps
     return parted.view(np.float64)

@@ -1,10 +1,10 @@
 """The union of what whole systems found: one row per turn and passage."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -13,11 +13,7 @@ from ..errors import UsageError
 from ..operator import Operator
 from .interleave import interleave
 from .pool import pool
-from .subqueries import Integers, ranked, read_lists, validate
-
-Objects = npt.NDArray[np.object_]
-ROW_MINUS_1 = column([None]).to_numpy()
-"""Put behind the rows: what a turn gets that no branch gives a value."""
+from .subqueries import Integers, lists_of, numbered, ranked, ranks_of, validate
 
 
 class Union(Operator):
@@ -70,7 +66,7 @@ class Union(Operator):
         with_text = any("text" in frame.columns for frame in found)
         for branch, frame in zip(self.branches, found, strict=True):
             validate(frame, branch, ["text"] if with_text else None)
-        return union([pool(frame) for frame in found])
+        return union([pool(frame) if "qid_0" in frame.columns else frame for frame in found])
 
     def transform_inputs(self) -> list[list[str]]:
         """The columns that the branches need, for ``pt.inspect``."""
@@ -86,60 +82,73 @@ class Union(Operator):
 
 
 def union(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Unite result frames that have each passage once per turn, as ``Union`` describes.
+    """Unite result frames that aren't expanded, as ``Union`` describes.
 
     Args:
         frames: result frames with ``qid``, ``query``, ``docno`` and ``rank``, in the order of the branches.
     """
     sizes = [len(frame) for frame in frames]
-    keys = pd.DataFrame({name: column(_stacked(frames, name)) for name in ("qid", "docno", "rank")})
-    turn = pd.factorize(keys["qid"])[0].astype(np.int64)
-    rows, turns = interleave(read_lists(keys.assign(qid_0=keys["qid"], qsub=np.repeat(np.arange(len(frames)), sizes))))
-    firsts = _first_rows(turn, np.cumsum([0, *sizes]))
-    names = dict.fromkeys(name for frame in frames for name in frame.columns if name not in STALE_WITH_QUERY)
+    qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
+    turn, branch = numbered(qids), np.repeat(np.arange(len(frames)), sizes)
+    rows, turns = interleave(lists_of(turn, branch, np.concatenate([ranks_of(frame) for frame in frames]), docnos))
+    stacked = _Stacked(frames, np.cumsum([0, *sizes]))
+    firsts = stacked.first_rows(turn)
+    made_anew = (*STALE_WITH_QUERY, "score", "rank")
+    names = dict.fromkeys(name for frame in frames for name in frame.columns if name not in made_anew)
     united = {}
     for name in names:
-        if name == "qstatements":
-            merged = _merged(frames, firsts)
-            united[name] = column(merged[number] for number in turns)
+        if name == "qid" or not name.startswith("q"):
+            united[name] = stacked.take(name, rows)
         else:
-            source = rows if name == "qid" or not name.startswith("q") else _last(frames, name, firsts)[turns]
-            united[name] = _typed(np.concatenate([_stacked(frames, name), ROW_MINUS_1])[source], frames, name)
-    return ranked(pd.DataFrame(united), turns)
+            of_turn = stacked.merged(firsts) if name == "qstatements" else stacked.take(name, stacked.last(name, firsts))
+            united[name] = of_turn.take(turns)
+    return ranked(pd.DataFrame({name: values.reset_index(drop=True) for name, values in united.items()}, copy=False), turns)
 
 
-def _stacked(frames: Sequence[pd.DataFrame], name: str) -> Objects:
-    """The column of all frames, one below the other; ``None`` where a frame lacks it."""
-    parts = [frame[name].to_numpy(dtype=object) if name in frame.columns else np.full(len(frame), None) for frame in frames]
-    return np.concatenate(parts)
+@dataclass(frozen=True)
+class _Stacked:
+    """Frames one below the other, of which only the rows that are asked for are touched.
 
+    Attributes:
+        frames: the frames.
+        bounds: the number of the first row of each, and of all rows.
+    """
 
-def _typed(found: Objects, frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any]":
-    kinds = {str(frame[name].dtype) if name in frame.columns else "object" for frame in frames}
-    numeric = len(kinds) == 1 and pd.api.types.is_numeric_dtype(next(iter(kinds)))
-    return column(found).astype(kinds.pop()) if numeric else column(found)
+    frames: Sequence[pd.DataFrame]
+    bounds: Integers
 
+    def take(self, name: str, rows: Integers) -> "pd.Series[Any]":
+        """The column at these rows; ``None`` at -1 and where the frame lacks it."""
+        found = np.full(len(rows), None)
+        for frame, start, end in zip(self.frames, self.bounds[:-1], self.bounds[1:], strict=True):
+            if name in frame.columns:
+                here = np.flatnonzero((rows >= start) & (rows < end))
+                found[here] = frame[name].take(rows[here] - start).to_numpy(dtype=object)
+        return pd.Series(found, dtype=object).astype(self._dtype(name))
 
-def _first_rows(turn: Integers, bounds: Integers) -> list[Integers]:
-    """For each frame and turn, the turn's first row in the stacked frames, or -1."""
-    firsts = np.full((len(bounds) - 1, turn.max(initial=-1) + 1), -1, dtype=np.int64)
-    for number, (start, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
-        firsts[number, turn[start:end][::-1]] = np.arange(start, end)[::-1]
-    return list(firsts)
+    def _dtype(self, name: str) -> str:
+        kinds = {str(frame[name].dtype) if name in frame.columns else "object" for frame in self.frames}
+        return kinds.pop() if len(kinds) == 1 and pd.api.types.is_numeric_dtype(next(iter(kinds))) else "object"
 
+    def first_rows(self, turn: Integers) -> list[Integers]:
+        """For each frame and turn, the turn's first row, or -1."""
+        firsts = np.full((len(self.frames), turn.max(initial=-1) + 1), -1, dtype=np.int64)
+        for number, (start, end) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True)):
+            firsts[number, turn[start:end][::-1]] = np.arange(start, end)[::-1]
+        return list(firsts)
 
-def _last(frames: Sequence[pd.DataFrame], name: str, firsts: Sequence[Integers]) -> Integers:
-    """For each turn, a row of the last frame that has the turn and the column, or -1."""
-    rows = np.full(len(firsts[0]), -1, dtype=np.int64)
-    for frame, first in zip(frames, firsts, strict=True):
-        if name in frame.columns:
-            rows = np.where(first >= 0, first, rows)
-    return rows
+    def last(self, name: str, firsts: Sequence[Integers]) -> Integers:
+        """For each turn, a row of the last frame that has the turn and the column, or -1."""
+        rows = np.full(len(firsts[0]), -1, dtype=np.int64)
+        for frame, first in zip(self.frames, firsts, strict=True):
+            if name in frame.columns:
+                rows = np.where(first >= 0, first, rows)
+        return rows
 
-
-def _merged(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers]) -> list[Any]:
-    stacked = _stacked(frames, "qstatements")
-    return [_one_list([stacked[row] for row in rows if stacked[row]]) for rows in zip(*firsts, strict=True)]
+    def merged(self, firsts: Sequence[Integers]) -> "pd.Series[Any]":
+        """For each turn, its statements of all frames."""
+        of_frames = [self.take("qstatements", first) for first in firsts]
+        return column(_one_list([chosen for chosen in lists if chosen]) for lists in zip(*of_frames, strict=True))
 
 
 def _one_list(lists: Sequence[Sequence[tuple[str, float]]]) -> Sequence[tuple[str, float]]:

@@ -77,21 +77,6 @@ def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
         yield pipeline
 
 
-def before_retrieval(pipeline: pt.Transformer, topics: pd.DataFrame) -> pd.DataFrame:
-    """What the stages before the first retrieval write for ``topics``, one row per turn.
-
-    For turns that found no passage, so that what was paid for them is kept: their completions come from the cache. A
-    stage whose LLM keeps none ends the walk.
-    """
-    frame = topics
-    for stage in stages(pipeline):
-        forgets = isinstance(stage, LLMOperator) and stage.llm.cache is None and not stage.llm.backend.replays
-        if forgets or not (isinstance(stage, LLMOperator) or type(stage) in RUN) or isinstance(stage, Rerank | Respond):
-            break
-        frame = stage.transform(frame)
-    return _restored(frame)
-
-
 @runtime_checkable
 class ReadsGold(Protocol):
     """An operator that is asked about every passage of its input and shown gold: a judge, of a room behind this one."""

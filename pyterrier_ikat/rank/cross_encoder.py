@@ -1,21 +1,22 @@
 """Re-ranking by a cross-encoder: a model reads the query and the passage together."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
-from tqdm.auto import tqdm
 
 from ..errors import UsageError
-from ..loading import load
 from ..operator import Operator
-from .scoring import Floats, as_given, as_texts, distinct, longest_first, ranked_by
+from ..result_cache import shared
+from . import trial
+from .backends import BACKENDS, score_pairs, usable
+from .each_pair_once import scored_once, scoring
+from .fingerprint import fingerprint
+from .scoring import as_given, as_texts, ranked_by
 
-BATCHES_AT_ONCE = 16
+_chosen: dict[tuple[str, int], str] = {}
 
 
 class CrossEncoder(Operator):
@@ -24,78 +25,76 @@ class CrossEncoder(Operator):
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all
     other columns. Turns stay in their order, rows come in the new one; equal scores go by docno. The score is the
     model's raw output, before any sigmoid, which would make high scores equal. Each distinct (query, text) is scored
-    once. Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019; 512 tokens a pair as in Abbasiantaeb and
-    Aliannejadi, Generate then Retrieve, section 4.
+    once, in whatever turns, stages and systems of a process it stands: scores are kept by hash, 24 bytes a pair, in
+    memory that all re-rankers share, at most 1 GiB. Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019; 512
+    tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4.
+
+    The default is single precision, because a run must come out the same on any machine. Bfloat16 is faster on processors that have
+    it, and moves a few passages. ``"auto"`` times what there is on 96 pairs of the first frame that has as many, once per process and
+    model, and takes the fastest whose top-10 overlap with single precision is at least .99 on them; smaller frames before that are scored
+    in single precision. Since a time decides, another run may choose otherwise: ``chosen`` and the log (level INFO) say what it was, and
+    naming that as ``backend`` repeats it.
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model.
         max_length: tokens of a pair at most, the rest is cut off.
-        batch_size: pairs that the model gets at a time.
+        batch_tokens: tokens that the model gets at a time, padding included; by default 2,048 on a CPU and 65,536 on a GPU.
+        backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16, on a CPU; needs ``openvino``) or ``"auto"``.
+        cache: a file that keeps the scores for later runs, instead of memory.
 
     Raises:
-        UsageError: at first use, when the model can't be loaded, gives more than one score per pair, or a score that
-            isn't finite.
+        UsageError: when there is no such backend; at first use, when the model can't be loaded or run, gives more than one score per pair,
+            or a score that isn't finite.
+        DataError: at use, when the cache can't be read or written.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")
-        ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2')
+        >>> ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2", backend="auto")
+        ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2', backend='auto')
     """
 
     schematic = {"label": "CrossEncoder"}
 
-    def __init__(self, model: str | Path, max_length: int = 512, batch_size: int = 32) -> None:
+    def __init__(
+        self,
+        model: str | Path,
+        max_length: int = 512,
+        batch_tokens: int | None = None,
+        *,
+        backend: str = "fp32",
+        cache: str | Path | None = None,
+    ) -> None:
         super().__init__()
+        if backend not in (*BACKENDS, "auto"):
+            raise UsageError(f"backend={backend!r}: give {', '.join(map(repr, BACKENDS))} or 'auto'")
         self.model = str(model)
         self.max_length = max_length
-        self.batch_size = batch_size
+        self.batch_tokens = batch_tokens
+        self.backend = backend
+        self.cache = None if cache is None else str(cache)
+
+    @property
+    def chosen(self) -> str | None:
+        """The backend in use; None as long as ``"auto"`` has not decided."""
+        return _chosen.get((self.model, self.max_length)) if self.backend == "auto" else self.backend
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        codes, pairs = distinct(list(zip(as_texts(inp["query"]), as_texts(inp["text"]), strict=True)))
-        scores = score_pairs(load_cross_encoder(self.model, self.max_length), pairs, self.batch_size)
-        return ranked_by(inp, scores[codes], repr(self))
+        queries, texts = as_texts(inp["query"]), as_texts(inp["text"])
+        if self.chosen is None:
+            self._choose(queries, texts)
+        backend = self.chosen or "fp32"
+        model = fingerprint("cross-encoder", self.model, str(self.max_length), backend)
+        return ranked_by(inp, scored_once(queries, texts, model, shared(self.cache), self._score(backend)), repr(self))
 
+    def _score(self, backend: str) -> trial.Score:
+        return partial(score_pairs, self.model, self.max_length, backend, self.batch_tokens)
 
-@lru_cache(maxsize=5)
-def load_cross_encoder(model: str, max_length: int) -> Any:
-    """The loaded model; equal arguments share it.
-
-    Raises:
-        UsageError: when it can't be loaded, or gives more than one score per pair.
-    """
-
-    def make() -> Any:
-        from sentence_transformers import CrossEncoder as Model
-        from torch.nn import Identity
-
-        return Model(model, max_length=max_length, activation_fn=Identity())
-
-    loaded = load("cross-encoder", model, make)
-    labels = loaded.config.num_labels
-    if labels != 1:
-        raise UsageError(f"the model {model!r} gives {labels} scores per pair: a re-ranker gives one")
-    return loaded
-
-
-def score_pairs(model: Any, pairs: Sequence[tuple[str, str]], batch_size: int = 32) -> Floats:
-    """The model's score of each (query, text), in the order of ``pairs``.
-
-    Args:
-        model: anything with ``predict(pairs, batch_size=..., show_progress_bar=...)``, as
-            ``sentence_transformers.CrossEncoder``.
-        pairs: what to score.
-        batch_size: pairs that the model gets at a time; pairs of about equal length go together.
-    """
-    scores = np.empty(len(pairs))
-    order = longest_first([len(query) + len(text) for query, text in pairs])
-    with tqdm(total=len(pairs), desc="re-ranking", unit="pair", delay=2, leave=False) as bar:
-        for start in range(0, len(pairs), BATCHES_AT_ONCE * batch_size):
-            part = order[start : start + BATCHES_AT_ONCE * batch_size]
-            asked = [list(pairs[place]) for place in part]
-            scores[part] = np.asarray(model.predict(asked, batch_size=batch_size, show_progress_bar=False), dtype=np.float64)
-            bar.update(len(part))
-    return scores
+    def _choose(self, queries: Sequence[str], texts: Sequence[str]) -> None:
+        with scoring:
+            if self.chosen is None and len(pairs := trial.some(queries, texts)) == trial.PAIRS:
+                backends = {name: self._score(name) for name in usable(self.model, self.max_length)}
+                _chosen[self.model, self.max_length] = trial.fastest(backends, pairs, self.model)

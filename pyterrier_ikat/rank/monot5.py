@@ -10,7 +10,10 @@ import pyterrier as pt
 from ..conversations.frame import column
 from ..loading import load
 from ..operator import Operator
-from .scoring import Floats, as_given, as_texts, distinct, longest_first, ranked_by
+from ..result_cache import shared
+from .each_pair_once import scored_once
+from .fingerprint import fingerprint
+from .scoring import Floats, as_given, as_texts, longest_first, ranked_by
 
 
 class MonoT5(Operator):
@@ -18,17 +21,19 @@ class MonoT5(Operator):
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (the logarithm of the probability of "true", 0 at most) and ``rank``
     (from 0) and keeps every row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno.
-    Each distinct (query, text) is scored once. ``pyterrier_t5`` pads the pairs of a batch, which changes the scores of the shorter ones a
-    little: pairs of about equal length go together. Source: Nogueira, Jiang and Lin, Document Ranking with a Pretrained
-    Sequence-to-Sequence Model, 2020.
+    Each distinct (query, text) is scored once in a process, as by ``ikat.CrossEncoder``. ``pyterrier_t5`` pads the pairs of a batch,
+    which changes the scores of the shorter ones a little: pairs of about equal length go together. Source: Nogueira, Jiang and Lin,
+    Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model.
         tokenizer: name or folder of its tokenizer; ``pyterrier_t5`` takes that of ``t5-base``.
         batch_size: pairs that the model gets at a time.
+        cache: a file that keeps the scores for later runs, instead of memory.
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
+        DataError: at use, when the cache can't be read or written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -39,27 +44,34 @@ class MonoT5(Operator):
     schematic = {"label": "MonoT5"}
 
     def __init__(
-        self, model: str | Path = "castorini/monot5-base-msmarco", tokenizer: str | Path = "t5-base", batch_size: int = 32
+        self,
+        model: str | Path = "castorini/monot5-base-msmarco",
+        tokenizer: str | Path = "t5-base",
+        batch_size: int = 32,
+        *,
+        cache: str | Path | None = None,
     ) -> None:
         super().__init__()
         self.model = str(model)
         self.tokenizer = str(tokenizer)
         self.batch_size = batch_size
+        self.cache = None if cache is None else str(cache)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        codes, pairs = distinct(list(zip(as_texts(inp["query"]), as_texts(inp["text"]), strict=True)))
-        return ranked_by(inp, _scores(load_monot5(self.model, self.tokenizer, self.batch_size), pairs)[codes], repr(self))
+        model = fingerprint("monoT5", self.model, self.tokenizer)
+        scores = scored_once(as_texts(inp["query"]), as_texts(inp["text"]), model, shared(self.cache), self._score)
+        return ranked_by(inp, scores, repr(self))
 
-
-def _scores(model: Any, pairs: list[tuple[str, str]]) -> Floats:
-    order = longest_first([len(query) + len(text) for query, text in pairs])
-    asked = pd.DataFrame({"qid": order, "docno": order, "query": column(pairs[place][0] for place in order)})
-    scored = model.transform(asked.assign(text=column(pairs[place][1] for place in order)))
-    return scored.set_index("docno")["score"].sort_index().to_numpy(dtype="float64")  # type: ignore[no-any-return]
+    def _score(self, pairs: list[tuple[str, str]]) -> Floats:
+        model = load_monot5(self.model, self.tokenizer, self.batch_size)
+        order = longest_first([len(query) + len(text) for query, text in pairs])
+        asked = pd.DataFrame({"qid": order, "docno": order, "query": column(pairs[place][0] for place in order)})
+        scored = model.transform(asked.assign(text=column(pairs[place][1] for place in order)))
+        return scored.set_index("docno")["score"].sort_index().to_numpy(dtype="float64")  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=2)

@@ -1,30 +1,25 @@
 """BM25 over a :class:`PassageIndex`."""
 
 import os
-import warnings
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from tqdm.auto import tqdm
 
-from ..conversations.frame import STALE_WITH_QUERY, column
 from ..errors import UsageError
 from ..operator import Operator
-from .asked import asked
-from .pisa import check_bm25
+from ..result_cache import digest, shared
+from .asked import Asked, asked
+from .pisa import check_bm25, version
+from .pisa_search import by_pisa
+from .ranking import Ranking, each_once
+from .result_frame import result_frame, with_texts
 
 if TYPE_CHECKING:
     from .passage_index import PassageIndex
-
-AT_ONCE = 256
-REPLACED = ("docno", "score", "rank", "text")
-
-
-class NoResultWarning(UserWarning):
-    """Some turns got no passage at all; evaluation counts them as 0."""
 
 
 class BM25(Operator):
@@ -37,15 +32,18 @@ class BM25(Operator):
     turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
     Where there is a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched in the place of ``query``: its terms are
     the index's already, neither stemmed nor stopped, and count as often as they weigh, to 1/10,000 of the heaviest.
-    ``bm25 % k`` retrieves just k. Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; k1 and b as in
-    Abbasiantaeb and
-    Aliannejadi, Generate then Retrieve, section 4.
+    ``bm25 % k`` retrieves just k.
+    Each distinct query is searched once, whatever number of rows, turns and systems ask it: rankings, without text, are kept in the
+    process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.
+    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; k1 and b as in
+    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4.
 
     Args:
         index: the index to search.
         k1: how slowly repetitions of a word in a passage saturate.
         b: how much long passages are held back, 0 to 1.
         num_results: passages per query at most.
+        cache: a file in which rankings are kept for other processes and later runs; made when missing.
 
     Raises:
         UsageError: when ``k1``, ``b`` or ``num_results`` is out of range.
@@ -59,7 +57,9 @@ class BM25(Operator):
 
     schematic = {"label": "BM25"}
 
-    def __init__(self, index: "PassageIndex", k1: float = 0.9, b: float = 0.4, num_results: int = 1000) -> None:
+    def __init__(
+        self, index: "PassageIndex", k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None
+    ) -> None:
         super().__init__()
         check_bm25(k1, b)
         if num_results < 1:
@@ -69,47 +69,30 @@ class BM25(Operator):
         self.k1 = k1
         self.b = b
         self.num_results = num_results
+        self.cache = None if cache is None else str(cache)
         self._pisa: dict[bool, Any] = {}
 
     def fuse_rank_cutoff(self, k: int) -> "BM25":
         """This retriever with ``k`` passages per query at most, for ``bm25 % k``."""
-        return BM25(self.index, self.k1, self.b, min(k, self.num_results))
+        return BM25(self.index, self.k1, self.b, min(k, self.num_results), self.cache)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Retrieve for each row of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        found = self._search(asked(inp))
-        _report_turns_without_result(inp, found["row"].to_numpy())
-        kept = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])
-        result = pd.DataFrame({name: _taken(kept[name], found["row"].to_numpy()) for name in kept.columns})
-        docnos = found["docno"].tolist()
-        texts = self.index.texts(docnos) if docnos else []
-        return result.assign(docno=column(docnos), score=found["score"].to_numpy(), rank=found["rank"].to_numpy(), text=column(texts))
+        questions = asked(inp)
+        keys = [self._key(question) for question in questions]
+        queries = {key: question.query for key, question in zip(keys, questions, strict=True)}
+        found = each_once(queries, self.num_results, shared(self.cache), self._search, "BM25")
+        rankings = {question.row: _weighed(found[key], question.unit) for key, question in zip(keys, questions, strict=True)}
+        return with_texts(result_frame(inp, rankings), self.index.texts)
 
-    def _search(self, queries: pd.DataFrame) -> pd.DataFrame:
-        parts = [pd.DataFrame({"row": np.empty(0, int), "docno": column([]), "score": np.empty(0), "rank": np.empty(0, int)})]
-        with tqdm(total=len(queries), desc="BM25", unit="query", delay=2, leave=False) as bar:
-            for start in range(0, len(queries), AT_ONCE):
-                batch = queries.iloc[start : start + AT_ONCE]
-                parts += self._best(batch)
-                bar.update(len(batch))
-        found = pd.concat(parts[1:] or parts).sort_values(["row", "rank"], ignore_index=True)
-        found = found.astype({"row": "int64", "score": "float64", "rank": "int64"})
-        return found.assign(score=found["score"] * queries.set_index("qid")["unit"].reindex(found["row"]).to_numpy())
+    def _key(self, question: Asked) -> bytes:
+        kind = "text" if isinstance(question.query, str) else "terms"
+        return digest("bm25", version(), self.index.fingerprint(), f"{self.k1:g} {self.b:g}", kind, question.key())
 
-    def _best(self, queries: pd.DataFrame) -> list[pd.DataFrame]:
-        # Which of several passages that tie at the cut PISA keeps is by chance: look further down until the tie ends, docno decides.
-        parts, retriever = [], copy(self._retriever("query_toks" in queries.columns))
-        while len(queries):
-            found = retriever.transform(queries).rename(columns={"qid": "row"})[["row", "docno", "score", "rank"]]
-            last = found[found["rank"] == retriever.num_results - 1].set_index("row")["score"]
-            at_the_cut = found[found["rank"] == self.num_results - 1].set_index("row")["score"]
-            undecided = last.index[last == at_the_cut.reindex(last.index)]
-            decided = _in_order(found[~found["row"].isin(undecided)])
-            parts.append(decided[decided["rank"] < self.num_results])
-            queries = queries[queries["qid"].isin(undecided)]
-            retriever.num_results *= 2
-        return parts
+    def _search(self, queries: list[Any]) -> list[Ranking]:
+        terms = not isinstance(queries[0], str)
+        return by_pisa(copy(self._retriever(terms)), "query_toks" if terms else "query", queries, self.num_results)
 
     def _retriever(self, terms: bool) -> Any:
         if terms not in self._pisa:
@@ -121,29 +104,10 @@ class BM25(Operator):
         return self.__dict__ | {"_pisa": {}}  # an open index can't be sent to another process
 
     def __repr__(self) -> str:
-        defaults = {"k1": 0.9, "b": 0.4, "num_results": 1000}
+        defaults = {"k1": 0.9, "b": 0.4, "num_results": 1000, "cache": None}
         shown = [f"{name}={value!r}" for name, value in self.arguments().items() if name in defaults and value != defaults[name]]
         return f"{self.index!r}.bm25({', '.join(shown)})"
 
 
-def _in_order(found: pd.DataFrame) -> pd.DataFrame:
-    # PISA's threads hand over queries as they end, and it ranks ties by the order of indexing: docno doesn't depend on that.
-    found = found.sort_values(["row", "rank"], ignore_index=True)
-    ties = found.duplicated(["row", "score"], keep=False).to_numpy()
-    tied = found[ties].sort_values(["row", "score", "docno"], ascending=[True, False, True])
-    return found.assign(docno=found["docno"].mask(ties, pd.Series(tied["docno"].to_numpy(), index=found.index[ties], dtype=object)))
-
-
-def _taken(values: "pd.Series[Any]", rows: Any) -> Any:
-    dtype = values.dtype if pd.api.types.is_numeric_dtype(values.dtype) else object
-    return pd.Series(values.to_numpy(dtype=dtype)[rows], dtype=dtype)
-
-
-def _report_turns_without_result(asked: pd.DataFrame, rows: Any) -> None:
-    turns = asked["qid_0" if "qid_0" in asked.columns else "qid"]
-    answered = set(turns.iloc[np.unique(rows)])
-    without = [turn for turn in dict.fromkeys(turns) if turn not in answered]
-    if without:
-        shown = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
-        message = f"{len(without)} of {turns.nunique()} turns have no passage: {shown}; they count 0 in evaluation"
-        warnings.warn(message, NoResultWarning, stacklevel=3)
+def _weighed(ranking: Ranking, unit: float) -> Ranking:
+    return ranking._replace(scores=ranking.scores.astype(np.float64) * unit)

@@ -1,5 +1,6 @@
 """An index of another engine, such as Lucene's, as a :class:`PassageIndex`: by the Common Index File Format."""
 
+import hashlib
 import importlib.util
 from itertools import islice
 from pathlib import Path
@@ -31,8 +32,8 @@ def import_ciff(ciff: str | Path, path: str | Path, corpus: Corpus, *, stemmer: 
         DataError: when the file can't be read, or a passage of it has no text in the corpus.
 
     Example:
-        >>> from pyterrier_ikat.retrieve.collection import PassageFiles
-        >>> import_ciff("lucene.ciff", "passage.index", PassageFiles("passages"), stemmer="porter2")  # doctest: +SKIP
+        >>> import pyterrier_ikat as ikat
+        >>> import_ciff("lucene.ciff", "passage.index", ikat.PassageFiles("passages"), stemmer="porter2")  # doctest: +SKIP
         ikat.PassageIndex('passage.index')
     """
     for name, value, known in (("stemmer", stemmer, pisa.STEMMERS), ("stops", stops, pisa.STOPS)):
@@ -47,8 +48,17 @@ def import_ciff(ciff: str | Path, path: str | Path, corpus: Corpus, *, stemmer: 
         k1, b = 0.9, 0.4
         count = pisa.build_from_ciff(folder / PISA, Path(ciff).absolute(), stemmer=stemmer, k1=k1, b=b)
         _check_texts(folder, str(ciff))
-        write_description(folder / META, {"format": FORMAT, "count": count, "stemmer": stemmer, "stops": stops, "bm25": [k1, b]})
+        described = {"format": FORMAT, "count": count, "sha256": _sha256(Path(ciff)), "stemmer": stemmer, "stops": stops, "bm25": [k1, b]}
+        write_description(folder / META, described)
     return PassageIndex(path)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _check_texts(folder: Path, ciff: str) -> None:

@@ -35,7 +35,7 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
     Raises:
         UsageError: when the model can't be loaded or gives a weight that isn't finite.
     """
-    made_by, files = _identity(model), []
+    made_by, files = identity(model), []
     with tqdm(total=total, desc="encoding passages", unit="passage", delay=2) as bar:
         for batch in _chunks(passages, BATCHES_PER_FILE * batch_size):
             file = folder / f"{_key(made_by, batch)}.npz"
@@ -58,7 +58,8 @@ def _key(made_by: str, batch: Sequence[tuple[str, str]]) -> str:
     return hashlib.sha256(json.dumps([SCALE, made_by, batch]).encode()).hexdigest()[:32]
 
 
-def _identity(model: str) -> str:
+def identity(model: str) -> str:
+    """What tells a model from others: its name, and of a folder also the files' names, sizes and times."""
     # A model trained on in its folder keeps its name: its files tell.
     folder = Path(model)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()] if folder.is_dir() else []

@@ -1,5 +1,7 @@
 """A passage collection on disk: PISA's index and the passages' text, in one folder that is there whole or not at all."""
 
+import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from .whole_folder import read_description, resumable_folder, write_description
 
 FORMAT = 1
 META, TEXTS, PISA = "ikat_index.json", "texts.sqlite", "pisa"
+SPARE = [f"{PISA}/{name}" for name in pisa.UNCOMPRESSED]
 
 
 class PassageIndex:
@@ -23,6 +26,9 @@ class PassageIndex:
     The folder holds PISA's inverted index, the texts and a description (format, number of passages, parameters, size of every file) that
     is checked at opening. It appears
     under its name only when complete. Any number of threads and processes may read it, also where it can't be written to.
+
+    Eight tenths of PISA's files, ``pisa/inv.docs`` and ``pisa/inv.freqs``, are read only to make the index ready for further values of k1
+    and b, as the first search with them does: where no others are wanted and the disk is small, remove these two.
 
     Args:
         path: the folder; made by ``index``.
@@ -90,9 +96,9 @@ class PassageIndex:
         self._described = None
         return self
 
-    def bm25(self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000) -> BM25:
+    def bm25(self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None) -> BM25:
         """BM25 over this index; see :class:`BM25`."""
-        return BM25(self, k1, b, num_results)
+        return BM25(self, k1, b, num_results, cache)
 
     def text_loader(self) -> PassageText:
         """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
@@ -111,7 +117,8 @@ class PassageIndex:
         """What the index says of itself.
 
         Returns:
-            ``format``, ``count``, ``sha256`` (over docno, line feed, text, line feed of each passage in the order of the corpus),
+            ``format``, ``count``, ``sha256`` (over docno, line feed, text, line feed of each passage in the order of the corpus; or
+            of the imported CIFF file),
             ``stemmer``, ``stops``, ``bm25`` (k1 and b it is ready for), ``files`` (name -> bytes).
 
         Raises:
@@ -119,14 +126,22 @@ class PassageIndex:
         """
         if self._described is None:
             repair = f"make it with ikat.PassageIndex({self.path!r}).index(corpus)"
-            self._described = read_description(Path(self.path) / META, form=FORMAT, repair=repair)
+            self._described = read_description(Path(self.path) / META, form=FORMAT, repair=repair, spare=SPARE)
         return self._described
+
+    def fingerprint(self) -> str:
+        """A checksum that an index of other passages, or one built with other settings, does not have."""
+        described = {name: value for name, value in self.describe().items() if name != "files"}
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
     def retriever(self, k1: float, b: float, num_results: int, threads: int, terms: bool = False) -> Any:
         """PISA's own retriever over this index; queries have to go through :func:`plain` before. ``terms``: for ``query_toks``."""
         stops = self.describe()["stops"]
         folder = Path(self.path) / PISA
         return pisa.retriever(folder, stops=stops, k1=k1, b=b, num_results=num_results, threads=threads, terms=terms)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_described": None}  # another machine has to look for itself
 
     def __len__(self) -> int:
         return int(self.describe()["count"])

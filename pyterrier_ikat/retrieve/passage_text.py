@@ -5,8 +5,8 @@ from typing import Protocol
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import with_columns
 from ..operator import Operator
+from .result_frame import with_texts
 
 
 class HasTexts(Protocol):
@@ -37,7 +37,7 @@ class PassageText(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Add ``text`` to a frame with ``docno``."""
         pt.validate.columns(inp, includes=["docno"], context=self)
-        return with_columns(inp, text=self.index.texts(inp["docno"].tolist()) if len(inp) else [])
+        return with_texts(inp, self.index.texts)
 
     def __repr__(self) -> str:
         return f"{self.index!r}.text_loader()"

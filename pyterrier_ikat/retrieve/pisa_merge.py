@@ -4,6 +4,7 @@ PISA keeps, per term in the order of the bytes, the list of its passages and the
 32 bits wide. So all shards can be read from end to end side by side, with no more in memory than one term's list of one shard.
 """
 
+import resource
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from heapq import merge
@@ -17,7 +18,8 @@ import numpy as np
 from tqdm.auto import tqdm
 
 WIDTH = 4
-BUFFER = 1 << 20
+BUFFERS = 1 << 26
+"""Bytes for the buffers of all files together: shards may be hundreds."""
 
 
 def merge_shards(shards: Sequence[Path], folder: Path) -> None:
@@ -40,14 +42,16 @@ def merge_shards(shards: Sequence[Path], folder: Path) -> None:
 
 
 def _merge_postings(shards: Sequence[Path], starts: Sequence[int], folder: Path) -> None:
+    buffer = max(BUFFERS // (3 * len(shards) + 3), 1 << 15)
+    _allow_open_files(3 * len(shards) + 100)
     with ExitStack() as opened:
 
         def each(name: str) -> list[IO[bytes]]:
-            return [opened.enter_context((shard / name).open("rb", BUFFER)) for shard in shards]
+            return [opened.enter_context((shard / name).open("rb", buffer)) for shard in shards]
 
         docs, freqs = each("inv.docs"), each("inv.freqs")
         terms, all_docs, all_freqs = (
-            opened.enter_context((folder / name).open("wb", BUFFER)) for name in ("fwd.terms", "inv.docs", "inv.freqs")
+            opened.enter_context((folder / name).open("wb", buffer)) for name in ("fwd.terms", "inv.docs", "inv.freqs")
         )
         all_docs.write(_word(1) + _word(starts[-1]))
         for file in docs:
@@ -58,6 +62,12 @@ def _merge_postings(shards: Sequence[Path], starts: Sequence[int], folder: Path)
             terms.write(term)
             _copy_term(having, docs, all_docs, starts)
             _copy_term(having, freqs, all_freqs, [0] * len(starts))
+
+
+def _allow_open_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count and soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard))
 
 
 def _copy_term(having: Sequence[int], files: Sequence[IO[bytes]], out: IO[bytes], offsets: Sequence[int]) -> None:
@@ -81,7 +91,7 @@ def _lines(file: IO[bytes], shard: int) -> Iterator[tuple[bytes, int]]:
 def _append(path: Path, out: IO[bytes], skip: int = 0) -> None:
     with path.open("rb") as file:
         file.seek(skip)
-        copyfileobj(file, out, BUFFER)
+        copyfileobj(file, out, 1 << 20)
 
 
 def _word(number: int) -> bytes:

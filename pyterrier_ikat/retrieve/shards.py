@@ -4,18 +4,22 @@ A shard is a run of passages: its texts are committed to the text store together
 the end PISA's indexes are merged into one. Memory doesn't grow with the number of shards until PISA adds what BM25 needs.
 """
 
+import errno
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 
 from ..errors import DataError
 from . import pisa
+from .pisa_check import check_written
 from .pisa_merge import merge_shards
 from .reading import Corpus, Reading
 from .text_store import open_store, storing
+from .whole_folder import link
 
 SHARD = 500_000
 
@@ -36,26 +40,43 @@ def index_shards(
     shards.mkdir(exist_ok=True)
     reading = Reading(corpus)
     reading.refuse_empty()
-    with closing(open_store(folder / texts)) as store:
-        paths = _finished(store, reading, shards, stemmer)
-        while reading.more():
-            paths.append(shards / f"{len(paths):05d}")
-            _add_shard(store, reading, paths[-1], stemmer, threads, (k1, b))
-    if expected not in (None, reading.count):
-        raise DataError(f"the corpus has {reading.count} passages instead of {expected}: look for a file that is missing or cut short")
-    shutil.rmtree(folder / "pisa", ignore_errors=True)
-    if len(paths) == 1:
-        shutil.copytree(paths[0], folder / "pisa", copy_function=os.link)
-    else:
-        merge_shards(paths, folder / "pisa")
-    if not all(path.exists() for path in pisa.scorer_files(folder / "pisa", k1, b)):
-        pisa.make_ready(folder / "pisa", k1, b)
+    with _full_disk_named(workplace):
+        with closing(open_store(folder / texts)) as store:
+            paths = _finished(store, reading, shards, stemmer)
+            while reading.more():
+                paths.append(shards / f"{len(paths):05d}")
+                _add_shard(store, reading, paths[-1], stemmer, threads, (k1, b))
+        if expected not in (None, reading.count):
+            raise DataError(f"the corpus has {reading.count} passages instead of {expected}: look for a file that is missing or cut short")
+        _make_one(paths, folder / "pisa", k1, b)
     return reading
 
 
 def holds_shards(workplace: Path) -> bool:
     """Whether an interrupted build left something worth keeping in ``workplace``."""
     return any((workplace / "shards").glob("?????"))
+
+
+def _make_one(shards: list[Path], folder: Path, k1: float, b: float) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if len(shards) == 1:
+        shutil.copytree(shards[0], folder, copy_function=link)
+    else:
+        merge_shards(shards, folder)
+    if not all(path.exists() for path in pisa.scorer_files(folder, k1, b)):
+        pisa.make_ready(folder, k1, b)
+
+
+@contextmanager
+def _full_disk_named(workplace: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError(
+            f"{workplace} can't be written to ({error}): make room there, and the same call goes on where it stopped"
+        ) from error
 
 
 def _finished(store: sqlite3.Connection, reading: Reading, shards: Path, stemmer: str) -> list[Path]:
@@ -70,6 +91,8 @@ def _finished(store: sqlite3.Connection, reading: Reading, shards: Path, stemmer
                 f"{shards.parent} holds an interrupted build {what}: give the same corpus and options to go on, or remove it to begin anew"
             )
     paths = [shards / f"{number:05d}" for number in range(len(rows))]
+    if lost := [path for path in paths if not path.is_dir()]:
+        raise DataError(f"{lost[0]} is missing, a part of an interrupted build: put it back, or remove {shards.parent} to begin anew")
     for path in set(shards.iterdir()).difference(paths):
         shutil.rmtree(path)
     return paths
@@ -86,13 +109,18 @@ def _add_shard(store: sqlite3.Connection, reading: Reading, path: Path, stemmer:
     count = reading.count - start
     if indexed != count:
         raise DataError(f"PISA has {indexed} of {count} passages: index again, and report it if it happens twice")
-    _flush(unfinished)
+    check_written(unfinished, count)
+    for written in (*unfinished.iterdir(), unfinished):
+        _flush(written)
     os.replace(unfinished, path)
+    _flush(path.parent)
     store.execute("INSERT INTO shards VALUES (?, ?, ?)", (count, reading.sha256(), stemmer))
     store.commit()
 
 
-def _flush(folder: Path) -> None:
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

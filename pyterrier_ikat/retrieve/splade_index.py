@@ -8,10 +8,12 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import with_columns
 from ..errors import DataError, UsageError
 from . import pisa, pisa_impacts
+from .encoded import identity
+from .fingerprint import fingerprint as of_files
 from .impacts import impacts, load_sparse_encoder, numbers, tokens
+from .result_frame import with_texts
 from .splade_retriever import SpladeRetriever
 from .text_store import read_texts
 from .whole_folder import read_description
@@ -53,17 +55,18 @@ class SpladeIndex:
         self.text = text
         self._described: dict[str, Any] | None = None
         self._terms: list[str] | None = None
+        self._fingerprint: str | None = None
 
-    def retriever(self, num_results: int = 1000) -> SpladeRetriever:
+    def retriever(self, num_results: int = 1000, cache: str | Path | None = None) -> SpladeRetriever:
         """Retrieval over this index; see :class:`SpladeRetriever`."""
-        return SpladeRetriever(self, num_results)
+        return SpladeRetriever(self, num_results, cache)
 
     def describe(self) -> dict[str, Any]:
         """What the index is.
 
         Returns:
-            ``model`` (the name to load), ``pisa`` (the folder of PISA's files), ``texts`` (the file of the texts, or None), and ``count``
-            (the number of passages).
+            ``model`` (the name to load), ``pisa`` (the folder of PISA's files), ``texts`` (the file of the texts, or None), ``count``
+            (the number of passages), and ``files`` (the names of what it is made of).
 
         Raises:
             DataError: when it isn't there, isn't whole, or is of another kind.
@@ -91,7 +94,7 @@ class SpladeIndex:
             return self.text.transform(found)
         if self.describe()["texts"] is None:
             return found
-        return with_columns(found, text=self.texts(found["docno"].tolist()) if len(found) else [])
+        return with_texts(found, self.texts)
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
         """Impacts by term, for each of ``queries``.
@@ -112,12 +115,22 @@ class SpladeIndex:
                 )
         return impacts(model, queries, of="query").as_dicts(self._terms)
 
+    def fingerprint(self) -> str:
+        """A checksum that an index of other passages, or vectors of another model, does not have."""
+        if self._fingerprint is None:
+            model = identity(self.describe()["model"])
+            self._fingerprint = f"{model} {of_files(Path(self.path), self.describe()['files'])}"
+        return self._fingerprint
+
     def pisa_retriever(self, num_results: int, threads: int) -> Any:
         """PISA's own retriever over this index; it reads impacts from ``query_toks``."""
         return pisa_impacts.retriever(self.describe()["pisa"], num_results=num_results, threads=threads)
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.path, self.model, self.text)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_described": None}  # another machine has to look for itself
 
     def __len__(self) -> int:
         return int(self.describe()["count"])
@@ -144,7 +157,13 @@ def _of_ikat(folder: Path, model: str | None) -> dict[str, Any]:
     made_by = described["model"]
     if model is not None and Path(model).name != Path(made_by).name:
         raise UsageError(f"the passages of {folder} were encoded by {made_by!r}, not {model!r}: leave the model away")
-    return {"model": model or made_by, "pisa": folder / PISA, "texts": folder / TEXTS, "count": described["count"]}
+    return {
+        "model": model or made_by,
+        "pisa": folder / PISA,
+        "texts": folder / TEXTS,
+        "count": described["count"],
+        "files": list(described["files"]),
+    }
 
 
 def _of_pyterrier(folder: Path, model: str | None) -> dict[str, Any]:
@@ -163,4 +182,4 @@ def _of_pyterrier(folder: Path, model: str | None) -> dict[str, Any]:
         raise DataError(f"the index {folder} isn't whole: {missing[0]} is missing; copy it again")
     if model is None:
         raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, ikat.SpladeIndex(path, model)")
-    return {"model": model, "pisa": folder, "texts": None, "count": pisa.count(folder)}
+    return {"model": model, "pisa": folder, "texts": None, "count": pisa.count(folder), "files": [path.name, *PYTERRIER_FILES]}

@@ -5,10 +5,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import DataError, UsageError
 from ..files import atomic_write
@@ -53,18 +53,35 @@ def resumable_folder(path: str | Path, keep: Callable[[Path], bool]) -> Iterator
     workplace = target.with_name(f"{target.name}.partial")
     workplace.mkdir(exist_ok=True)
     with (workplace / "lock").open("w") as lock:
+        if not _is_ours(lock, workplace / "lock"):
+            raise UsageError(f"another process is making {path} (in {workplace}): wait for it, or stop it")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"another process is making {path} (in {workplace}): wait for it, or stop it") from None
-        try:
+            free_place(path)  # one that was at work until now may just have put it there
             yield workplace
             os.replace(workplace / "index", free_place(path))
         except BaseException:
             if not keep(workplace):
                 shutil.rmtree(workplace)
             raise
-    shutil.rmtree(workplace)
+        shutil.rmtree(workplace)
+
+
+def _is_ours(lock: IO[str], path: Path) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(lock.fileno()), path.stat())  # not one that a finished process has removed
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def link(source: str | Path, target: str | Path) -> None:
+    """The file ``source`` under the name ``target``, too; a copy where the disk has no hard links."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def free_place(path: str | Path) -> Path:
@@ -88,13 +105,14 @@ def write_description(path: Path, fields: Mapping[str, Any]) -> None:
         json.dump({**fields, "files": files}, file, indent=1)
 
 
-def read_description(path: Path, *, form: int, repair: str) -> dict[str, Any]:
+def read_description(path: Path, *, form: int, repair: str, spare: Collection[str] = ()) -> dict[str, Any]:
     """The description at ``path``, once every file was found to have the size that it names.
 
     Args:
         path: the description, in the index's folder.
         form: the number of the format that can be read.
         repair: what to do when the index is of no use, for the errors.
+        spare: files that may have been removed.
 
     Raises:
         DataError: when it isn't there, has another format, or a file is missing or cut short.
@@ -112,7 +130,7 @@ def read_description(path: Path, *, form: int, repair: str) -> dict[str, Any]:
         raise DataError(f"the index {folder} has format {made_by}, this version reads format {form}: remove it and {repair}")
     for name, size in files.items():
         found = (folder / name).stat().st_size if (folder / name).exists() else None
-        if found != size:
+        if found != size and not (found is None and name in spare):
             what = "is missing" if found is None else f"has {found} bytes instead of {size}"
             raise DataError(f"the index {folder} isn't whole: {name} {what}; copy it again, or remove it and {repair}")
     return described

@@ -26,7 +26,7 @@ from ..files import atomic_write
 from .trec import read_run, write_run
 
 _PACKAGES = ("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pandas", "sentence-transformers", "torch", "ir-measures", "openai")
-_PER_TURN = ("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qsubqueries", "qweights", "qstatements", "qptkb")
+PER_TURN = ("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qsubqueries", "qweights", "qstatements", "qptkb")
 
 
 def versions() -> dict[str, str]:
@@ -150,7 +150,7 @@ def _write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> Non
     found = results.drop_duplicates("qid")
     turns = pd.concat([found, topics[~topics["qid"].isin(found["qid"])]])
     turns = turns.set_index(turns["qid"]).reindex(topics["qid"].tolist())
-    columns = [name for name in turns.columns if name in _PER_TURN]
+    columns = [name for name in turns.columns if name in PER_TURN]
     used = _used(results)
     with atomic_write(path) as file:
         for row in zip(*(values(turns, name) for name in columns), strict=True):

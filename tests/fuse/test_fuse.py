@@ -176,10 +176,9 @@ def test_rrf_counts_a_passage_once_per_list():
     assert ikat.RRF()(found)["score"].tolist() == pytest.approx([1 / 61, 1 / 62])
 
 
-def test_strictly_falling_parts_ties_within_a_turn_only():
-    scores = strictly_falling(np.array([0.5, 0.5, 0.5, 0.5, 0.25]), np.array([0, 0, 0, 1, 1]))
+def test_strictly_falling_parts_ties_by_the_least_step():
     below = math.nextafter(0.5, 0)
-    assert scores.tolist() == [0.5, below, math.nextafter(below, 0), 0.5, 0.25]
+    assert strictly_falling(np.array([0.5, 0.5, 0.5, 0.25])).tolist() == [0.5, below, math.nextafter(below, 0), 0.25]
 
 
 def test_equal_ranks_in_a_list_go_by_docno():

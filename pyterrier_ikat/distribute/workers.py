@@ -1,0 +1,145 @@
+"""The processes on the cluster: started where there is room, kept while a pipeline needs them, replaced when they die."""
+
+import logging
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+from ..errors import UsageError
+from .worker import Worker
+
+log = logging.getLogger("pyterrier_ikat")
+
+
+def deaths() -> tuple[type[Exception], ...]:
+    """The errors by which Ray says that a process is gone."""
+    from ray import exceptions
+
+    return exceptions.RayActorError, exceptions.OutOfMemoryError, exceptions.NodeDiedError
+
+
+class Workers:
+    """Processes that each hold the same share of the cluster; made by `shared`, ended with the last pipeline that has them.
+
+    Args:
+        resources: what one process takes up, in Ray's words.
+
+    Attributes:
+        busy: held by the pipeline that runs on them: pipelines take turns.
+    """
+
+    def __init__(self, resources: Mapping[str, float]) -> None:
+        self.resources = dict(resources)
+        self.busy = Lock()
+        self._living: list[Any] = []
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        self._why_dead: Exception | None = None
+
+    def prepare(self, wanted: int) -> int:
+        """Have up to ``wanted`` processes, as far as there is room.
+
+        Returns:
+            How many there are, at least 1.
+
+        Raises:
+            UsageError: when no node has room for one.
+        """
+        room = _room(self.resources)
+        if not room:
+            raise UsageError(f"no node of the Ray cluster offers {self.resources}: ask for less, or start a node that has it")
+        idle = []
+        while not self._free.empty():
+            idle.append(self._free.get())
+        for worker in idle:
+            self._offer(worker)
+        while len(self._living) < min(wanted, room):
+            self.start()
+        return len(self._living)
+
+    def start(self) -> None:
+        """Start another process; it is free as soon as it runs."""
+        import ray
+
+        named = {name: amount for name, amount in self.resources.items() if name not in ("CPU", "GPU")}
+        made = ray.remote(Worker).options(
+            num_cpus=self.resources.get("CPU", 0),
+            num_gpus=self.resources.get("GPU", 0),
+            resources=named,
+            scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": {"TQDM_DISABLE": "1"}},  # Ray shows here what processes print: bars of all of them would mix
+        )
+        worker = made.remote()
+        self._living.append(worker)
+        self._offer(worker)
+
+    def take(self, over: Callable[[], bool]) -> Any:
+        """A free process, or None once ``over`` says that none is needed any more.
+
+        Raises:
+            UsageError: when every process died before it could begin.
+        """
+        while not over():
+            try:
+                return self._free.get(timeout=0.2)
+            except Empty:
+                if not self._living:
+                    raise UsageError(f"no process could be started on the Ray cluster: {self._why_dead}") from self._why_dead
+        return None
+
+    def give(self, worker: Any) -> None:
+        """The process is free again."""
+        self._free.put(worker)
+
+    def drop(self, worker: Any) -> None:
+        """End the process, if it isn't dead already."""
+        import ray
+
+        if worker in self._living:
+            self._living.remove(worker)
+        ray.kill(worker)
+
+    def drop_all(self) -> None:
+        """End all processes: what they are at is not wanted any more."""
+        for worker in list(self._living):
+            self.drop(worker)
+
+    def _offer(self, worker: Any) -> None:
+        def started(future: Any) -> None:
+            self._why_dead = future.exception() or self._why_dead
+            if future.exception() is None:
+                self._free.put(worker)
+            elif worker in self._living:
+                self._living.remove(worker)
+
+        worker.ready.remote().future().add_done_callback(started)
+
+
+_POOLS: WeakValueDictionary[Any, Workers] = WeakValueDictionary()
+
+
+def shared(resources: Mapping[str, float]) -> Workers:
+    """The processes of this size on the cluster that Ray is connected to; all pipelines share them, and the models that they loaded.
+
+    Raises:
+        UsageError: when Ray isn't installed, or not connected.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise UsageError("on_ray needs Ray: pip install 'pyterrier_ikat[ray]'") from error
+    if not ray.is_initialized():
+        raise UsageError("Ray isn't connected: call ray.init(address='auto') for the cluster of this machine, or ray.init() for a new one")
+    here = ray.get_runtime_context()
+    key = (here.get_node_id(), here.get_job_id(), tuple(sorted(resources.items())))
+    return _POOLS.setdefault(key, Workers(resources))
+
+
+def _room(resources: Mapping[str, float]) -> int:
+    import ray
+
+    needed = {name: amount for name, amount in resources.items() if amount}
+    state: Any = ray
+    nodes = [node["Resources"] for node in state.nodes() if node["Alive"]]
+    return sum(min(int(node.get(name, 0) / amount + 1e-9) for name, amount in needed.items()) for node in nodes)

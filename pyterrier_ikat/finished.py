@@ -1,0 +1,61 @@
+"""Finished runs, ours or not: loaded by path, shown side by side."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import ir_measures
+import pandas as pd
+
+from .errors import UsageError
+from .evaluate import TRACK_2023, evaluate, format_table
+from .runs import RunFolder, read_run
+from .submit import read_submission
+
+
+def load_runs(paths: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Read run folders, run files and submissions; the name is the folder's or the file's.
+
+    Raises:
+        UsageError: when two have the same name.
+        DataError: when one cannot be read.
+    """
+    found: dict[str, pd.DataFrame] = {}
+    for text in paths:
+        path = Path(text)
+        name = path.name if path.is_dir() else path.stem
+        if name in found:
+            raise UsageError(f"two runs are named {name}: rename one, or evaluate them in two calls")
+        found[name] = _load(path)
+    return found
+
+
+def _load(path: Path) -> pd.DataFrame:
+    if path.is_dir():
+        return RunFolder(path).results()
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+                return read_submission(path).results
+    return read_run(path)
+
+
+def show_runs(
+    runs: Mapping[str, pd.DataFrame],
+    qrels: pd.DataFrame,
+    baseline: str | None,
+    echo: Callable[[str], None],
+    measures: Sequence[ir_measures.Measure] = TRACK_2023,
+) -> None:
+    """Print the experiment table, and which judged turns a run lacks; nothing without judgements."""
+    if qrels.empty:
+        return
+    echo(format_table(evaluate(runs, qrels, measures, baseline), baseline))
+    for name, run in runs.items():
+        lost = sorted(set(qrels["qid"]) - set(run["qid"]))
+        if lost:
+            echo(f"{name} lacks {len(lost)} judged turns: {some_of(lost)}")
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first ten names, as text."""
+    return ", ".join(names[:10]) + (" ..." if len(names) > 10 else "")

@@ -1,0 +1,180 @@
+"""The finished batches of turns of a run that isn't complete yet, so that a killed run repeats none of them.
+
+They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, and ``run.json`` with the
+parameters of the run that they belong to. Of a batch is kept what :meth:`RunFolder.write` writes: the ranking, what each turn has
+one of, and the ledger. Passages' texts are not, which is why a run in batches needs the memory of one batch.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..conversations.frame import column, object_frame
+from ..errors import DataError, UsageError
+from ..files import atomic_write
+from ..generate import Append, Expand, Respond, Seq2SeqRewrite
+from ..llm import Ledger
+from ..methods.plan import RUN, stages
+from ..prompts.operator import LLMOperator
+from ..rank import RankStatements, Rerank
+from .folder import PER_TURN, RunFolder
+
+RANKING = ("qid", "docno", "score", "rank", "used")
+PARAMETERS = "run.json"
+
+ONE_ROW_PER_TURN = (*RUN, Append, LLMOperator, RankStatements, Seq2SeqRewrite)
+"""Stages that give a row for each turn they get, but for Expand and the LLM stages that read passages."""
+
+Columns = dict[str, list[Any]]
+
+
+class Batches:
+    """The finished batches of one run.
+
+    Args:
+        folder: where the complete run is to be.
+        parameters: what makes the run this run.
+
+    Example:
+        >>> from pyterrier_ikat.runs import RunFolder
+        >>> from pyterrier_ikat.runs.batches import Batches
+        >>> Batches(RunFolder("runs/aqd_a"), {"method": "aqd_a"}).finished()
+        set()
+    """
+
+    def __init__(self, folder: RunFolder, parameters: dict[str, Any]) -> None:
+        self.path = folder.path.with_name(f"{folder.path.name}.partial")
+        self.parameters = parameters
+
+    def check(self) -> None:
+        """Whether what lies here, if anything, belongs to this run.
+
+        Raises:
+            UsageError: when it was made with other parameters.
+        """
+        if not (self.path / PARAMETERS).exists():
+            return
+        found = _read(self.path / PARAMETERS)
+        changed = [name for name, value in self.parameters.items() if found.get(name) != value]
+        if changed:
+            raise UsageError(
+                f"{self.path} holds finished batches of a run with another {', '.join(changed)} "
+                f"({found.get(changed[0])!r}, now {self.parameters[changed[0]]!r}): choose another --out, or remove it"
+            )
+
+    def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> tuple[pd.DataFrame, pd.DataFrame, Ledger]:
+        """Run a pipeline on the turns that aren't finished, and join all batches.
+
+        Args:
+            pipeline: from turns to passages.
+            topics: all turns of the run.
+            counting: the ledger that the pipeline's LLMs count in.
+            size: how many turns make a batch.
+
+        Returns:
+            What :meth:`joined` does.
+        """
+        counted, (before, behind) = counting.snapshot(), _divided(pipeline)
+        left = topics[~topics["qid"].isin(self.finished())]
+        written = _through(before, left.reset_index(drop=True))
+        for start in range(0, len(left), size):
+            turns = written.iloc[start : start + size].reset_index(drop=True)
+            self.keep(int(left.index[start]), turns, _through(behind, turns), counting.since(counted))
+            counted = counting.snapshot()
+        return self.joined(topics)
+
+    def finished(self) -> set[str]:
+        """The qids of the turns that are done."""
+        return {qid for batch in self._all() for of_turns in ("found", "lost") for qid in batch[of_turns]["qid"]}
+
+    def keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, ledger: Ledger) -> None:
+        """Keep a finished batch.
+
+        Args:
+            number: the place of its first turn among the turns of the run; batches are joined in this order.
+            turns: its turns, one row each, with what was written before retrieval.
+            results: the ranking, with the columns of the turns.
+            ledger: what was counted since the batch before.
+        """
+        first = results.drop_duplicates("qid")
+        rows = ledger.frame().astype(object)
+        batch = {
+            "found": _per_turn(first),
+            "lost": _per_turn(turns[~turns["qid"].isin(first["qid"])]),
+            "results": {name: results[name].tolist() for name in RANKING if name in results.columns},
+            "ledger": rows.where(rows.notna(), None).to_dict("records"),
+        }
+        if not (self.path / PARAMETERS).exists():
+            with atomic_write(self.path / PARAMETERS) as file:
+                json.dump(self.parameters, file, indent=1)
+        with atomic_write(self.path / f"{number:06d}.json") as file:
+            json.dump(batch, file)
+
+    def joined(self, topics: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, Ledger]:
+        """All batches as one run.
+
+        Args:
+            topics: all turns of the run.
+
+        Returns:
+            The turns, with what was written for those without passages; the ranking with the columns of the turns; the ledger.
+        """
+        batches, ledger = self._all(), Ledger()
+        found, lost, ranking = (object_frame(_joined(batch[part] for batch in batches)) for part in ("found", "lost", "results"))
+        places = pd.Index(found["qid"]).get_indexer(ranking["qid"])
+        spread = {name: column(found[name].to_numpy()[places]) for name in found.columns}
+        results = pd.DataFrame(spread | {name: ranking[name] for name in ranking.columns}).astype({"score": float, "rank": int})
+        for row in chain.from_iterable(batch["ledger"] for batch in batches):
+            ledger.count(**row)
+        if len(lost):
+            written = pd.concat([topics[~topics["qid"].isin(lost["qid"])], lost])
+            topics = written.set_index("qid", drop=False).loc[topics["qid"].tolist()].reset_index(drop=True)
+        return topics, results, ledger
+
+    def remove(self) -> None:
+        """Remove all batches: the run is complete."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _all(self) -> list[dict[str, Any]]:
+        return [_read(path) for path in sorted(self.path.glob("*.json")) if path.name != PARAMETERS]
+
+
+def _read(path: Any) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which begins the run anew") from error
+
+
+def _per_turn(turns: pd.DataFrame) -> Columns:
+    kept = [name for name in turns.columns if name in PER_TURN]
+    return {name: [value if isinstance(value, str | list | dict) else None for value in turns[name]] for name in kept}
+
+
+def _joined(parts: Iterable[Columns]) -> Columns:
+    """Columns one below the other, ``None`` where a part lacks one."""
+    parts = list(parts)
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: list(chain.from_iterable(part.get(name, [None] * len(part["qid"])) for part in parts)) for name in names}
+
+
+def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:
+    """The stages before the first retrieval, which need little memory, and the rest, which is done batch by batch."""
+    found = list(stages(pipeline))
+    for place, stage in enumerate(found):
+        if not isinstance(stage, ONE_ROW_PER_TURN) or isinstance(stage, Expand | Rerank | Respond):
+            return found[:place], found[place:]
+    return found, []
+
+
+def _through(these: Iterable[pt.Transformer], frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame after these stages."""
+    for stage in these:
+        frame = stage.transform(frame)
+    return frame

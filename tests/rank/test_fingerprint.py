@@ -1,0 +1,32 @@
+import os
+
+from pyterrier_ikat.rank.fingerprint import fingerprint
+
+
+def test_it_knows_kind_name_and_settings():
+    assert fingerprint("cross-encoder", "m", "512") == fingerprint("cross-encoder", "m", "512")
+    others = [fingerprint("bi-encoder", "m", "512"), fingerprint("cross-encoder", "n", "512"), fingerprint("cross-encoder", "m", "256")]
+    assert len({fingerprint("cross-encoder", "m", "512"), *others}) == 4
+
+
+def test_a_folder_whose_files_change_is_another_model(tmp_path):
+    (tmp_path / "deep").mkdir()
+    weights = tmp_path / "deep" / "weights"
+    weights.write_text("abc")
+    os.utime(weights, ns=(1, 1))
+    seen = {fingerprint("k", str(tmp_path))}
+    weights.write_text("abcd")
+    os.utime(weights, ns=(1, 1))
+    seen.add(fingerprint("k", str(tmp_path)))
+    os.utime(weights, ns=(2, 2))
+    seen.add(fingerprint("k", str(tmp_path)))
+    weights.rename(tmp_path / "weights")
+    seen.add(fingerprint("k", str(tmp_path)))
+    assert len(seen) == 4
+    assert fingerprint("k", str(tmp_path)) in seen
+
+
+def test_a_folder_is_the_same_model_by_any_path(tmp_path, monkeypatch):
+    (tmp_path / "m").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert fingerprint("k", "m") == fingerprint("k", str(tmp_path / "m"))

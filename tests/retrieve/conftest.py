@@ -1,0 +1,21 @@
+"""Fixtures of the retrieval tests: PISA's part of a build done in Python."""
+
+import pytest
+from toy_pisa import toy_build
+
+from pyterrier_ikat.retrieve import pisa, shards
+
+
+@pytest.fixture
+def toy_pisa(monkeypatch):
+    """PISA's part done in Python, and how many passages each call got."""
+    calls = []
+
+    def build(folder, texts, **options):
+        calls.append(toy_build(folder, texts, **options))
+        return calls[-1]
+
+    monkeypatch.setattr(pisa, "build", build)
+    monkeypatch.setattr(pisa, "make_ready", lambda *_: None)
+    monkeypatch.setattr(shards, "SHARD", 20)
+    return calls

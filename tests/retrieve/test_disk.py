@@ -1,0 +1,227 @@
+"""What goes wrong on a disk: it is full, a builder was killed or is still at work, a part is lost; and what of an index may be removed."""
+
+import errno
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.retrieve import pisa, pisa_merge, pisa_writer, shards, text_store, whole_folder
+
+CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]
+TEA = pd.DataFrame({"qid": ["q"], "query": ["tea mint 3"]}, dtype=object)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return ikat.PassageIndex(tmp_path_factory.mktemp("disk") / "i").index(CORPUS)
+
+
+@pytest.fixture
+def folder(built, tmp_path):
+    return shutil.copytree(built.path, tmp_path / "copy")
+
+
+def test_the_compressed_postings_do_not_depend_on_the_parameters_and_are_there_once(folder, tmp_path, monkeypatch):
+    ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
+    (first, linked) = (pisa.scorer_files(folder / "pisa", *parameters)[1] for parameters in ((0.9, 0.4), (1.2, 0.75)))
+    assert linked.samefile(first)
+    for path in (linked, pisa.scorer_files(folder / "pisa", 1.2, 0.75)[0]):
+        path.rename(tmp_path / path.name)
+    monkeypatch.setattr(pisa, "_reuse_postings", lambda *_: None)
+    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})
+    ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
+    assert not linked.samefile(first)
+    for path in pisa.scorer_files(folder / "pisa", 1.2, 0.75):  # PISA's own
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+def test_where_the_disk_has_no_hard_links_a_copy_is_made(folder, monkeypatch):
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
+    first, copied = (pisa.scorer_files(folder / "pisa", *parameters)[1] for parameters in ((0.9, 0.4), (1.2, 0.75)))
+    assert copied.read_bytes() == first.read_bytes()
+
+
+def test_the_uncompressed_postings_may_be_removed(built, folder, monkeypatch):
+    for name in ("inv.docs", "inv.freqs"):
+        (folder / "pisa" / name).unlink()
+    index = ikat.PassageIndex(folder)
+    found = index.bm25()(TEA)
+    assert len(index) == 40
+    with monkeypatch.context() as patch:
+        patch.setattr("pyterrier_ikat.result_cache._known", {})
+        pd.testing.assert_frame_equal(found, built.bm25()(TEA))
+    with pytest.raises(
+        DataError, match=r"isn't ready for BM25 with k1=1.2, b=0.75, only for bm25.k1-0.9.b-0.4, and inv.docs was removed: put"
+    ):
+        index.bm25(k1=1.2, b=0.75)(TEA)
+    (folder / "pisa" / "inv.sizes").unlink()
+    with pytest.raises(DataError, match="pisa/inv.sizes is missing"):
+        ikat.PassageIndex(folder).bm25()
+
+
+def test_a_full_disk_is_named_and_with_room_the_build_goes_on(tmp_path, toy_pisa, monkeypatch):
+    open_store = shards.open_store
+
+    def of_one_page_more(path):
+        store = open_store(path)
+        pages = store.execute("PRAGMA page_count").fetchone()[0]
+        store.execute(f"PRAGMA max_page_count = {pages}")
+        return store
+
+    def incompressible(number):
+        return os.urandom(20_000).hex() if number == 30 else "tea"
+
+    corpus = [{"docno": f"d{number}", "text": incompressible(number)} for number in range(40)]
+    monkeypatch.setattr(shards, "open_store", of_one_page_more)
+    with pytest.raises(DataError, match=r"i.partial can't be written to \(database or disk is full\): make room there, and the same call"):
+        ikat.PassageIndex(tmp_path / "i").index(corpus)
+    monkeypatch.setattr(shards, "open_store", open_store)
+    index = ikat.PassageIndex(tmp_path / "i").index(corpus)
+    assert toy_pisa == [20, 20]
+    assert index.texts(["d30"]) == [corpus[30]["text"]]
+
+
+@pytest.mark.parametrize(("number", "ours"), [(errno.ENOSPC, True), (errno.ECONNRESET, False)])
+def test_a_disk_that_fills_up_while_merging_is_told_from_other_failures(tmp_path, toy_pisa, monkeypatch, number, ours):
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(shards, "merge_shards", full)
+    with pytest.raises(DataError if ours else ConnectionResetError, match=os.strerror(number)):
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+    assert len(list((tmp_path / "i.partial" / "shards").iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["inv.docs", "inv.freqs", "inv.sizes", "fwd.terms", "fwd.documents"])
+def test_what_pisa_left_cut_short_on_a_full_disk_is_no_finished_shard(tmp_path, toy_pisa, monkeypatch, name):
+    build, calls = pisa.build, []
+
+    def short(folder, *args, **options):
+        count = build(folder, *args, **options)
+        calls.append(count)
+        if len(calls) == 2:
+            (folder / name).write_bytes((folder / name).read_bytes()[:-4])
+        return count
+
+    monkeypatch.setattr(pisa, "build", short)
+    with pytest.raises(DataError, match=f"00001.tmp/{name} cut short .*the disk was full; make room there"):
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+    assert len(ikat.PassageIndex(tmp_path / "i").index(CORPUS)) == 40
+    assert calls == [20, 20, 20]
+
+
+def test_pisa_is_not_started_where_the_disk_has_no_room_for_its_files(folder, monkeypatch):
+    usage = shutil.disk_usage(folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
+    for name in ("inv.docs", "inv.freqs"):
+        (folder / "pisa" / name).write_bytes(bytes(50))
+    pisa_writer.check_room(folder / "pisa")
+    (folder / "pisa" / "inv.docs").write_bytes(bytes(70))
+    with pytest.raises(SystemExit, match="the disk has 10 bytes left, and 12 may be needed"):
+        pisa_writer.check_room(folder / "pisa")
+    for path in (folder / "pisa").glob("bm25*"):
+        path.unlink()
+    with pytest.raises(SystemExit, match="and 60 may be needed"):
+        pisa_writer.check_room(folder / "pisa")
+
+
+def test_a_lost_shard_is_named(tmp_path, toy_pisa):
+    with pytest.raises(DataError, match="40 passages instead of 50"):
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS, expected=50)
+    shutil.rmtree(tmp_path / "i.partial" / "shards" / "00001")
+    with pytest.raises(
+        DataError, match="shards/00001 is missing, a part of an interrupted build: put it back, or remove .*i.partial to begin"
+    ):
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+
+
+def test_a_writer_whose_parent_was_killed_ends_and_makes_no_index_of_a_half(tmp_path):
+    lines = "".join(f"{item['docno']} {item['text']}\n" for item in CORPUS)
+    command = [sys.executable, str(pisa.WRITER), str(tmp_path / "i"), "0.9", "0.4", "none", "2"]
+    child = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=60)
+    assert child.returncode == 1
+    assert not (tmp_path / "i" / "pt_meta.json").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's doing")
+def test_the_writer_does_not_outlive_its_parent(tmp_path):
+    script = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdin=subprocess.PIPE)\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    writer = [str(pisa.WRITER), str(tmp_path / "i"), "0.9", "0.4", "none", "2"]
+    parent = subprocess.Popen([sys.executable, "-c", script, *writer], stdout=subprocess.PIPE, text=True)
+    child = Path("/proc", parent.stdout.readline().strip())
+    time.sleep(0.3)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 30
+    while child.exists() and "\nState:\tZ" not in (child / "status").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_builder_that_comes_when_another_ends_neither_joins_nor_spoils(tmp_path, toy_pisa, monkeypatch):
+    """Between the second one's look at the free place and its lock, the first one puts its index there and removes its workplace."""
+    mkdir = Path.mkdir
+
+    def slow(path, **options):
+        mkdir(path, **options)
+        if path.name == "i.partial" and not (tmp_path / "i").exists():
+            monkeypatch.setattr(Path, "mkdir", mkdir)
+            ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+            mkdir(path)
+
+    monkeypatch.setattr(Path, "mkdir", slow)
+    with pytest.raises(UsageError, match="i exists already"):
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS[:1])
+    assert len(ikat.PassageIndex(tmp_path / "i")) == 40
+    assert os.listdir(tmp_path) == ["i"]
+
+
+def test_a_lock_that_was_removed_is_nobodys(tmp_path):
+    with (tmp_path / "lock").open("w") as lock:
+        assert whole_folder._is_ours(lock, tmp_path / "lock")
+        (tmp_path / "lock").unlink()
+        assert not whole_folder._is_ours(lock, tmp_path / "lock")
+        (tmp_path / "lock").touch()
+        assert not whole_folder._is_ours(lock, tmp_path / "lock")
+
+
+def test_hundreds_of_shards_may_be_open_at_once_and_share_their_buffers(tmp_path, monkeypatch):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+        pisa_merge._allow_open_files(500)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (500, hard)
+        pisa_merge._allow_open_files(300)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (500, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_store_that_was_being_written_is_as_it_was_at_its_last_commit(tmp_path):
+    path = tmp_path / "texts.sqlite"
+    text_store.write_texts(path, CORPUS[:2])
+    store = sqlite3.connect(path)
+    store.execute("DELETE FROM passages")
+    store.close()
+    assert len(text_store.read_texts(path, ["d00", "d01"])) == 2

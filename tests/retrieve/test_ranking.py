@@ -1,0 +1,215 @@
+"""Rankings as bytes and back, and each query searched once: within a call, over the systems of an experiment, and over processes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_splade import save_splade
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.result_cache import ResultCache, shared
+from pyterrier_ikat.retrieve import bm25 as bm25_module
+from pyterrier_ikat.retrieve import splade_retriever
+from pyterrier_ikat.retrieve.asked import asked
+from pyterrier_ikat.retrieve.ranking import Ranking, each_once, packed, unpacked
+
+DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
+
+
+def ranking(*docnos):
+    return Ranking(list(docnos), np.arange(len(docnos), 0, -1, dtype=np.float32))
+
+
+@given(DOCNOS, st.integers(1, 40), st.integers(1, 40), st.randoms())
+def test_a_ranking_comes_back_bit_for_bit_or_not_at_all(docnos, searched, wanted, random):
+    found = Ranking(docnos[:searched], np.array([random.uniform(-9, 9) for _ in docnos[:searched]], dtype=np.float32))
+    back = unpacked(packed(found, searched), wanted)
+    if wanted > searched and len(found.docnos) == searched:
+        assert back is None  # there may be more
+    else:
+        assert back.docnos == found.docnos[:wanted]
+        assert back.scores.tobytes() == found.scores[:wanted].tobytes()
+
+
+def test_only_what_is_not_known_deep_enough_is_searched():
+    cache, calls = ResultCache(), []
+
+    def search(queries):
+        calls.append(queries)
+        return [ranking(*(f"{query}{place}" for place in range(depth if query != "none" else 0))) for query in queries]
+
+    def once(*queries):
+        return {key.decode(): found.docnos for key, found in each_once({q.encode(): q for q in queries}, depth, cache, search, "").items()}
+
+    depth = 2
+    assert once("a", "none") == {"a": ["a0", "a1"], "none": []}
+    assert once("none", "a", "b") == {"a": ["a0", "a1"], "b": ["b0", "b1"], "none": []}
+    depth = 1
+    assert once("a", "none") == {"a": ["a0"], "none": []}
+    depth = 3
+    assert once("b", "none") == {"b": ["b0", "b1", "b2"], "none": []}
+    depth = 2
+    assert once("b") == {"b": ["b0", "b1"]}
+    assert calls == [["a", "none"], ["b"], ["b"]]
+
+
+def test_queries_are_searched_256_at_a_time():
+    sizes = []
+
+    def search(queries):
+        sizes.append(len(queries))
+        return [ranking(query) for query in queries]
+
+    found = each_once({str(n).encode(): str(n) for n in range(600)}, 1, ResultCache(), search, "")
+    assert sizes == [256, 256, 88]
+    assert found[b"599"].docnos == ["599"]
+
+
+# BM25 and SPLADE
+
+WORDS = ["tea", "tram", "river", "garden", "mint", "sage", "coffee", "oats"]
+CORPUS = [{"docno": f"d{n:02}", "text": " ".join(WORDS[n * k % 8] for k in range(1, 2 + n % 7))} for n in range(60)]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    return ikat.PassageIndex(tmp_path_factory.mktemp("ranking") / "i").index(CORPUS)
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """What PISA was asked for, by BM25 and SPLADE."""
+    queries = []
+
+    def spied(module):
+        by_pisa = module.by_pisa
+
+        def spy(retriever, name, asked, depth):
+            queries.extend(asked)
+            return by_pisa(retriever, name, asked, depth)
+
+        monkeypatch.setattr(module, "by_pisa", spy)
+
+    spied(bm25_module)
+    spied(splade_retriever)
+    return queries
+
+
+def frame(*queries, **columns):
+    return pd.DataFrame({"qid": [f"q{number}" for number in range(len(queries))], "query": list(queries)}, dtype=object).assign(**columns)
+
+
+def test_rows_that_ask_the_same_are_answered_alike_by_one_search(index, searched):
+    found = index.bm25()(frame("tea mint", "river", "tea mint"))
+    assert sorted(searched) == ["river", "tea mint"]
+    first, last = (found[found["qid"] == qid].drop(columns="qid").reset_index(drop=True) for qid in ("q0", "q2"))
+    pd.testing.assert_frame_equal(first, last)
+
+
+def test_what_is_remembered_is_what_would_be_searched(index, searched, monkeypatch):
+    asking = frame("tea mint mint", "river zzzz", "zzzz mint")
+    weighted = asking.assign(query_toks=[{"tea": 0.3, "mint": 1.1}, {"river": 2.0}, {"mint": 0.1, "tea": 0.1}])
+    for retriever in (index.bm25(), index.bm25(num_results=7), index.bm25(k1=1.2, b=0.75), index.bm25(num_results=9)):
+        for queries in (asking, weighted):
+            remembered = [retriever(queries) for _ in range(2)][1]
+            with monkeypatch.context() as patch:
+                patch.setattr("pyterrier_ikat.result_cache._known", {})
+                pd.testing.assert_frame_equal(remembered, retriever(queries), check_exact=True)
+    assert len(searched) == 2 * 6 + 4 * 6  # those of k1=0.9, b=0.4 and of 1.2, 0.75 once; and each again without a memory
+
+
+def test_weights_are_the_same_in_any_order_and_not_the_text_of_the_same_letters(index, searched):
+    index.bm25()(frame("x").assign(query_toks=[{"tea": 1.0, "mint": 2.0}]))
+    index.bm25()(frame("y").assign(query_toks=[{"mint": 4.0, "tea": 2.0}]))
+    assert searched == [{"mint": 10000, "tea": 5000}]
+    (weights,) = asked(frame("x").assign(query_toks=[{"tea": 1.0}]))
+    index.bm25()(frame(weights.key().decode()))
+    index.bm25()(frame("z").assign(query_toks=[{"tea": 1.0}]))
+    assert len(searched) == 3
+
+
+def test_another_index_of_the_same_words_is_searched_for_itself(index, searched, tmp_path):
+    other = ikat.PassageIndex(tmp_path / "i").index(CORPUS, stemmer="none")
+    more = ikat.PassageIndex(tmp_path / "j").index([*CORPUS, {"docno": "e", "text": "tea"}])
+    assert len({index.fingerprint(), other.fingerprint(), more.fingerprint()}) == 3
+    for one in (index, other, more, index):
+        one.bm25()(frame("tea"))
+    assert len(searched) == 3
+    assert "e" in set(more.bm25()(frame("tea"))["docno"])
+
+
+def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index, searched):
+    def say(*texts):
+        return pt.apply.query(lambda row: texts[int(row["qid"][1:]) % len(texts)], verbose=False)
+
+    expand = pt.apply.generic(lambda turns: ikat.Expand()(turns.assign(qsubqueries=[["tea", f"sage {t}", "oats"] for t in turns["query"]])))
+    bm25, other = index.bm25(), index.bm25(k1=1.2, b=0.75)
+    systems = [
+        *(bm25, bm25 % 5, index.bm25(num_results=20), other),
+        *(say("tea") >> bm25, say("tea", "mint") >> bm25, say("tea", "mint") >> bm25 >> pt.RankCutoff(3)),
+        *(expand >> bm25 >> ikat.Interleave(), expand >> bm25 >> ikat.RRF(), expand >> other >> ikat.Interleave()),
+        *(ikat.Union(bm25, say("tea") >> bm25), ikat.Union(expand >> bm25, say("oats") >> bm25 % 3)),
+    ]
+    turns = frame("tea garden", "garden tram", "tea garden", "mint")
+    qrels = pd.DataFrame({"qid": ["q0", "q1", "q2", "q3"], "docno": "d01", "label": 1})
+    pt.Experiment(systems, turns, qrels, ["ndcg_cut_5"])
+    of_others = {"tea garden", "garden tram", "mint"} | {"tea", "oats"} | {f"sage {text}" for text in set(turns["query"])}
+    of_other = {"tea garden", "garden tram", "mint"} | {"tea", "oats"} | {f"sage {text}" for text in set(turns["query"])}
+    assert len(systems) == 12
+    assert set(searched) == of_others
+    assert len(searched) == len(of_others) + len(of_other)  # 1.00 of the distinct (retriever, query)
+
+
+SCRIPT = """
+import sys, pandas as pd, pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import bm25
+asked = []
+by_pisa = bm25.by_pisa
+bm25.by_pisa = lambda retriever, name, queries, depth: asked.extend(queries) or by_pisa(retriever, name, queries, depth)
+found = ikat.PassageIndex(sys.argv[1]).bm25(cache=sys.argv[2])(pd.DataFrame({"qid": ["1", "2"], "query": ["tea mint", "river"]}))
+print(len(asked), found[["qid", "docno", "score", "text"]].to_json(double_precision=15))
+"""
+
+
+def test_a_file_remembers_from_one_process_to_the_next(index, tmp_path):
+    command = [sys.executable, "-c", SCRIPT, index.path, str(tmp_path / "bm25.cache")]
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]).stdout.split(" ", 1)
+        for _ in "ab"
+    )
+    assert (first[0], second[0]) == ("2", "0")
+    assert first[1] == second[1]
+
+
+def test_a_cache_is_an_argument_of_the_operator(index, tmp_path):
+    bm25 = index.bm25(num_results=5, cache=tmp_path / "c")
+    assert repr(bm25) == f"{index!r}.bm25(num_results=5, cache={str(tmp_path / 'c')!r})"
+    assert eval(repr(bm25)) == bm25 != index.bm25(num_results=5)
+    assert bm25.fuse_rank_cutoff(2).cache == bm25.cache
+    bm25(frame("tea"))
+    assert not shared().bytes
+    assert (tmp_path / "c").exists()
+
+
+def test_splade_encodes_and_searches_each_distinct_query_once(searched, monkeypatch, tmp_path):
+    corpus = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "the train runs late"}]
+    index = ikat.Splade(save_splade(tmp_path / "tiny-splade")).index(tmp_path / "i", corpus)
+    asking = frame("green tea", "coffee", "green tea", " ")
+    with pytest.warns(match="q3"):
+        found = index.retriever()(asking)
+    assert len(searched) == 2
+    again = ikat.SpladeIndex(index.path).retriever(num_results=5)(asking.iloc[:3])
+    assert len(searched) == 2
+    pd.testing.assert_frame_equal(again, found, check_exact=True)
+    (tmp_path / "tiny-splade" / "config.json").touch()  # as training it on would
+    ikat.SpladeIndex(index.path).retriever()(asking.iloc[:1])
+    assert len(searched) == 3
+    kept = index.retriever(cache=tmp_path / "c")
+    assert eval(repr(kept)) == kept != index.retriever()
+    assert kept.fuse_rank_cutoff(1).cache == kept.cache

@@ -1,0 +1,194 @@
+"""The cache of results: what is kept, in what bounds, and what damaged files, threads, processes and kills leave."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from hashlib import blake2b
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.result_cache import OF_AN_ITEM, ResultCache, digest, shared
+
+A, B, C = digest("a"), digest("b"), digest("c")
+
+
+@pytest.fixture(params=["memory", "file"])
+def cache(request, tmp_path):
+    made = ResultCache(None if request.param == "memory" else tmp_path / "deep" / "results.sqlite")
+    yield made
+    made.close()
+
+
+def test_what_is_put_is_got_and_the_rest_left_out(cache):
+    assert cache.get([A, B]) == {}
+    cache.put({A: b"1", B: b"\x00\xff" * 1000})
+    assert cache.get([B, C, A, A]) == {A: b"1", B: b"\x00\xff" * 1000}
+    assert cache.get([]) == {}
+
+
+def test_a_later_value_takes_the_place_of_the_earlier(cache):
+    cache.put({A: b"1"})
+    cache.put({A: b"22", B: b""})
+    assert cache.get([A, B]) == {A: b"22", B: b""}
+
+
+def test_more_keys_than_sqlite_takes_at_once(cache):
+    items = {digest(str(number)): str(number).encode() for number in range(1203)}
+    cache.put(items)
+    assert cache.get(list(items)) == items
+
+
+def test_threads_share_it(cache):
+    def work(name):
+        for number in range(20):
+            cache.put({digest(name, str(number)): name.encode()})
+            assert cache.get([digest(name, str(number))]) == {digest(name, str(number)): name.encode()}
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(cache.get([digest(name, str(number)) for name in "abcd" for number in range(20)])) == 80
+
+
+def test_memory_is_bounded_and_what_was_put_longest_ago_goes():
+    cache = ResultCache(max_bytes=2 * (OF_AN_ITEM + 16 + 10))
+    cache.put({A: bytes(10)})
+    cache.put({B: bytes(10)})
+    cache.put({A: bytes(10)})
+    cache.put({C: bytes(10)})
+    assert sorted(cache.get([A, B, C])) == sorted([A, C])
+    assert cache.bytes == cache.max_bytes
+
+
+def test_what_is_larger_than_the_bound_is_not_kept():
+    cache = ResultCache(max_bytes=1000)
+    cache.put({A: bytes(1000)})
+    assert (cache.get([A]), cache.bytes) == ({}, 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.binary(max_size=400)), max_size=20))
+def test_bytes_are_those_of_what_is_kept(puts):
+    cache = ResultCache(max_bytes=1200)
+    for key, value in puts:
+        cache.put({key: value})
+    kept = cache.get([A, B, C])
+    assert cache.bytes == sum(len(key) + len(value) + OF_AN_ITEM for key, value in kept.items()) <= 1200
+    assert all(dict(puts)[key] == value for key, value in kept.items())
+    assert not puts or puts[-1][0] in kept
+
+
+def test_another_process_finds_what_one_put(tmp_path):
+    path = tmp_path / "results.sqlite"
+    script = "import sys; from pyterrier_ikat.result_cache import ResultCache; ResultCache(sys.argv[1]).put({b'k' * 16: b'v'})"
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+    assert ResultCache(path).get([b"k" * 16]) == {b"k" * 16: b"v"}
+
+
+def test_a_forked_process_opens_the_file_anew(tmp_path):
+    cache = ResultCache(tmp_path / "results.sqlite")
+    cache.put({A: b"1"})
+    child = os.fork()
+    if child == 0:
+        cache.put({B: b"2"})
+        os._exit(0 if cache.get([A]) == {A: b"1"} else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert cache.get([A, B]) == {A: b"1", B: b"2"}
+
+
+@pytest.mark.parametrize("damage", ["value = x'00'", "value = 'text'", "checksum = x'00'", f"key = x'{B.hex()}'"])
+def test_a_damaged_value_is_a_miss(tmp_path, damage):
+    ResultCache(tmp_path / "results.sqlite").put({A: b"1"})
+    with sqlite3.connect(tmp_path / "results.sqlite") as connection:
+        connection.execute(f"UPDATE results SET {damage}")
+    connection.close()
+    assert ResultCache(tmp_path / "results.sqlite").get([A, B]) == {}
+
+
+def test_what_is_no_database_is_an_error_and_stays_as_it_was(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes\n" * 500)
+    with pytest.raises(DataError, match=r"notes.txt can't be used \(file is not a database\).*name another one with cache=PATH"):
+        ResultCache(path).put({A: b"1"})
+    assert path.read_text() == "my notes\n" * 500
+
+
+def test_a_file_cut_short_is_an_error_or_a_miss(tmp_path):
+    path = tmp_path / "results.sqlite"
+    cache = ResultCache(path)
+    cache.put({digest(str(number)): bytes(5000) for number in range(50)})
+    cache.close()
+    path.write_bytes(path.read_bytes()[:10_000])
+    with pytest.raises(DataError, match="can't be used"):
+        ResultCache(path).get([digest("1")])
+
+
+def test_another_database_is_refused(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE results (key, value, checksum)")
+    connection.close()
+    with pytest.raises(DataError, match="is a database of something else, no cache of results"):
+        ResultCache(path).get([A])
+
+
+def test_another_format_is_refused(tmp_path):
+    path = tmp_path / "results.sqlite"
+    ResultCache(path).put({A: b"1"})
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(DataError, match="has format 2, this version writes 1"):
+        ResultCache(path).get([A])
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(DataError, match=r"can't be used \(unable to open database file\)"):
+        ResultCache(tmp_path).get([A])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
+    path = tmp_path / "results.sqlite"
+    cache = ResultCache(path)
+    cache.put({A: b"1"})
+    cache.close()
+    path.chmod(0o444)
+    with pytest.raises(DataError, match="can't be used .*correct its permissions"):
+        ResultCache(path).put({B: b"2"})
+
+
+def test_after_an_error_the_cache_works_again(tmp_path):
+    path = tmp_path / "deep" / "results.sqlite"
+    (tmp_path / "deep").write_text("in the way")
+    cache = ResultCache(path)
+    with pytest.raises(DataError):
+        cache.get([A])
+    (tmp_path / "deep").unlink()
+    cache.put({A: b"1"})
+    assert cache.get([A]) == {A: b"1"}
+
+
+def test_one_object_per_file_and_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert shared() is shared(None)
+    assert shared("a.sqlite") is shared(tmp_path / "b" / ".." / "a.sqlite")
+    assert shared("a.sqlite") is not shared("b.sqlite")
+    assert shared().path is None
+
+
+def test_the_digest_is_blake2b_of_the_parts_with_their_lengths_before_them():
+    content = (2).to_bytes(8, "little") + "é".encode() + (1).to_bytes(8, "little") + b"\xff"
+    assert digest("é", b"\xff") == blake2b(content, digest_size=16).digest()
+    assert len(digest("\ud800", "")) == 16
+
+
+@given(st.lists(st.text(max_size=3), max_size=3), st.lists(st.text(max_size=3), max_size=3))
+def test_other_parts_have_another_digest(one, other):
+    assert (digest(*one) == digest(*other)) == (one == other)

@@ -1,0 +1,179 @@
+"""A run in batches of turns: the same files as in one go, and nothing that is finished is done again."""
+
+import json
+import os
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.generate import Answer, Rewrite
+from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.retrieve.bm25 import BM25
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.session import Session
+
+METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
+FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
+
+
+class SharedWords(pt.Transformer):
+    """Scores a passage by the share of the query's words that it has."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
+        words = [(set(query.split()), set(text.split())) for query, text in zip(inp["query"], inp["text"], strict=True)]
+        return pt.model.add_ranks(inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words]))
+
+    def __repr__(self):
+        return "SharedWords()"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "sample.index"
+    ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+    return str(path)
+
+
+def opened(index, out, *names, **options):
+    recorded = ikat.llm("recorded:sample")
+    stand_ins = {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama"), "reranker": SharedWords()}
+    specs = {"llm_spec": "recorded:sample", "second_spec": "recorded:sample-claude", "ledger": Ledger(), "stand_ins": stand_ins}
+    dataset = pt.get_dataset("ikat:sample")
+    return Session.open(dataset, "ikat:sample", names, index_path=index, out=str(out), **specs | options)
+
+
+def files(folder):
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    ledger = pd.read_csv(folder / "ledger.csv").drop(columns="seconds")
+    return found | {"ledger.csv": ledger.to_csv()}
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_after(monkeypatch, calls):
+    """Let retrieval fail after so many calls; gives the qids of each call."""
+    asked, search = [], BM25.transform
+
+    def transform(self, inp):
+        if len(asked) == calls:
+            raise Stopped
+        asked.append(inp["qid"].tolist())
+        return search(self, inp)
+
+    monkeypatch.setattr(BM25, "transform", transform)
+    return asked
+
+
+def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batches(index, tmp_path):
+    for name, size in (("whole", 5), ("parts", 2)):
+        opened(index, tmp_path / name, *METHODS, batch=size, turns=FIVE).run()
+    for name in METHODS:
+        assert files(tmp_path / "whole" / name) == files(tmp_path / "parts" / name), name
+    assert sorted(os.listdir(tmp_path / "parts")) == sorted(METHODS)
+
+
+def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
+    session = opened(index, tmp_path, "aqd_a", batch=5)
+    found = session.run()["aqd_a"]
+    expected = session.build(session.methods[0]).transform(session.topics(session.methods[0]))
+    assert found[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
+    assert found["score"].tolist() == pytest.approx(expected["score"].tolist(), abs=1e-6)
+    turns = {turn["qid"]: turn for turn in RunFolder(tmp_path / "aqd_a").turns()}
+    for row in expected.drop_duplicates("qid").itertuples():
+        assert (turns[row.qid]["qanswer"], turns[row.qid]["qsubqueries"]) == (row.qanswer, row.qsubqueries)
+        assert turns[row.qid]["passages"] == (expected["qid"] == row.qid).sum()
+
+
+def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        with pytest.raises(Stopped):
+            opened(index, tmp_path / "killed", "aqd", batch=5).run()
+    assert sorted(os.listdir(tmp_path / "killed")) == ["aqd.partial"]
+    assert sorted(os.listdir(tmp_path / "killed" / "aqd.partial")) == ["000000.json", "000005.json", "000010.json", "run.json"]
+    asked = stop_after(monkeypatch, None)
+    resumed = opened(index, tmp_path / "killed", "aqd", batch=5)
+    resumed.run()
+    left = resumed.topics(resumed.methods[0])["qid"].tolist()[15:]
+    assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [left[:5], left[5:]]
+    assert resumed.ledger.frame()["calls"].tolist() == [9, 9]
+    opened(index, tmp_path / "whole", "aqd").run()
+    assert os.listdir(tmp_path / "killed") == ["aqd"]
+    killed, whole = files(tmp_path / "killed" / "aqd"), files(tmp_path / "whole" / "aqd")
+    assert {name: text for name, text in killed.items() if name != "ledger.csv"} == {
+        name: text for name, text in whole.items() if name != "ledger.csv"
+    }
+    # The killed run had asked the LLM for all 24 turns; recorded completions have no cache, so those of 9 turns were asked for twice.
+    assert pd.read_csv(tmp_path / "killed" / "aqd" / "ledger.csv")["calls"].tolist() == [33, 33]
+
+
+def test_a_resumed_run_may_have_other_batches(index, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        with pytest.raises(Stopped):
+            opened(index, tmp_path / "killed", "raw", batch=10).run()
+    opened(index, tmp_path / "killed", "raw", batch=3).run()
+    opened(index, tmp_path / "whole", "raw").run()
+    assert files(tmp_path / "killed" / "raw") == files(tmp_path / "whole" / "raw")
+
+
+def test_a_run_killed_before_its_first_batch_leaves_nothing(index, tmp_path, monkeypatch):
+    stop_after(monkeypatch, 0)
+    with pytest.raises(Stopped):
+        opened(index, tmp_path / "runs", "raw").run()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_batches_of_another_run_are_refused_before_anything_is_run(index, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        with pytest.raises(Stopped):
+            opened(index, tmp_path, "aqd", batch=5).run()
+    asked = stop_after(monkeypatch, None)
+    before = files_below(tmp_path)
+    with pytest.raises(ikat.UsageError, match=r"aqd.partial holds finished batches of a run with another expression, llms \(.*remove it"):
+        opened(index, tmp_path, "raw", "aqd", batch=5, llm_spec="recorded:sample-claude").run()
+    assert asked == []
+    assert files_below(tmp_path) == before
+
+
+def files_below(folder):
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_damaged_batch_is_named(index, tmp_path, monkeypatch):
+    stop_after(monkeypatch, 1)
+    with pytest.raises(Stopped):
+        opened(index, tmp_path, "raw", batch=5).run()
+    (tmp_path / "raw.partial" / "000000.json").write_text('{"found": ')
+    with pytest.raises(ikat.DataError, match=r"000000.json can't be read .*remove .*raw.partial, which begins the run anew"):
+        opened(index, tmp_path, "raw", batch=5).run()
+
+
+def test_turns_without_passages_keep_what_was_written_for_them(index, tmp_path, monkeypatch):
+    search = BM25.transform
+    monkeypatch.setattr(BM25, "transform", lambda self, inp: search(self, inp).query("not qid.str.startswith('1-1_1')"))
+    for name, batch in (("whole", 100), ("parts", 1)):
+        opened(index, tmp_path / name, "ad", batch=batch).run()
+    assert files(tmp_path / "whole" / "ad") == files(tmp_path / "parts" / "ad")
+    first = json.loads((tmp_path / "parts" / "ad" / "turns.jsonl").read_text().splitlines()[0])
+    assert (first["qid"], first["passages"]) == ("1-1_1", 0)
+    assert first["qanswer"]
+
+
+def test_a_system_that_finds_nothing_at_all_keeps_its_run(index, tmp_path, monkeypatch):
+    search = BM25.transform
+    monkeypatch.setattr(BM25, "transform", lambda self, inp: search(self, inp).iloc[:0])
+    found = opened(index, tmp_path, "ad", batch=2, turns=FIVE).run()["ad"]
+    assert len(found) == 0
+    assert [(turn["passages"], bool(turn["qanswer"])) for turn in RunFolder(tmp_path / "ad").turns()] == [(0, True)] * 5
+
+
+def test_a_batch_holds_at_least_one_turn(index, tmp_path):
+    with pytest.raises(ikat.UsageError, match="--batch 0: do at least one turn at a time"):
+        opened(index, tmp_path, "raw", batch=0)
