@@ -21,7 +21,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=find_packages(include=["pyterrier_ikat", "pyterrier_ikat.*"]),
-    package_data={"pyterrier_ikat": ["prompts/*.jinja", "conversations/sample/*", "py.typed"]},
+    package_data={"pyterrier_ikat": ["prompts/*.jinja", "conversations/sample/*", "show/report_files/*", "py.typed"]},
     install_requires=[
         "pyterrier>=1.1.2",
         "python-terrier",  # registers PyTerrier's own datasets

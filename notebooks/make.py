@@ -192,7 +192,7 @@ print(f"Kendall's tau of the systems' orders by the official and the merged judg
 again[["name", "nDCG@5", "Judged@10", "turns"]].round(3)""",
         "Which turns of a conversation are hard? And on how many turns is a system better than the baseline?",
         """depths = ikat.breakdown(runs, qrels, nDCG@5, by="depth")
-ikat.evaluate.plot_breakdown(depths);""",
+ikat.show.plot_breakdown(depths);""",
         'ikat.evaluate.win_tie_loss(runs, qrels, nDCG@5, baseline="QR")',
     ],
     "submission": [

@@ -6,7 +6,8 @@
 (ikat.Answer(ikat.llm('recorded:sample')) >> ikat.Queries(ikat.llm('recorded:sample'), given='answer') >> ikat.Expand())
 """
 
-from . import evaluate, methods, runs, submit
+from . import evaluate, methods, runs, show, submit
+from .chat import Chat
 from .conversations import TextLoader, conversation
 from .conversations.chunker import chunk_documents
 from .conversations.passage_files import PassageFiles
@@ -42,6 +43,7 @@ from .rank import BiEncoder, CrossEncoder, Ensemble, MonoT5, RankStatements, Rer
 from .retrieve import RM3, PassageIndex, Splade, SpladeIndex
 from .retrieve.ciff import import_ciff
 from .retrieve.parts import MergeTop
+from .show import Report, report
 
 __version__ = "0.1.0"
 
@@ -50,6 +52,7 @@ __all__ = [
     "Answer",
     "Append",
     "BiEncoder",
+    "Chat",
     "Clarify",
     "CrossEncoder",
     "DataError",
@@ -71,6 +74,7 @@ __all__ = [
     "RM3",
     "RRF",
     "RankStatements",
+    "Report",
     "Rerank",
     "RerankBy",
     "Resolved",
@@ -103,7 +107,9 @@ __all__ = [
     "plan",
     "pool",
     "profile",
+    "report",
     "reranker",
     "runs",
+    "show",
     "submit",
 ]

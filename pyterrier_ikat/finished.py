@@ -50,6 +50,11 @@ def show_runs(
     if qrels.empty:
         return
     echo(format_table(evaluate(runs, qrels, measures, baseline), baseline))
+    warn_of_lost_turns(runs, qrels, echo)
+
+
+def warn_of_lost_turns(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, echo: Callable[[str], None]) -> None:
+    """Print which judged turns each run lacks."""
     for name, run in runs.items():
         lost = sorted(set(qrels["qid"]) - set(run["qid"]))
         if lost:

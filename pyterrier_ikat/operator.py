@@ -9,6 +9,12 @@ import pyterrier as pt
 from .profiling import measured
 
 
+class _Cutoff(pt.RankCutoff):
+    def schematic(self, *, input_columns: Any = None) -> dict[str, Any]:
+        drawn = super().schematic(input_columns=input_columns)  # type: ignore[no-untyped-call]
+        return {**drawn, "help_url": ""}  # else drawing looks it up on the network
+
+
 class Operator(pt.Transformer):
     """A PyTerrier transformer that is a value: equal arguments make equal operators.
 
@@ -33,6 +39,9 @@ class Operator(pt.Transformer):
             label.setdefault("help_url", "")  # without it, drawing a pipeline looks its documentation up on the network
         if "transform" in cls.__dict__:
             cls.transform = measured(cls.transform)  # type: ignore[assignment]
+
+    def __mod__(self, right: int) -> pt.Transformer:
+        return self >> _Cutoff(right)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments this operator was made with, by name, in the order of ``__init__``."""

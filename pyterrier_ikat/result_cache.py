@@ -47,6 +47,13 @@ def shared(path: str | Path | None = None) -> "ResultCache":
         return _known.setdefault(place, ResultCache(place))
 
 
+def keep_in(path: str | Path) -> None:
+    """From now on, operators without a ``cache`` of their own keep what they find in this file, and find what is in it."""
+    place = os.path.realpath(path)
+    with _opening:
+        _known[None] = _known.setdefault(place, ResultCache(place))
+
+
 class ResultCache:
     """Bytes by key, for any number of threads; with a file, for any number of processes, too.
 

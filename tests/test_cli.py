@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.retrieve import bm25
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
@@ -76,6 +77,21 @@ def test_started_again_it_keeps_finished_runs(sample_index, tmp_path):
     changed = run(sample_index, tmp_path, "ad", "--turns", "1-1_1,1-1_2")
     assert changed.exit_code == 2
     assert "holds a run with another turns, topics_sha256 (24, now 2): choose another --out" in changed.output
+
+
+def test_searches_and_scores_kept_in_a_file_are_not_repeated(sample_index, tmp_path, monkeypatch):
+    searched = []
+    search = bm25.by_pisa
+    monkeypatch.setattr(bm25, "by_pisa", lambda *given: [searched.extend(given[2]), search(*given)][1])
+    told = ["qr", "--dataset", "ikat:sample", "--index", sample_index, "--llm", "recorded:sample", "--cache", tmp_path / "c.sqlite"]
+    first = call("run", *told, "--out", tmp_path / "first")
+    assert first.exit_code == 0, first.output
+    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})
+    again = call("run", *told, "--out", tmp_path / "again")
+    assert len(searched) == 24
+    runs = [(tmp_path / name / "qr" / "run.trec").read_text() for name in ("first", "again")]
+    assert runs[0] == runs[1]
+    assert again.exit_code == 0
 
 
 def test_plan_prints_calls_and_writes_nothing(sample_index, tmp_path):

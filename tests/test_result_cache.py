@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyterrier_ikat import result_cache
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.result_cache import OF_AN_ITEM, ResultCache, digest, shared
 
@@ -192,3 +193,16 @@ def test_the_digest_is_blake2b_of_the_parts_with_their_lengths_before_them():
 @given(st.lists(st.text(max_size=3), max_size=3), st.lists(st.text(max_size=3), max_size=3))
 def test_other_parts_have_another_digest(one, other):
     assert (digest(*one) == digest(*other)) == (one == other)
+
+
+def test_what_operators_share_can_be_kept_in_a_file(tmp_path, monkeypatch):
+    file = tmp_path / "results.sqlite"
+    shared().put({b"before": b"1"})
+    result_cache.keep_in(file)
+    assert shared() is shared(file)
+    assert shared().get([b"before"]) == {}
+    shared().put({b"after": b"2"})
+    monkeypatch.setattr(result_cache, "_known", {})
+    assert shared().get([b"after"]) == {}
+    result_cache.keep_in(file)
+    assert shared().get([b"after"]) == {b"after": b"2"}

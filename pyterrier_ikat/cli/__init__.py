@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import evaluating, handing_in, looking, running
+from . import chatting, evaluating, handing_in, looking, running, showing
 from .group import main
 
-__all__ = ["evaluating", "handing_in", "looking", "main", "running"]
+__all__ = ["chatting", "evaluating", "handing_in", "looking", "main", "running", "showing"]

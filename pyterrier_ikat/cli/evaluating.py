@@ -16,14 +16,19 @@ from .group import dataset_named, main, quiet
 )
 @click.option("--measures", help="separated by commas; the track's by default")
 @click.option("--baseline", help="the run that the others are compared with")
+@click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
 @quiet
-def evaluate(paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None) -> None:
+def evaluate(
+    paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None, form: str
+) -> None:
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
     from ..conversations.qrels import read_qrels
     from ..evaluate import TRACK_2023, parse_measures
+    from ..evaluate import evaluate as compare
     from ..evaluate.measures import split_measures
-    from ..finished import load_runs, show_runs
+    from ..finished import load_runs, show_runs, warn_of_lost_turns
     from ..resources import open_qrels, refuse_statements
+    from ..show import table
 
     wanted = TRACK_2023 if measures is None else parse_measures(split_measures(measures))
     if dataset_name is None and qrels_path is None:
@@ -32,7 +37,11 @@ def evaluate(paths: tuple[str, ...], dataset_name: str | None, qrels_path: str |
     runs = load_runs(paths)
     if dataset_name is not None and not any(run["docno"].isin(qrels["docno"]).any() for run in runs.values()):
         refuse_statements(dataset_name, qrels_path)
-    show_runs(runs, qrels, baseline, click.echo, wanted)
+    if form == "text":
+        show_runs(runs, qrels, baseline, click.echo, wanted)
+        return
+    click.echo(getattr(table(compare(runs, qrels, wanted, baseline)), form)(), nl=False)
+    warn_of_lost_turns(runs, qrels, lambda line: click.echo(line, err=True))
 
 
 @main.command("evaluate-ptkb")

@@ -2,6 +2,7 @@
 
 import click
 
+from ..errors import UsageError
 from .group import dataset_named, main
 
 
@@ -16,10 +17,18 @@ def datasets() -> None:
 
 @main.command()
 @click.argument("name", required=False)
-def methods(name: str | None) -> None:
+@click.option("--draw", "drawing", type=click.Path(dir_okay=False), help="with NAME: draw it into this .svg or .html")
+def methods(name: str | None, drawing: str | None) -> None:
     """List the methods; with NAME, show one whole."""
     from ..methods import METHODS, catalogue, method
     from ..methods.published import TABLES
+    from ..show import draw
+
+    if drawing is not None:
+        if name is None:
+            raise UsageError("--draw draws one method: give its NAME")
+        click.echo(draw(name).save(drawing))
+        return
 
     if name is None:
         table = catalogue()

@@ -58,15 +58,27 @@ def index(source: str, path: str, splade: str | None, threads: int | None, expec
 @click.option("--turns", help="only these turns, separated by commas")
 @click.option("--qrels", "variant", help="another variant of the dataset's qrels")
 @click.option("--batch", type=int, help="turns to retrieve for and re-rank at a time, 64 by default; a finished batch is never repeated")
+@click.option("--cache", type=click.Path(dir_okay=False), help="file for searches and scores: no later run with it repeats them")
 @click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
 @click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
 @quiet
-def run(names: tuple[str, ...], dataset_name: str, variant: str | None, only_plan: bool, with_profile: bool, **options: Any) -> None:
+def run(
+    names: tuple[str, ...],
+    dataset_name: str,
+    variant: str | None,
+    cache: str | None,
+    only_plan: bool,
+    with_profile: bool,
+    **options: Any,
+) -> None:
     """Run METHODs on a dataset; each leaves a folder with its run, turns, figures and ledger."""
     from ..finished import show_runs
     from ..profiling import profile
+    from ..result_cache import keep_in
     from ..session import Session
 
+    if cache is not None:
+        keep_in(cache)
     session = Session.open(dataset_named(dataset_name), dataset_name, names, variant=variant, only_plan=only_plan, **options)
     if only_plan:
         click.echo(session.plan().to_string(index=False, na_rep="unknown"))

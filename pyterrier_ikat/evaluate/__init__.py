@@ -2,7 +2,7 @@
 
 from .agreement import Agreement, agreement, cohens_kappa, order_agreement
 from .answer_equivalence import AnswerEquivalence
-from .breakdown import breakdown, plot_breakdown, win_tie_loss
+from .breakdown import breakdown, win_tie_loss
 from .comparison import experiment
 from .evaluation import evaluate, per_turn
 from .judge import Judge, Judgement, parse_judgement, with_gold
@@ -49,7 +49,6 @@ __all__ = [
     "parse_judgement",
     "parse_measures",
     "per_turn",
-    "plot_breakdown",
     "pool",
     "ptkb_per_turn",
     "response_means",

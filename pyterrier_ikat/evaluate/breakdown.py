@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ir_measures
 import pandas as pd
@@ -14,16 +13,9 @@ from .figures import Scorer
 from .measures import as_measures, label
 from .same_turns import check_shared
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 GROUPS = ("conversation", "depth")
 SAME = 1e-9
 """Figures of a turn that differ by less are a tie."""
-
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_LINES = ("-", "--", ":")
 
 Measure = ir_measures.Measure | str
 
@@ -76,47 +68,12 @@ def breakdown(
     taken = [name for name in runs if name in (by, "turns")]
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
-    figures = _figures(runs, qrels, measure)
+    figures = figures_by_run(runs, qrels, measure)
     keys = [_place(qid)[GROUPS.index(by)] for qid in figures.index]
     grouped = figures.groupby(pd.Series(keys, index=figures.index, name=by), sort=False)
     table = grouped.mean().assign(turns=grouped.size())
     table = table.loc[sorted(table.index, key=lambda key: natural(str(key)))]
     return table.reset_index().rename_axis(columns=label(as_measures(measure)[0]))
-
-
-def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
-    """Draw what :func:`breakdown` returned: a line per system over the depth, or its marks for each conversation.
-
-    The colours can be told apart by the colour-blind, and every system has its own marker as well.
-
-    Args:
-        table: the breakdown.
-        ax: the matplotlib Axes to draw on; new ones when None.
-
-    Returns:
-        The Axes, labelled, with a legend of the systems.
-
-    Raises:
-        UsageError: when matplotlib is not installed.
-
-    Example:
-        >>> import pandas as pd
-        >>> figures = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "nDCG@5": [1.0, 0.5]})
-        >>> plot_breakdown(breakdown({"AD": figures}, by="depth")).get_xlabel()
-        'depth (number of the turn)'
-    """
-    by, systems = table.columns[0], [name for name in table.columns[1:] if name != "turns"]
-    ax = _axes() if ax is None else ax
-    places = list(range(len(table))) if by == "conversation" else table[by].tolist()
-    for name, (colour, marker, line) in zip(systems, _looks(), strict=False):
-        ax.plot(places, table[name], color=colour, marker=marker, linestyle=line if by == "depth" else "", label=name)
-    ax.set_xticks(places, [str(key) for key in table[by]], rotation=0 if by == "depth" else 90)
-    ax.set_xlabel("depth (number of the turn)" if by == "depth" else "conversation")
-    ax.set_ylabel(f"mean {table.columns.name or 'figure'} of {table['turns'].sum()} turns")
-    ax.set_ylim(bottom=0)
-    ax.grid(axis="y", alpha=0.3)
-    ax.legend(title="system")
-    return ax
 
 
 def win_tie_loss(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure, baseline: str) -> pd.DataFrame:
@@ -145,7 +102,7 @@ def win_tie_loss(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, m
     """
     if baseline not in runs:
         raise UsageError(f"the baseline {baseline!r} is none of the runs: {', '.join(runs)}")
-    figures = _figures(runs, qrels, measure)
+    figures = figures_by_run(runs, qrels, measure)
     rows = []
     for name in (name for name in runs if name != baseline):
         change = figures[name] - figures[baseline]
@@ -154,8 +111,26 @@ def win_tie_loss(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, m
     return pd.DataFrame(rows, columns=["name", "wins", "ties", "losses", "turns"])
 
 
-def _figures(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure) -> pd.DataFrame:
-    """One row per turn (index: qid), one column per run."""
+def figures_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure) -> pd.DataFrame:
+    """The figures of several runs side by side.
+
+    Args:
+        runs: as for :func:`breakdown`.
+        qrels: as for :func:`breakdown`.
+        measure: an ir_measures measure or its name.
+
+    Returns:
+        One row per turn (index: qid), one column per run.
+
+    Raises:
+        UsageError: when there is no run, or a result frame comes without qrels.
+        DataError: when the runs' figures are not about the same turns.
+
+    Example:
+        >>> figures = pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]})
+        >>> figures_by_run({"QR": figures, "AD": figures}, None, "nDCG@5").to_dict("index")
+        {'1_1': {'QR': 0.5, 'AD': 0.5}}
+    """
     if not runs:
         raise UsageError("there is no run: give at least one")
     columns = {name: _of_run(name, frame, qrels, measure) for name, frame in runs.items()}
@@ -193,16 +168,3 @@ def _place(qid: str) -> tuple[str, int]:
             r"""frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True)"""
         )
     return conversation, int(turn)
-
-
-def _looks() -> Any:
-    """Colour, marker and line of each system; all three together repeat after 168 systems."""
-    return zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_LINES), strict=False)
-
-
-def _axes() -> "Axes":
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from error
-    return pyplot.subplots(layout="constrained")[1]

@@ -157,7 +157,7 @@ def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
 
     ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...). ``qid_0``,
     ``qsub``, ``qweight`` and what was computed from the
-    sub-query's text are dropped.
+    sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without zeros at its end.
     """
     if "qid_0" not in frame.columns:
         return frame.take(rows).reset_index(drop=True)
@@ -167,7 +167,16 @@ def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     # Whole columns left away first cost nothing; chosen first, the others would be copied.
     kept = frame.drop(columns=[name for name in frame.columns if name in gone]).take(rows).reset_index(drop=True)
     kept.insert(0, "qid", kept.pop("qid_0"))
-    return kept.rename(columns=popped)
+    return kept.rename(columns=popped).assign(qfound=_found(frame)[rows])
+
+
+def _found(frame: pd.DataFrame) -> Objects:
+    turn, sub = numbered(frame["qid_0"].to_numpy(dtype=object)), frame["qsub"].to_numpy(dtype=np.int64)
+    width = sub.max(initial=-1) + 1
+    counts = np.bincount(turn * width + sub, minlength=(turn.max(initial=-1) + 1) * width).reshape(-1, max(width, 1))
+    of_turn = np.empty(len(counts), dtype=object)
+    of_turn[:] = [np.trim_zeros(row, "b").tolist() for row in counts]
+    return of_turn[turn]
 
 
 def ranked(frame: pd.DataFrame, turn: Integers, score: Floats | None = None) -> pd.DataFrame:

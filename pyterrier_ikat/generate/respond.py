@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column, values
-from ..errors import UsageError
+from ..conversations.frame import column, texts_in
+from ..errors import DataError, UsageError
 from ..llm import LLM
 from ..llm.parsing import spoken
 from ..prompts.operator import LLMOperator
@@ -43,6 +43,7 @@ class Respond(LLMOperator):
 
     Raises:
         UsageError: when ``passages`` or ``words`` is below 1, or ``form`` or ``statements`` is unknown.
+        DataError: when a passage has no rank, or one that is to be shown no text.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -88,8 +89,10 @@ class Respond(LLMOperator):
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """For each turn what prompts show everywhere, its ``passages``, ``words`` and ``suggestion``."""
         turns = self._turns(frame)
-        shown = frame.loc[self._used(frame)].sort_values("rank", kind="stable").groupby("qid", sort=False)["text"].agg(list)
-        suggestions = values(turns, "qsuggestion", "") if self.form == "suggested" else [""] * len(turns)
+        used = frame.loc[self._used(frame)].sort_values("rank", kind="stable")
+        texts_in(used, "text")
+        shown = used.groupby("qid", sort=False)["text"].agg(list)
+        suggestions = texts_in(turns, "qsuggestion") if self.form == "suggested" else [""] * len(turns)
         return [
             {**row, "passages": shown[qid], "words": self.words, "suggestion": suggestion}
             for row, qid, suggestion in zip(super().contexts(turns), turns["qid"], suggestions, strict=True)
@@ -121,7 +124,8 @@ class Respond(LLMOperator):
         return [f"{length - self.words} words too many in turn {qid}" for qid, length in lengths if length > self.words]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qanswer`` and ``used``."""
+        """Set ``qanswer`` and ``used``; an answer that was there before becomes ``qdraft``."""
+        frame = frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame
         answers = {qid: cut_at_sentence(text, self.words) for qid, text in zip(self.owners(frame), found, strict=True)}
         return frame.assign(qanswer=column([answers[qid] for qid in frame["qid"]], frame.index), used=self._used(frame))
 
@@ -136,5 +140,8 @@ class Respond(LLMOperator):
         return frame.drop_duplicates("qid")
 
     def _used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
+        without = frame["qid"][frame["rank"].isna()]
+        if len(without):
+            raise DataError(f"a passage of turn {without.iloc[0]} has no rank: rank the frame first, as by pt.model.add_ranks(frame)")
         places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
         return places <= self.passages

@@ -38,7 +38,9 @@ class Sending:
         self.llm.open()
         batches = list(_batches(requests, self.llm.backend.batch_size))
         stages = ", ".join(dict.fromkeys(request.stage for request in requests.values()))
-        with pt.tqdm(total=len(requests), desc=f"{stages} ({self.llm.model})", unit="call", disable=self.llm.backend.replays) as bar:
+        with pt.tqdm(
+            total=len(requests), desc=f"{stages} ({self.llm.model})", unit="call", delay=1, disable=self.llm.backend.replays
+        ) as bar:
             results, error = run_all(
                 batches,
                 self._batch,

@@ -26,7 +26,10 @@ from ..files import atomic_write
 from .trec import read_run, write_run
 
 _PACKAGES = ("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pandas", "sentence-transformers", "torch", "ir-measures", "openai")
-PER_TURN = ("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qsubqueries", "qweights", "qstatements", "qptkb")
+PER_TURN = (
+    *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
+    *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb"),
+)
 
 
 def versions() -> dict[str, str]:
@@ -156,7 +159,9 @@ def _write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> Non
         for row in zip(*(values(turns, name) for name in columns), strict=True):
             shown = {name: value for name, value in zip(columns, row, strict=True) if isinstance(value, str | list | dict)}
             if shown["qid"] in used:
-                shown |= {"response": shown.get("qanswer", ""), "used": used[shown["qid"]]}
+                shown |= {"response": shown.pop("qanswer", ""), "used": used[shown["qid"]]}
+            if "qdraft" in shown:
+                shown["qanswer"] = shown.pop("qdraft")
             file.write(json.dumps(shown | {"passages": int(counts.get(shown["qid"], 0))}) + "\n")
 
 

@@ -6,7 +6,7 @@ from ir_measures import AP, Judged, P, R, nDCG
 from test_evaluate import direct, random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import TRACK_2024, as_measures, breakdown, evaluate, experiment, per_turn, plot_breakdown, win_tie_loss
+from pyterrier_ikat.evaluate import TRACK_2024, as_measures, breakdown, evaluate, experiment, per_turn, win_tie_loss
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import read_run
 
@@ -240,22 +240,3 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"a": good}, measure="R@20")
     with pytest.raises(UsageError, match="baseline 'b' is none of the runs: a"):
         win_tie_loss({"a": good}, None, "nDCG@5", "b")
-
-
-@pytest.mark.parametrize("by", ["conversation", "depth"])
-def test_a_drawing_has_labels_and_every_system_once(by):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    runs = {f"s{number}": figures(nDCG_5=[1.0, 0.5, 0.0, number / 20]) for number in range(18)}
-    table = breakdown(runs, by=by)
-    ax = plot_breakdown(table)
-    assert ax.get_ylabel() == "mean nDCG@5 of 4 turns"
-    assert ax.get_xlabel().startswith(by)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(runs)
-    assert len({(line.get_color(), line.get_marker()) for line in ax.lines}) == 18
-    assert ax.lines[3].get_ydata().tolist() == table["s3"].tolist()
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == [str(key) for key in table[by]]
-    assert plot_breakdown(table, ax) is ax
-    pyplot.close("all")

@@ -102,10 +102,18 @@ def test_the_turn_gets_its_qid_and_query_back_and_keeps_the_rest():
         assert fused["qid"].tolist() == ["t", "t"], operator
         assert fused["query"].tolist() == ["t?", "t?"]
         assert fused["query_0"].tolist() == ["raw", "raw"]
-        assert set(fused.columns) == {"qid", "query", "query_0", "docno", "score", "rank", "text", "qanswer", "qhistory"}
+        assert set(fused.columns) == {"qid", "query", "query_0", "docno", "score", "rank", "text", "qanswer", "qhistory", "qfound"}
+        assert fused["qfound"].tolist() == [[1, 1], [1, 1]]
         assert fused.columns[0] == "qid"
         assert fused["qhistory"][0] is history
         assert sorted(fused["text"]) == ["text of a", "text of b"]
+
+
+def test_a_turn_tells_how_many_passages_each_of_its_queries_found():
+    found = expanded({"t": [["a", "b"], [], ["a"]], "u": [["c"], []]})
+    for operator in OPERATORS:
+        fused = operator(found)
+        assert dict(zip(fused["qid"], fused["qfound"], strict=True)) == {"t": [2, 0, 1], "u": [1]}, operator
 
 
 @given(turn_lists)

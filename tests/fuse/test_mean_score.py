@@ -75,7 +75,7 @@ def test_the_worked_example():
         ["t", "t?", "text of z", 1],
         ["t", "t?", "text of x", 2],
     ]
-    assert set(ranked.columns) == {"qid", "query", "docno", "score", "rank", "text", "qanswer"}
+    assert set(ranked.columns) == {"qid", "query", "docno", "score", "rank", "text", "qanswer", "qfound"}
 
 
 words = st.text("abcde", min_size=1, max_size=4)

@@ -1,0 +1,137 @@
+"""How much of what a comparison asks for is computed: the whole catalogue on the sample, once each distinct thing.
+
+A user's pt.Experiment over these systems asks for everything that their stages ask for, one system after the other; with ``plan="tree"``
+only equal beginnings are shared. Ours computes what is distinct. Counted are LLM requests, queries to the index, and pairs of a
+cross-encoder. Its scores are made up here, since only their number counts; the LLM's completions are the sample's recorded ones.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+from bench import Row
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llm import LLM
+from pyterrier_ikat.llm.recorded import RecordedBackend
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.retrieve import BM25, bm25
+
+Things = dict[str, list[Any]]
+
+
+class Sample:
+    """The sample's completions as an LLM that counts what it is asked."""
+
+    replays, concurrency, batch_size = False, 4, 1
+
+    def __init__(self, name: str, computed: list[Any]) -> None:
+        self.recorded, self.model, self.computed = RecordedBackend(name), name, computed
+        self.identity = {"provider": "own", "model": name, "params": {}}
+
+    def complete(self, requests: Sequence[Any]) -> list[Any]:
+        """The recorded completions."""
+        self.computed += [_request(self.model, request) for request in requests]
+        return list(self.recorded.complete(requests))
+
+
+def _request(model: str, request: Any) -> str:
+    return json.dumps([model, request.messages, request.sample, dict(request.params)])
+
+
+def _systems(index: ikat.PassageIndex, computed: Things) -> dict[str, pt.Transformer]:
+    llms = {name: ikat.llm(Sample(f"sample{tail}", computed["LLM requests"])) for name, tail in (("llm", ""), ("second_llm", "-claude"))}
+    stand_ins = {"rewriter": ikat.Rewrite(llms["llm"], style="llama"), "expander": ikat.Answer(llms["llm"], style="llama")}
+    given = {**llms, **stand_ins, "reranker": ikat.CrossEncoder("counted")}
+    return {
+        name: entry.build(**given, retriever=index.bm25(num_results=entry.depth, **entry.bm25))
+        for name, entry in METHODS.items()
+        if not name.endswith("_given_llama")  # the recorded answer that it was written for is the first model's
+    }
+
+
+def _scores(computed: list[Any], pairs: Sequence[tuple[str, str]]) -> Any:
+    computed += pairs
+    return np.array([len(set(query.split()) & set(text.split())) for query, text in pairs], dtype=float)
+
+
+def sorted_terms(terms: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    """Weighted terms as what tells two queries apart."""
+    return tuple(sorted(terms.items()))
+
+
+def _asked(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> tuple[Things, dict[str, int]]:
+    """What the stages of each system ask for, and how much of it ``plan="tree"`` leaves."""
+    asked: Things = {"LLM requests": [], "queries": [], "pairs": []}
+    ask, search, rerank = LLM.ask, BM25.transform, ikat.CrossEncoder.transform
+
+    def asking(self: LLM, requests: Sequence[Any]) -> Any:
+        asked["LLM requests"] += [_request(self.backend.identity["model"], request) for request in requests]
+        return ask(self, requests)
+
+    def searching(self: BM25, frame: pd.DataFrame) -> pd.DataFrame:
+        words = frame["query_toks"].map(sorted_terms) if "query_toks" in frame else frame["query"].str.strip()
+        asked["queries"] += [(self.k1, self.b, query) for query in words if query]
+        return search(self, frame)
+
+    def reranking(self: ikat.CrossEncoder, frame: pd.DataFrame) -> pd.DataFrame:
+        asked["pairs"] += list(zip(frame["query"], frame["text"], strict=True))
+        return rerank(self, frame)
+
+    with (
+        patch.object(LLM, "ask", asking),
+        patch.object(BM25, "transform", searching),
+        patch.object(ikat.CrossEncoder, "transform", reranking),
+    ):
+        for system in systems.values():
+            system.transform(topics)
+        alone = {name: list(things) for name, things in asked.items()}
+        for things in asked.values():
+            things.clear()
+        _experiment(systems, topics)
+    return alone, {name: len(things) for name, things in asked.items()}
+
+
+def _experiment(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> float:
+    started = perf_counter()
+    ikat.experiment(systems, topics=topics, qrels=pt.get_dataset("ikat:sample").get_qrels())
+    return perf_counter() - started
+
+
+def rows() -> Iterator[Row]:
+    """One row per kind of thing; the seconds are those of the whole experiment."""
+    data = pt.get_dataset("ikat:sample")
+    topics = data.get_topics("manual")
+    search = bm25.by_pisa
+    with tempfile.TemporaryDirectory() as folder:
+        index = ikat.PassageIndex(Path(folder, "index")).index(data.get_corpus_iter(verbose=False))
+        computed: Things = {"LLM requests": [], "queries": [], "pairs": []}
+
+        def counted(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> Any:
+            computed["queries"] += queries
+            return search(retriever, name, queries, depth)
+
+        def scored(*given: Any) -> Any:
+            return _scores(computed["pairs"], given[-1])
+
+        with patch.object(bm25, "by_pisa", counted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
+            systems = _systems(index, computed)
+            seconds = _experiment(systems, topics)
+            done = {name: len(things) for name, things in computed.items()}
+            alone, tree = _asked(systems, topics)
+    for name, things in alone.items():
+        needed = len(set(things))
+        more = {
+            "needed": needed,
+            "computed / needed": done[name] / needed,
+            "plain pt.Experiment / needed": len(things) / needed,
+            'plan="tree" / needed': tree[name] / needed,
+        }
+        yield Row(f"{name} of {len(systems)} systems, {len(topics)} turns", seconds, None, "", None, "", more)

@@ -1,0 +1,148 @@
+"""A conversation with a system, turn by turn."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from ..conversations import conversation
+from ..errors import UsageError
+from ..files import atomic_write
+from .turn import ChatTurn, clean
+
+
+class Chat:
+    """Talk to a system: what it answers becomes the history of the next turn.
+
+    Every turn is what a run's turn is, a frame of one row (see ``ikat.conversation``), and a saved chat is a topics file: read again, its
+    turns are the frames that the system saw. A turn that failed is not kept: say it again.
+
+    Args:
+        system: a pipeline from turns to passages. Its response is what ``Respond`` writes; a system without it shows passages only.
+        ptkb: what is known of the user: a dict id -> statement, or a list of statements.
+        number: the conversation's name; qids are ``<number>_<turn>``.
+        save_to: a file that isn't there yet; the chat is saved in it after each turn.
+        script: what the user has to say, turn by turn, for an LLM that replays recorded completions, which are recorded by turn.
+
+    Attributes:
+        turns: the turns so far.
+
+    Raises:
+        UsageError: when ``number`` isn't one word, or ``save_to`` is there already or can't be written.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.chat import Chat
+        >>> class Echo:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos has none." for chat in chats]
+        >>> chat = Chat(ikat.Answer(ikat.llm(Echo())), ["I avoid caffeine."])
+        >>> chat.say("Which tea may I drink?")
+        Rooibos has none.
+        >>> chat.messages()[-1]
+        {'role': 'assistant', 'content': 'Rooibos has none.'}
+    """
+
+    def __init__(
+        self,
+        system: pt.Transformer,
+        ptkb: Mapping[str, str] | Sequence[str] | None = None,
+        *,
+        number: str = "chat",
+        save_to: str | Path | None = None,
+        script: Sequence[str] | None = None,
+    ) -> None:
+        if len(number.split()) != 1:
+            raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+        self.system = system
+        self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
+        self.number = number
+        self.script = script
+        self.save_to = None if save_to is None else _new_file(Path(save_to))
+        self.turns: list[ChatTurn] = []
+
+    def say(self, text: str) -> ChatTurn:
+        """Say something, and get the system's turn.
+
+        Raises:
+            UsageError: when the text is empty, or isn't what the recorded conversation goes on with.
+            IkatError: when the system fails; the turn isn't kept.
+        """
+        utterance = self._checked(text)
+        frame = conversation([*self.messages(), {"role": "user", "content": utterance}], self.ptkb, number=self.number)
+        turn = ChatTurn.of(len(self.turns) + 1, utterance, self.system(frame))
+        self.turns.append(turn)
+        if self.save_to is not None:
+            self.save(self.save_to)
+        return turn
+
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation so far, as the history of the next turn."""
+        pairs = (("user", turn.utterance, "assistant", turn.response) for turn in self.turns)
+        return [{"role": role, "content": text} for pair in pairs for role, text in (pair[:2], pair[2:])]
+
+    def expected(self) -> str | None:
+        """What the script goes on with; None without a script, or behind its end."""
+        return self.script[len(self.turns)] if self.script and len(self.turns) < len(self.script) else None
+
+    def topics(self) -> list[dict[str, Any]]:
+        """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance``: the passages that were used."""
+        turns = [
+            {
+                "turn_id": turn.turn_id,
+                "utterance": turn.utterance,
+                "response": turn.response,
+                "response_provenance": [source.docno for source in turn.sources] if turn.response else [],
+            }
+            for turn in self.turns
+        ]
+        return [{"number": self.number, "title": "", "ptkb": self.ptkb, "turns": turns}]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the chat as a topics file that ``read_topics`` reads, whole or not at all.
+
+        Raises:
+            UsageError: when nothing was said yet, or the file can't be written.
+        """
+        if not self.turns:
+            raise UsageError("nothing to save: a topics file has at least one turn")
+        text = json.dumps(self.topics(), ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        try:
+            with atomic_write(path, "wb") as file:
+                file.write(text)
+        except OSError as error:
+            raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): save it elsewhere") from error
+        return Path(path)
+
+    def _checked(self, text: str) -> str:
+        utterance = clean(text)
+        if not utterance:
+            raise UsageError("there is nothing to answer: say something")
+        if self.script is None:
+            return utterance
+        turn, wanted = f"{self.number}_{len(self.turns) + 1}", self.expected()
+        if wanted is None:
+            raise UsageError(f"the recorded conversation {self.number} has only {len(self.script)} turns: go on with a live LLM")
+        if utterance.split() != wanted.split():
+            raise UsageError(
+                f"the LLM's completions are recorded, and those of turn {turn} answer only {wanted!r}: say that, or choose a live LLM"
+            )
+        return utterance
+
+    def __repr__(self) -> str:
+        return "\n\n".join(f"you> {turn.utterance}\n{turn!r}" for turn in self.turns) or f"<chat {self.number}: nothing said yet>"
+
+    def _repr_html_(self) -> str:
+        return "".join(turn._repr_html_() for turn in self.turns) or f"<i>chat {self.number}: nothing said yet</i>"
+
+
+def _new_file(path: Path) -> Path:
+    if path.exists():
+        raise UsageError(f"{path} is there already: save the chat in a new file")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        raise UsageError(f"the chat can't be saved in {path}: {there} can't be written to; give another file")
+    return path

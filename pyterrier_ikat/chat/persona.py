@@ -1,0 +1,86 @@
+"""Who the user of a chat is: statements in a text or JSON file, or the persona of a topics file or dataset."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..conversations import Conversation, find_dataset, read_topics
+from ..errors import DataError, UsageError
+
+NUMBER = "chat"
+
+
+@dataclass(frozen=True)
+class Persona:
+    """What is known of the user.
+
+    Attributes:
+        ptkb: statement id -> statement.
+        number: the conversation's name; qids are ``<number>_<turn>``.
+        utterances: what the user says turn by turn in the topics file that the persona comes from.
+    """
+
+    ptkb: dict[str, str] = field(default_factory=dict)
+    number: str = NUMBER
+    utterances: tuple[str, ...] = ()
+
+
+def read_persona(source: str | Path | None = None, number: str | None = None) -> Persona:
+    """Read a persona.
+
+    Args:
+        source: a text file with one statement per line; a JSON file with a list of statements or an object id -> statement; a topics file
+            of TREC iKAT; or the name of a dataset, such as ``ikat:sample``. None for a user of whom nothing is known.
+        number: the conversation's name; where ``source`` has several conversations, the one whose persona is wanted.
+
+    Raises:
+        DataError: when the file is missing, unreadable or holds no statements.
+        UsageError: when ``number`` isn't one word, or ``source`` has several conversations and none of that name.
+
+    Example:
+        >>> persona = read_persona("ikat:sample", "2-1")
+        >>> persona.number, len(persona.ptkb), len(persona.utterances)
+        ('2-1', 10, 6)
+    """
+    if number is not None and len(number.split()) != 1:
+        raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+    if source is None:
+        return Persona(number=number or NUMBER)
+    if str(source).startswith("ikat:"):
+        return _of(find_dataset(str(source)).conversations, str(source), number)
+    path = Path(source)
+    found = _content(path)
+    if isinstance(found, list) and found and all(isinstance(item, dict) for item in found):
+        return _of(read_topics(path), str(path), number)
+    statements = found if isinstance(found, dict) else {str(place): item for place, item in enumerate(_listed(path, found), 1)}
+    wrong = next((name for name, statement in statements.items() if not isinstance(statement, str) or not statement.strip()), None)
+    if wrong is not None or not statements:
+        what = "has no statement" if not statements else f"has no text as statement {wrong}"
+        raise DataError(f"the persona {path} {what}: give one statement per line, or a JSON list of statements")
+    return Persona(statements, number or NUMBER)
+
+
+def _content(path: Path) -> Any:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.split("\n") if line.strip()]
+    except FileNotFoundError:
+        raise DataError(f"there is no persona file {path}: check the path") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, or JSON in a file that ends in .json") from None
+
+
+def _listed(path: Path, found: Any) -> list[Any]:
+    if not isinstance(found, list):
+        raise DataError(f"the persona {path} holds {json.dumps(found)[:40]}: give a JSON list of statements, or a topics file")
+    return found
+
+
+def _of(conversations: list[Conversation], source: str, number: str | None) -> Persona:
+    chosen = [one for one in conversations if number in (None, one.number)]
+    if len(chosen) != 1:
+        wanted = "several conversations" if number is None else f"no conversation {number}"
+        raise UsageError(f"{source} has {wanted}: choose one of {', '.join(one.number for one in conversations)} with --conversation")
+    one = chosen[0]
+    return Persona(one.ptkb, one.number, tuple(turn.utterance for turn in one.turns))

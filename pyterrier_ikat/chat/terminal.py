@@ -1,0 +1,56 @@
+"""A chat in the terminal."""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..errors import IkatError
+from .conversation import Chat
+
+PROMPT = "\nyou> "
+
+
+def talk(chat: Chat, read: Callable[[str], str] | None = None, echo: Callable[[str], None] = print) -> None:
+    """Read what the user says until the input ends or is interrupted, and print the system's turns.
+
+    An error of a turn is printed, and the chat goes on. Where the completions are recorded, an empty line says what is recorded.
+
+    Args:
+        chat: the conversation, which is changed.
+        read: asks for a line; the terminal's input by default.
+        echo: prints.
+    """
+    read = typed if read is None else read
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            wanted = chat.expected()
+            if wanted is not None:
+                echo(f"\nrecorded (an empty line says it): {wanted}")
+            text = read(PROMPT).strip() or wanted
+            if text:
+                _answer(chat, text, echo)
+    echo(f"\n{_ending(chat)}")
+
+
+def typed(prompt: str) -> str:
+    """A line from the keyboard, with editing where the platform has it; one from a pipe is printed as if it had been typed."""
+    with suppress(ImportError):
+        import readline  # noqa: F401
+    line = input(prompt)
+    if not sys.stdin.isatty():
+        print(line)
+    return line
+
+
+def _answer(chat: Chat, text: str, echo: Callable[[str], None]) -> None:
+    try:
+        echo(repr(chat.say(text)))
+    except IkatError as error:
+        echo(f"ikat: {error}")
+
+
+def _ending(chat: Chat) -> str:
+    said = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
+    if not chat.turns or chat.save_to is None:
+        return f"{said}, not saved"
+    return f"{said}, saved in {chat.save_to}"

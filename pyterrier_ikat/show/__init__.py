@@ -1,0 +1,26 @@
+"""Looking at what happened: runs as conversations to read, plots, tables for papers."""
+
+from .drawing import Drawing, draw
+from .plots_judgements import plot_agreement, plot_labels
+from .plots_style import save_plot
+from .plots_systems import plot_breakdown, plot_cost, plot_differences
+from .reports import Report, report
+from .tables import Table, table
+from .tables_ledger import ledger, ledger_frame
+
+__all__ = [
+    "Drawing",
+    "Report",
+    "Table",
+    "draw",
+    "ledger",
+    "ledger_frame",
+    "plot_agreement",
+    "plot_breakdown",
+    "plot_cost",
+    "plot_differences",
+    "plot_labels",
+    "report",
+    "save_plot",
+    "table",
+]

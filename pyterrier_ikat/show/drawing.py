@@ -1,0 +1,184 @@
+"""A system as a drawing: PyTerrier's schematic in a notebook or a page, an SVG for papers and documentation; never online."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..conversations.frame import object_frame, with_columns, with_query
+from ..conversations.topics import MANUAL_COLUMNS, TOPIC_COLUMNS
+from ..errors import UsageError
+from ..files import atomic_write
+from ..methods import Method, method
+from .drawing_svg import as_svg
+
+FOUND = ("docno", "text", "score", "rank")
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{name}</title>
+<style>
+body {{ margin: 0; font: 14px Arial, Helvetica, sans-serif; color-scheme: light dark; overflow-x: auto; }}
+h1 {{ font-size: 18px; margin: 16px; }}
+.ikat-drawing {{ width: max-content; min-width: 100%; min-height: 320px !important; box-sizing: border-box; align-items: center; }}
+</style>
+<h1>{name}</h1>
+{schematic}
+</html>
+"""
+
+
+class Drawing:
+    """A drawing of a system; it displays itself in a notebook.
+
+    Attributes:
+        schematic: the structure that is drawn, as ``pt.schematic`` defines it.
+        name: what is drawn.
+    """
+
+    def __init__(self, schematic: dict[str, Any], name: str) -> None:
+        self.schematic = schematic
+        self.name = name
+
+    @property
+    def html(self) -> str:
+        """PyTerrier's schematic as a page of its own: settings and columns show on hovering; nothing is loaded."""
+        drawn = pt.schematic.draw_html_schematic(self.schematic, outer_class="ikat-drawing")
+        return PAGE.format(name=escape(self.name), schematic=drawn)
+
+    @property
+    def svg(self) -> str:
+        """Boxes and arrows as SVG: the same text for the same system, settings as tooltips."""
+        return as_svg(self.schematic, self.name)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the drawing into a file, whole or not at all.
+
+        Args:
+            path: ``.svg`` or ``.html``.
+
+        Returns:
+            The file.
+
+        Raises:
+            UsageError: when the name ends otherwise, or the file can't be written.
+        """
+        path = Path(path)
+        kinds = {".svg": "svg", ".html": "html"}
+        if path.suffix.lower() not in kinds:
+            raise UsageError(f"{path}: a drawing is saved as .svg or .html: give a name that ends so")
+        try:
+            with atomic_write(path) as file:
+                file.write(getattr(self, kinds[path.suffix.lower()]))
+        except OSError as error:
+            raise UsageError(f"{path} can't be written ({error.strerror}): give another file") from error
+        return path
+
+    def _repr_html_(self) -> str:
+        drawn: str = pt.schematic.draw_html_schematic(self.schematic, outer_class="repr_html")
+        return drawn
+
+    def __repr__(self) -> str:
+        return f"<drawing of {self.name}: .save('FILE.svg') or .save('FILE.html') writes it>"
+
+
+def draw(system: pt.Transformer | str) -> Drawing:
+    """Draw a system.
+
+    Args:
+        system: a pipeline, or the name of a method, whose resources are then drawn as what they are for, with what the paper used.
+
+    Returns:
+        The drawing: the last line of a notebook's cell displays it, ``.save(path)`` writes it as SVG or HTML. It has the settings of
+        each stage, and no key, password or query of an address.
+
+    Raises:
+        UsageError: for an unknown method.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.show.draw("aqd").save("/tmp/aqd.svg").name
+        'aqd.svg'
+        >>> ikat.show.draw(ikat.Expand() >> ikat.Interleave())
+        <drawing of (ikat.Expand() >> ikat.Interleave()): .save('FILE.svg') or .save('FILE.html') writes it>
+    """
+    if not isinstance(system, str):
+        return _drawn(system, repr(system), pt.inspect.transformer_inputs(system, strict=False))
+    entry = method(system)
+    return _drawn(_of_resources(entry), entry.name, [[*TOPIC_COLUMNS, *MANUAL_COLUMNS * entry.manual]])
+
+
+def _drawn(pipeline: pt.Transformer, name: str, inputs: list[list[str]] | None) -> Drawing:
+    with _offline():
+        return Drawing(pt.schematic.transformer_schematic(pipeline, input_columns=inputs[0] if inputs else None), name)
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """PyTerrier looks each operator's documentation up on the network, unless the operator itself says where it is."""
+    look_up = pt.documentation.url_for_class
+    pt.documentation.url_for_class = lambda cls: None
+    try:
+        yield
+    finally:
+        pt.documentation.url_for_class = look_up
+
+
+class _Model:
+    """Stands for a language model."""
+
+    def __init__(self, paper: str) -> None:
+        self.paper = paper
+
+    def __repr__(self) -> str:
+        return self.paper
+
+
+class _Resource(pt.Transformer):
+    """Stands for a retriever, re-ranker, rewriter or expander: it has the columns of a real one, and no more."""
+
+    def __init__(self, role: str, paper: str) -> None:
+        super().__init__()
+        self.role, self.paper = role, paper
+
+    def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
+        return {
+            "label": self.role.capitalize(),
+            "class_name": self.role,
+            "name": f"your {self.role}",
+            "settings": {"in the paper": self.paper},
+            "help_url": "",
+        }
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        if len(inp):
+            raise UsageError(f"{self.role} only stands for a resource: build the method with a real one")
+        if self.role == "retriever":
+            pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+            return inp.join(object_frame({name: [] for name in FOUND if name not in inp.columns}))
+        if self.role == "reranker":
+            pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
+            return inp.assign(score=[], rank=[])
+        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        return with_query(with_columns(inp, qrewrite=[]) if self.role == "rewriter" else inp, [])
+
+    def __repr__(self) -> str:
+        return self.role
+
+
+def _of_resources(entry: Method) -> pt.Transformer:
+    taken: dict[str, Any] = {}
+    for role in entry.resources.values():
+        papers = entry.models.get(role, "not named")
+        if role.endswith("llm"):
+            taken[role] = _Model(papers)
+        elif ",bi:" in papers:
+            taken[role] = [_Resource(role, paper) for paper in papers.split(",")]
+        else:
+            taken[role] = _Resource(role, papers)
+    return entry.build(**taken)

@@ -1,0 +1,124 @@
+"""What the LLM calls of several systems came to, in one table: a row per system, stage and model."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pandas as pd
+
+from ..errors import DataError, UsageError
+from ..llm import Ledger
+from ..llm.ledger import AMOUNTS, COUNTS
+from ..runs import RunFolder
+from .tables import Table
+from .tables_cells import Cell, Column
+
+Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
+
+NOTHING = "none"
+"""Stage and model of a system that asks no LLM."""
+
+_TITLES = {"cache_hits": "cached", "prompt_tokens": "tokens in", "completion_tokens": "tokens out", "cost": "US dollars"}
+_DECIMALS = {"seconds": 1, "cost": 4}
+_MAY_BE_LEFT_OUT = ("cache_hits", "retries", "failures", "fallbacks", "dropped")
+
+
+def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
+    """The accounts of several systems in one frame.
+
+    Args:
+        ledgers: folders made by ``ikat run``, named like the folders; or a dict name -> folder or ``Ledger``.
+
+    Returns:
+        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llm.Ledger`; ``pd.NA`` = unknown. A system without
+        LLM calls has one row, of zeros, with the stage and model ``none``.
+
+    Raises:
+        UsageError: when there is none, or two have the same name.
+        DataError: when a folder holds no finished run, or its ledger can't be read.
+
+    Example:
+        >>> from pyterrier_ikat.llm import Ledger
+        >>> spent = Ledger()
+        >>> spent.count("rewrite", "gpt-4o", calls=2, cost=0.25)
+        >>> ledger_frame({"raw": Ledger(), "QR": spent})[["system", "stage", "calls", "cost"]].values.tolist()
+        [['raw', 'none', 0, 0.0], ['QR', 'rewrite', 2, 0.25]]
+    """
+    if isinstance(ledgers, str | Path | RunFolder):
+        raise UsageError(f"give a list of run folders: [{str(getattr(ledgers, 'path', ledgers))!r}]")
+    named = list(ledgers.items()) if isinstance(ledgers, Mapping) else [(_name(one), one) for one in ledgers]
+    names = [name for name, _ in named]
+    if not names:
+        raise UsageError("there is no ledger: give at least one run folder")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two ledgers are named {twice}: give each its name, {{name: folder, ...}}")
+    return pd.concat([_of(name, one) for name, one in named], ignore_index=True)
+
+
+def ledger(ledgers: Ledgers) -> Table:
+    """What the systems' LLM calls came to, as a table per system, stage and model, in LaTeX, Markdown and CSV.
+
+    Args:
+        ledgers: see :func:`ledger_frame`.
+
+    Returns:
+        The table. Of retries, failures and the like only those are shown that there were; the notes name the others. The
+        frame behind it has all columns.
+
+    Raises:
+        UsageError: when there is none, or two have the same name.
+        DataError: when a folder holds no finished run, or its ledger can't be read.
+
+    Example:
+        >>> from pyterrier_ikat.llm import Ledger
+        >>> spent = Ledger()
+        >>> spent.count("rewrite", "gpt-4o", calls=2, prompt_tokens=None, completion_tokens=40, seconds=1.25, cost=None)
+        >>> print(ledger({"QR": spent}).markdown().splitlines()[2])
+        | QR | rewrite | gpt-4o | 2 | unknown | 40 | 1.2 | unknown |
+    """
+    frame = ledger_frame(ledgers)
+    never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).all()]
+    texts = [Column(name, [Cell(str(one)) for one in frame[name]]) for name in ("system", "stage", "model")]
+    numbers = [_numbers(name, frame[name]) for name in (*COUNTS, *AMOUNTS) if name not in never]
+    notes = ["All turns together; seconds: the time of the calls added up."]
+    if never:
+        notes.append(f"None: {', '.join(_title(name) for name in never)}.")
+    return Table(frame, [*texts, *numbers], notes)
+
+
+def _numbers(name: str, values: "pd.Series[Any]") -> Column:
+    shown = ["unknown" if pd.isna(value) else f"{value:,.{_DECIMALS.get(name, 0)}f}" for value in values]
+    return Column(_title(name), [Cell(text) for text in shown], numeric=True)
+
+
+def _title(name: str) -> str:
+    return _TITLES.get(name, name)
+
+
+def _name(given: str | Path | RunFolder) -> str:
+    path = given.path if isinstance(given, RunFolder) else Path(given)
+    return path.resolve().name
+
+
+def _of(name: str, given: Any) -> pd.DataFrame:
+    account = given.frame() if isinstance(given, Ledger) else _read(given if isinstance(given, RunFolder) else RunFolder(given))
+    if account.empty:
+        idle = Ledger()
+        idle.count(NOTHING, NOTHING, calls=0)
+        account = idle.frame()
+    account.insert(0, "system", name)
+    return account
+
+
+def _read(folder: RunFolder) -> pd.DataFrame:
+    if not folder.complete:
+        raise DataError(f"{folder.path} is no finished run: give a folder made by `ikat run`")
+    path = folder.path / "ledger.csv"
+    try:
+        found = pd.read_csv(
+            path, dtype={"stage": str, "model": str}, keep_default_na=False, na_values={name: [""] for name in (*COUNTS, *AMOUNTS)}
+        )
+        return found[["stage", "model", *COUNTS, *AMOUNTS]].astype(Ledger().frame().dtypes.to_dict())
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path} can't be read ({error}): make the run again") from error

@@ -1,0 +1,46 @@
+"""Two runs on the bundled sample, small enough to be worked out by hand."""
+
+import pytest
+from small_runs import DOCNOS, ranking
+
+from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.evaluate import per_turn
+from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.runs import RunFolder
+
+
+@pytest.fixture
+def sample():
+    return find_dataset("ikat:sample")
+
+
+@pytest.fixture
+def folders(tmp_path, sample):
+    """Run folders `plain` (three turns, the last without any passage) and `full` (all that a system can write, on two of them)."""
+    topics, qrels = sample.get_topics().head(3), sample.get_qrels()
+    first, second, third = topics["qid"]
+    plain = ranking([(first, DOCNOS[0], 3.0), (first, DOCNOS[1], 2.0), (first, DOCNOS[2], 1.0), (second, DOCNOS[3], 0.5)])
+    full = ranking([(first, DOCNOS[1], 9.0), (first, DOCNOS[4], 8.5), (first, DOCNOS[0], 8.0), (second, DOCNOS[3], 7.0)])
+    wrote = {
+        "qrewrite": ["Which first walk suits a bad knee?", "When is the heath at its best?"],
+        "qstatements": [[("2", 1.0), ("6", 0.5)], []],
+        "qsubqueries": [["easy first walk", "soft paths"], ["heath in bloom"]],
+        "qanswer": ["Take the heath, it is level.", "In August."],
+    }
+    turn = {first: 0, second: 1}
+    full = full.assign(used=[True, False, True, True], **{k: column([v[turn[qid]] for qid in full["qid"]]) for k, v in wrote.items()})
+    asked = topics.assign(qrewrite=column(["Which first walk?", "When is the heath at its best?", "Poles for a knee?"]))
+    ledger = Ledger()
+    ledger.count("answer", "gpt-4o", calls=2, cache_hits=1, prompt_tokens=100, completion_tokens=1900, cost=0.25)
+    return [
+        _write(tmp_path / "plain", asked, plain.merge(asked, on="qid"), qrels, Ledger()),
+        _write(tmp_path / "full", topics.head(2), full.merge(topics, on="qid"), qrels, ledger),
+    ]
+
+
+def _write(path, topics, results, qrels, ledger):
+    figures = per_turn(results, qrels[qrels["qid"].isin(topics["qid"])])
+    parameters = {"dataset": "ikat:sample", "expression": f"{path.name}()", "deviations": ["llm: the paper has gpt-4, this run gpt-4o"]}
+    RunFolder(path).write(topics, results, figures, ledger.frame(), parameters)
+    return RunFolder(path)

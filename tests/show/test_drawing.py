@@ -1,0 +1,164 @@
+"""Drawings: every method draws offline, with the stages of its expression, and without a secret."""
+
+import html
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.show.drawing import draw
+from pyterrier_ikat.show.drawing_svg import as_svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+LABELS = {
+    "SelectStatements": "Statements",
+    "StatementQueries": "Statement queries",
+    "PassageQueries": "Passage queries",
+    "AllUtterances": "All utterances",
+    "HistoricalQueryExpansion": "HQE",
+    "Rerank": "LLM rerank",
+}
+"""The labels that are not the operator's name."""
+
+
+def texts(svg):
+    return [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def boxes(svg):
+    """The labels of the stages, which are bold."""
+    return [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}text") if element.get("font-weight") == "bold"]
+
+
+def stages_of(expression):
+    """Every operator, resource and cut that an expression names, read from its text."""
+    found = re.findall(r"ikat\.(\w+)\(|\b(retriever|reranker|rewriter|expander)\b(?!=)|% (\d+)", expression)
+    return sorted(LABELS.get(op, op) if op else role.capitalize() if role else f"% {cut}" for op, role, cut in found)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_draws_the_stages_of_its_expression(name):
+    drawing = draw(name)
+    more = METHODS[name].models.get("reranker", "").count(",bi:")  # InfoSense's second bi-encoder is no name in the expression
+    assert sorted(boxes(drawing.svg)) == sorted(stages_of(METHODS[name].expression) + ["Reranker"] * more)
+    page = html.unescape(drawing.html)
+    assert all(label in page for label in boxes(drawing.svg))
+    assert draw(name).svg == drawing.svg
+    for text in (drawing.svg, drawing.html):
+        assert not re.search(r"""(?:src|href)=|url\(|@import""", text)
+        assert 'pts-input-validation-error"' not in text
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_box_of_a_drawing_overlaps_another_or_leaves_it(name):
+    """Two boxes lie apart, or one holds the other; nothing is outside the picture."""
+    root = ElementTree.fromstring(draw(name).svg)
+    found, size = [], (float(root.get("width")), float(root.get("height")))
+
+    def walk(element, x, y):
+        if moved := re.match(r"translate\((\S+) (\S+)\)", element.get("transform", "")):
+            x, y = x + float(moved[1]), y + float(moved[2])
+        if element.tag == f"{SVG}rect" and element.get("width") != "100%":
+            found.append((x, y, x + float(element.get("width")), y + float(element.get("height"))))
+        for child in element:
+            walk(child, x, y)
+
+    walk(root, 0.0, 0.0)
+    for place, (left, top, right, bottom) in enumerate(found):
+        assert left >= 0
+        assert top >= 0
+        assert right <= size[0]
+        assert bottom <= size[1]
+        for a, b, c, d in found[:place]:
+            apart = a >= right or c <= left or b >= bottom or d <= top
+            assert (
+                apart or (a <= left and b <= top and c >= right and d >= bottom) or (a >= left and b >= top and c <= right and d <= bottom)
+            )
+
+
+def test_a_linear_method_tells_the_kind_of_frame_between_its_stages():
+    assert texts(draw("raw").svg) == [
+        *("Input", "Q", "Utterance", "Q", "Retriever", "R", "% 1000", "R", "Reranker", "R", "Output"),
+    ]
+
+
+def test_the_branches_of_a_union_fork_and_join():
+    drawn = texts(draw("gtr").svg)
+    assert drawn.count("Queries") == 2
+    assert drawn.index("Union") < drawn.index("Statements")
+    assert drawn[-3:] == ["Respond", "R", "Output"]
+
+
+def test_what_the_paper_used_stands_in_the_settings():
+    drawing = draw("aqd")
+    for text in (drawing.svg, html.unescape(drawing.html)):
+        assert "openai:gpt-4" in text
+        assert "cross-encoder/ms-marco-MiniLM-L-6-v2" in text
+    assert "in the paper = BM25" in drawing.svg
+
+
+def test_no_secret_is_drawn(monkeypatch):
+    key, password, parameter = "sk-planted-12345", "pw-planted-98765", "p-planted-43210"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("MY_KEY", key)
+    llm = ikat.llm(f"openai:gpt-4o api_key_env=MY_KEY cache=none base_url=http://me:{password}@127.0.0.1:9/v1?api-key={parameter}")
+    llm.open()
+    assert [server.client.api_key for server in llm.backend.servers.all] == [key]
+    drawing = draw(ikat.Answer(llm) >> ikat.MultiQuery(llm) >> ikat.Expand())
+    for drawn in (drawing.html, drawing.svg, drawing._repr_html_(), repr(drawing)):
+        assert "gpt-4o" in drawn
+        assert not [secret for secret in (key, password, parameter) if secret in drawn]
+    llm.close()
+
+
+def test_a_pipeline_of_ones_own_draws_without_looking_up_documentation(no_network):
+    class Mine(pt.Transformer):
+        def transform(self, inp):
+            return inp
+
+    look_up = pt.documentation.url_for_class
+    drawing = draw(ikat.Utterance() >> Mine() % 3)
+    assert boxes(drawing.svg) == ["Utterance", "Mine", "% 3"]
+    assert no_network == []
+    assert pt.documentation.url_for_class is look_up
+
+
+def test_a_single_operator_draws():
+    assert texts(draw(ikat.Interleave()).svg) == ["Input", "R", "Interleave", "R", "Output"]
+
+
+def test_an_unknown_frame_has_no_letter_and_settings_are_escaped():
+    stage = {"type": "transformer", "label": "<b> & 'c'", "settings": {"text": "\x00<script>"}, "input_columns": None}
+    svg = as_svg(stage, "<name>")
+    assert texts(svg) == ["Input", None, "<b> & 'c'", None, "Output"]
+    assert [title.text for title in ElementTree.fromstring(svg).iter(f"{SVG}title")] == ["<name>", "<b> & 'c'\ntext =  <script>"]
+
+
+@pytest.mark.parametrize("kind", ["svg", "html"])
+def test_saved_by_the_ending_of_the_name(tmp_path, kind):
+    path = draw("qr").save(tmp_path / f"qr.{kind}")
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("<svg" if kind == "svg" else "<!doctype html>")
+    assert "Rewrite" in text
+
+
+def test_errors_name_what_to_do(tmp_path):
+    with pytest.raises(ikat.UsageError, match=r"qr\.png: a drawing is saved as \.svg or \.html"):
+        draw("qr").save(tmp_path / "qr.png")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ikat.UsageError, match="can't be written"):
+        draw("qr").save(tmp_path / "file" / "qr.svg")
+    with pytest.raises(ikat.UsageError, match="did you mean aqd_a"):
+        draw("aqda")
+
+
+@pytest.mark.parametrize("role", ["retriever", "reranker", "rewriter", "expander"])
+def test_a_resource_that_is_only_drawn_refuses_to_run(role):
+    from pyterrier_ikat.show.drawing import _Resource
+
+    with pytest.raises(ikat.UsageError, match=f"{role} only stands for a resource"):
+        _Resource(role, "").transform(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))

@@ -1,0 +1,293 @@
+import base64
+import hashlib
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from small_runs import DOCNOS, ranking
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.show import report
+from pyterrier_ikat.show.report_html import FOLDER, calls
+
+ATTACKS = ("<script>alert(1)</script>", "</script><b id=evil>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }} {% raw %}", "]]><!--")
+VOID = {"meta", "input", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Checks that every element is closed where it should be; collects elements and the text outside of style and script."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.elements, self.text, self.problems = [], [], [], []
+        self.feed(html)
+        self.close()
+        self.problems += [f"{name} is not closed" for name in self.open]
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        if len(set(names)) < len(names):
+            self.problems.append(f"{tag} has an attribute twice: {names}")
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.problems.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.text.append(data)
+
+    def said(self):
+        return " ".join(" ".join(self.text).split())
+
+
+@pytest.fixture
+def page(folders, sample):
+    return Page(report(folders, sample).html)
+
+
+def test_a_conversation_reads_from_persona_to_passages(page):
+    said = page.said()
+    in_order = [
+        "Conversation 1-1",
+        "Persona: 9 statements",
+        "My left knee is worn and hurts whenever I go downhill for long. full: turn 1",
+        "Turn 1 1-1_1",
+        "I'd like to do my first walk of several days next year.",
+        "full Rewrite Which first walk suits a bad knee?",
+        "Statements 2 My left knee is worn",
+        "2 sub-queries, 3 passages together easy first walk soft paths",
+        "Response Take the heath, it is level. based on [2] [1]",
+        "The organisers' rewrite and answer",
+        "All measures",
+        "4 passages, 4 relevant, 0 not judged",
+        "sample-walk-001:0 Newcomers to overnight trekking do best",
+    ]
+    places = [said.find(text) for text in in_order]
+    assert -1 not in places, in_order[places.index(-1)]
+    assert places == sorted(places)
+
+
+def test_lost_turns_and_unasked_turns_are_told(page):
+    said = page.said()
+    assert said.count("no passage found") == 1
+    assert said.count("not run on this turn") == 1
+
+
+def test_the_passages_that_a_response_is_based_on_are_marked(folders, sample):
+    assert report(folders, sample).html.count(" <b>used</b> ") == 3
+
+
+def test_how_the_runs_were_made_is_told(page):
+    said = page.said()
+    assert "plain plain() No LLM calls. llm: the paper has gpt-4, this run gpt-4o" in said
+    assert "full() 2 LLM calls, 1 from the cache; 2,000 tokens, 0.25 US dollars; 0 failures, 0 fallbacks." in said
+
+
+def test_the_means_are_those_of_the_evaluation(folders, sample, page):
+    qrels = sample.get_qrels()
+    shown = qrels[qrels["qid"].isin(["1-1_1", "1-1_2", "1-1_3"])]
+    table = ikat.evaluate.evaluate({run.path.name: run.results() for run in folders}, shown)
+    plain, full = table.set_index("name").loc[["plain", "full"], "nDCG@3"]
+    assert f"plain {plain:.4f}" in page.said()
+    assert f"full {full:.4f}" in page.said()
+    assert plain != full
+    assert "Means over the 3 judged turns" in page.said()
+
+
+def test_every_element_is_closed_ids_are_unique_and_links_lead_somewhere(page):
+    assert page.problems == []
+    ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    links = {attrs["href"][1:] for tag, attrs in page.elements if tag == "a"}
+    assert links <= set(ids)
+    referred = {attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs}
+    assert referred <= set(ids)
+
+
+def test_every_control_has_a_name(page):
+    html_of = {(tag, attrs.get("name")): attrs for tag, attrs in page.elements if tag in ("input", "select")}
+    unnamed = [name for (_, name), attrs in html_of.items() if "aria-label" not in attrs]
+    assert unnamed == ["search", "conversation", "outcome"]  # these three stand inside their labels
+    assert ("html", {"lang": "en"}) in page.elements
+
+
+def test_nothing_is_loaded_from_anywhere(page):
+    loading = {"src", "srcset", "action", "data", "poster", "formaction", "background"}
+    assert [(tag, attrs) for tag, attrs in page.elements if loading & set(attrs)] == []
+    assert all(attrs["href"].startswith("#") for tag, attrs in page.elements if "href" in attrs)
+    assert not {"link", "img", "iframe", "object", "embed", "base"} & {tag for tag, _ in page.elements}
+    style = (FOLDER / "report.css").read_text(encoding="utf-8")
+    assert "url(" not in style
+    assert "@import" not in style
+    assert not re.search("fetch|XMLHttp|import|https?:|WebSocket|innerHTML|eval", (FOLDER / "report.js").read_text(encoding="utf-8"))
+
+
+def test_the_policy_allows_just_this_style_and_script(folders, sample):
+    html = report(folders, sample).html
+    policy = unescape(re.search('Content-Security-Policy" content="([^"]*)"', html)[1])
+    style, script = re.search("<style>(.*?)</style>", html, re.S)[1], re.search("<script>(.*?)</script>", html, re.S)[1]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'")
+    assert not re.search(r'\sstyle="|\son[a-z]+="', html)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_text_of_any_field_is_text(attack):
+    frame = ranking([("1_1", f"doc{attack}", 1.0), ("1_1", "b", 0.5)])
+    wrote = {
+        "qutterance": attack,
+        "qrewrite": attack,
+        "qanswer": attack,
+        "qptkb": {attack: attack},
+        "qstatements": [(attack, 1.0), ("unknown " + attack, 0.5)],
+        "qsubqueries": [attack],
+    }
+    run = frame.assign(text=f"{attack} " * 40, used=[True, False], **{name: column([value] * 2) for name, value in wrote.items()})
+    qrels = pd.DataFrame({"qid": ["1_1"], "docno": [f"doc{attack}"], "label": [1]})
+    page = Page(report({attack: run, f"other {attack}": run}, qrels=qrels).html)
+    assert page.problems == []
+    tags = [tag for tag, _ in page.elements]
+    assert (tags.count("script"), tags.count("img"), page.elements.count(("b", {"id": "evil"}))) == (1, 0, 0)
+    assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
+    assert page.said().count(attack) > 40
+
+
+def test_conversation_names_are_text():
+    name = '"><script>alert(1)</script>'
+    page = Page(report(ranking([(f"{name}_1", "a", 1.0)])).html)
+    assert page.problems == []
+    assert [tag for tag, _ in page.elements].count("script") == 1
+
+
+def test_characters_that_no_file_holds_are_replaced(tmp_path):
+    run = ranking([("1_1", "a", 1.0)]).assign(qutterance="half \ud800 and zero \x00 and שלום", text="t")
+    path = report({"mine": run}).save(tmp_path / "new" / "report.html")
+    assert "half � and zero" in path.read_text(encoding="utf-8")
+
+
+def test_a_report_is_saved_whole_and_shown_in_a_frame_of_its_own(folders, tmp_path):
+    made = report(folders)
+    assert made.save(tmp_path / "r.html").read_text(encoding="utf-8") == made.html
+    frame = Page(made._repr_html_())
+    ((tag, attrs),) = frame.elements
+    assert (tag, attrs["sandbox"], attrs["title"], attrs["srcdoc"]) == ("iframe", "allow-scripts", "plain, full", made.html)
+    assert re.fullmatch(r"<report of plain, full, 0\.\d MB: .save\(path\) writes it>", repr(made))
+
+
+def test_one_run_has_nothing_to_compare_with(folders, sample):
+    page = Page(report(folders[1], sample).html)
+    names = {attrs.get("name") for _, attrs in page.elements}
+    assert "outcome" not in names
+    assert "run" not in names
+    assert not [attrs for tag, attrs in page.elements if tag == "mark" or attrs.get("class") in ("win", "loss", "only")]
+
+
+def test_a_plain_run_without_a_dataset_shows_what_is_known(tmp_path):
+    ikat.runs.write_run(ranking([("1_1", "d:1", 1.5)]), tmp_path / "bm25.trec")
+    page = Page(report(tmp_path / "bm25.trec").html)
+    said = page.said()
+    assert "No dataset was given" in said
+    assert "The utterance is not known." in said
+    assert "1 passages 1" not in said
+    assert "d:1" in said
+    assert not {"measure", "least"} & {attrs.get("name") for _, attrs in page.elements}
+
+
+def test_fewer_passages_on_request_but_those_used_stay(folders, sample):
+    said = Page(report(folders[1], sample, passages=1).html).said()
+    assert "the best 1 passages" in said
+    assert DOCNOS[1] in said
+    assert DOCNOS[0] in said
+    assert DOCNOS[4] not in said
+    with pytest.raises(UsageError, match="passages=0: show at least one"):
+        report(folders, sample, passages=0)
+
+
+def test_the_dataset_by_name_and_other_measures(folders):
+    page = Page(report(folders, "ikat:sample", measures=["RR", "P(rel=2)@5"]).html)
+    options = [attrs["value"] for tag, attrs in page.elements if tag == "option"]
+    assert "RR(rel=1) P(rel=2)@5" in page.said()
+    assert len(options) == 1 + 1 + 2 + 2 + 4
+    with pytest.raises(UsageError, match="no dataset 'ikat:1999'"):
+        report(folders, "ikat:1999")
+
+
+@pytest.mark.parametrize(
+    ("ledger", "told"),
+    [
+        (None, "No LLM calls."),
+        ({"prompt_tokens": [1, None], "cost": [0.5, 0.5]}, "unknown tokens, 1.00 US dollars"),
+        ({"prompt_tokens": [1, 2], "cost": [0.5, None]}, "7 tokens, unknown cost"),
+    ],
+)
+def test_unknown_amounts_are_called_unknown(ledger, told):
+    counts = {name: [1, 1] for name in ("calls", "cache_hits", "failures", "fallbacks")}
+    frame = None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
+    assert told in calls(frame)
+
+
+def test_a_whole_test_set_of_three_systems_stays_within_15_megabytes():
+    words = " ".join(["passage"] * 200)
+    runs = {}
+    for system in "abc":
+        rows = [
+            (f"{turn // 14}_{turn % 14 + 1}", f"clueweb22-en0000-00-00000:{system}{turn}-{rank}", 20.0 - rank)
+            for turn in range(332)
+            for rank in range(20)
+        ]
+        runs[system] = ranking(rows).assign(text=words, qanswer="word " * 120, qrewrite="word " * 20)
+    size = len(report(runs).html.encode()) / 1e6
+    assert 8 < size < 15
+
+
+def _luminance(colour):
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+TEXT_ON = {
+    **dict.fromkeys(("ink", "quiet", "link", "win", "loss"), ("ground", "card")),
+    "found-ink": ("found",),
+    "g0-ink": ("g0",),
+    "low-ink": ("g1", "g2"),
+    "high-ink": ("g3", "g4"),
+}
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_every_text_has_a_contrast_of_at_least_four_and_a_half(theme):
+    blocks = re.findall(r":root \{(.*?)\n *\}", (FOLDER / "report.css").read_text(encoding="utf-8"), re.S)
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[theme]))
+    pairs = [(text, ground) for text, grounds in TEXT_ON.items() for ground in grounds]
+    pairs += [("ink", ground) for ground in ("said", "soft", "mark")] + [("quiet", "soft"), ("ink", "mark")]
+    for text, ground in pairs:
+        light, dark = sorted((_luminance(colours[text]), _luminance(colours[ground])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
+    for run in range(8):  # marks, not text
+        light, dark = sorted((_luminance(colours[f"r{run}"]), _luminance(colours["card"])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3, run
+
+
+def test_changes_are_signed_and_levels_and_labels_are_coloured():
+    qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "b"], "label": [7, 0, 2]})
+    one = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0), ("1_2", "c", 1.0)])
+    two = ranking([("1_1", "b", 2.0), ("1_2", "b", 1.0)])
+    page = Page(report({"one": one, "two": two}, qrels=qrels, measures=["P@1", "RR"]).html)
+    changes = [text.strip() for text in page.text if re.fullmatch(r"[+−]\d\.\d{3}", text.strip())]
+    assert changes[:6] == ["−1.000", "−1.000", "−1.000", "+1.000", "+1.000", "+1.000"]
+    outcomes = [attrs["class"] for tag, attrs in page.elements if attrs.get("class") in ("win", "loss")]
+    assert outcomes[-6:] == ["loss"] * 3 + ["win"] * 3
+    levels = [attrs["class"] for tag, attrs in page.elements if tag == "i"]
+    assert levels == ["l0", "l1", "l2", "l3", "l4", "l4", "l0", "l0", "l4"]
+    labels = [attrs["class"] for tag, attrs in page.elements if tag == "b" and "class" in attrs]
+    assert sorted(labels) == ["g0", "g2", "g4"]
+    assert [tag for tag, attrs in page.elements if attrs.get("class") == "only"].count("td") == 3  # a; c and b of the second turn

@@ -1,0 +1,213 @@
+"""Tables for papers: what is best and significant, and whether every name survives in LaTeX, Markdown, HTML and CSV."""
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluate import evaluate, evaluate_ptkb
+from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.show.tables import table
+from pyterrier_ikat.show.tables_cells import marked
+from pyterrier_ikat.show.tables_latex import escaped as in_latex
+from pyterrier_ikat.show.tables_ledger import ledger, ledger_frame
+from pyterrier_ikat.show.tables_markup import escaped as in_markdown
+
+ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
+
+
+def experiment_table(**figures):
+    return pd.DataFrame({"name": ["QR", "AD", "AQD"], **figures, "turns": 24})
+
+
+def compared():
+    """The table that evaluate gives: 1 and 2 differ from the baseline on all of 20 turns by different amounts, 3 does not."""
+    rng = np.random.default_rng(7)
+    turns = [f"1_{number}" for number in range(20)]
+    qrels = pd.DataFrame([(qid, docno, int(docno == "d0")) for qid in turns for docno in ("d0", "d1")], columns=["qid", "docno", "label"])
+
+    def run(ranks):
+        rows = [(qid, place, "d0" if place == rank else f"x{place}") for qid, rank in zip(turns, ranks, strict=True) for place in range(5)]
+        return pd.DataFrame([(qid, docno, 10.0 - place, place) for qid, place, docno in rows], columns=["qid", "docno", "score", "rank"])
+
+    low = run([4] * 20)
+    runs = {"base": low, "better": run(rng.integers(0, 2, 20)), "same": low, "once": run([0] + [4] * 19)}
+    return evaluate(runs, qrels, ["nDCG@5"], "base")
+
+
+def latex_rows(text):
+    """The rows of a tabular, each a list of cells, read as TeX reads them: a backslash takes the next character with it."""
+    body = text.split("\\midrule\n")[1].split("\\bottomrule")[0]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)&", line)] for line in re.split(r"\\\\\n", body) if line]
+
+
+def test_the_best_is_bold_the_second_best_underlined_and_ties_share_their_mark():
+    rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.12345], "R@20": [0.30001, 0.3, 0.125]})).latex())
+    assert rows == [
+        ["QR", r"\textbf{.5000}", r"\textbf{.3000}"],
+        ["AD", r"\underline{.2500}", r"\textbf{.3000}"],
+        ["AQD", ".1235", r"\underline{.1250}"],
+    ]
+
+
+@given(st.lists(st.sampled_from(["1.0000", ".5000", ".2500", "-.2500", "n/a"]), min_size=2, max_size=6))
+def test_the_marks_are_those_of_counting_the_greater_figures(figures):
+    for cell in marked(figures, [False] * len(figures)):
+        if cell.text == "n/a":
+            assert (cell.best, cell.second) == (False, False)
+        else:
+            greater = {one for one in figures if one != "n/a" and float(one) > float(cell.text)}
+            assert (cell.best, cell.second) == (len(greater) == 0, len(greater) == 1)
+
+
+def test_a_single_system_is_not_the_best_of_anything():
+    one = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})[:1])
+    assert latex_rows(one.latex()) == [["QR", ".5000"]]
+    assert one.notes == ["Means over 24 judged turns; a turn without results counts 0."]
+
+
+def test_a_figure_that_is_unknown_is_not_shown_as_one():
+    rows = latex_rows(table(experiment_table(**{"nDCG@5": [float("nan"), 0.25, 0.125]})).latex())
+    assert [row[1] for row in rows] == ["n/a", r"\textbf{.2500}", r"\underline{.1250}"]
+
+
+def test_a_star_says_what_differs_from_the_baseline_and_the_notes_name_it():
+    evaluated = compared()
+    shown = table(evaluated)
+    assert [cell.significant for cell in shown.columns[1].cells] == [False, True, False, False]
+    assert shown.notes[-1] == "* differs from base: two-sided paired t-test, Bonferroni, p < .05."
+    assert [column.title for column in shown.columns] == ["system", "nDCG@5"]
+    assert latex_rows(shown.latex())[1][1].endswith(r"}\rlap{$^{*}$}")
+    assert r"**\* |" in shown.markdown().splitlines()[3]
+    assert "</b><sup>*</sup></td>" in shown._repr_html_()
+
+
+def test_markdown_is_a_table_with_the_notes_below():
+    shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})).markdown()
+    assert shown.splitlines() == [
+        "| system | nDCG@5 |",
+        "| :--- | ---: |",
+        "| QR | **.5000** |",
+        "| AD | <ins>.2500</ins> |",
+        "| AQD | .1250 |",
+        "",
+        "Means over 24 judged turns; a turn without results counts 0. Best bold, second best underlined.",
+    ]
+
+
+def test_figures_with_stars_stand_below_each_other():
+    shown = table(compared())
+    assert shown.markdown().splitlines()[1] == "| :--- | :--- |"
+    assert '<th style="text-align: left">nDCG@5</th>' in shown._repr_html_()
+
+
+def test_csv_has_every_column_unrounded():
+    evaluated = compared()
+    read = pd.read_csv(io.StringIO(table(evaluated).csv()))
+    assert list(read.columns) == list(evaluated.columns)
+    assert read["nDCG@5"].tolist() == evaluated["nDCG@5"].tolist()
+    assert read["nDCG@5 p-value corrected"].tolist()[1] == evaluated["nDCG@5 p-value corrected"].tolist()[1] < 0.05
+
+
+def test_names_that_mean_something_to_latex_markdown_or_html_are_shown_as_they_are():
+    shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]}).replace({"AD": ODD_NAME}))
+    assert latex_rows(shown.latex())[1] == [r"{[}H] 50\% a\_b\textbar{}c \& \textless{}d\textgreater{} {*}e{*}", r"\underline{.2500}"]
+    assert shown.markdown().splitlines()[3] == r"| \[H\] 50% a\_b\|c \& \<d\> \*e\* | <ins>.2500</ins> |"
+    assert '<td style="text-align: left">[H] 50% a_b|c &amp; &lt;d&gt; *e*</td>' in shown._repr_html_()
+
+
+def read_latex(text):
+    """What TeX prints for the escapes of an ordinary text."""
+    names = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", "textless": "<", "textgreater": ">", "textbar": "|"}
+    assert re.search(r"(?<!\\)[&%$#_~^<>|]", text) is None, "a character with a meaning of its own"
+    assert re.search(r"(^|[^\\{])[\[*]", text) is None, "what \\\\ would take for its option"
+    assert "--" not in text, "what becomes one dash"
+    text = text.replace("''", '"')
+    text = re.sub(r"\\([a-z]+)\{\}", lambda found: {"\\": "\x00"}.get(names[found[1]], names[found[1]]), text)
+    text = re.sub(r"\\([&%$#_{}])", lambda found: {"{": "\x01", "}": "\x02"}.get(found[1], found[1]), text)
+    assert "\\" not in text
+    return text.replace("{", "").replace("}", "").translate({0: "\\", 1: "{", 2: "}"})
+
+
+PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="'"), max_size=20)
+
+
+@given(PRINTABLE)
+@example("a---b ---- c")
+@example(ODD_NAME)
+def test_what_latex_prints_is_the_text(text):
+    assert read_latex(in_latex(text)) == " ".join(text.split())
+
+
+@given(PRINTABLE)
+def test_what_markdown_shows_is_the_text(text):
+    shown = in_markdown(text)
+    assert re.sub(r"\\([^A-Za-z0-9\s])", r"\1", shown) == " ".join(text.split())
+    assert re.search(r"(?<!\\)(\\\\)*[|*_`<\[]", shown) is None
+
+
+def test_a_table_of_chosen_statements_has_no_column_of_counts():
+    qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 1]})
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "qstatements": [[("2", 0.8), ("1", 0.7)], []]})
+    evaluated = evaluate_ptkb({"ours": turns}, qrels)
+    titles = [column.title for column in table(evaluated).columns]
+    assert "relevant_turns" in evaluated.columns
+    assert titles[0] == "system"
+    assert not {"turns", "relevant_turns"} & set(titles)
+
+
+def test_what_is_no_experiment_table_is_refused():
+    with pytest.raises(DataError, match="no experiment table .it has qid, nDCG@5.: give what ikat.experiment returned"):
+        table(pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]}))
+    with pytest.raises(DataError, match="no experiment table"):
+        table(experiment_table(**{"nDCG@5": 0.5})[:0])
+    with pytest.raises(DataError, match="different turns .24, 116 of them.: make a table of each"):
+        table(experiment_table(**{"nDCG@5": 0.5}).assign(turns=[24, 24, 116]))
+
+
+def test_the_ledgers_of_run_folders_are_one_table_by_system_stage_and_model(folders):
+    frame = ledger_frame(folders)
+    shown = frame[["system", "stage", "model", "calls", "cache_hits", "prompt_tokens", "completion_tokens", "cost"]]
+    assert shown.values.tolist() == [["plain", "none", "none", 0, 0, 0, 0, 0.0], ["full", "answer", "gpt-4o", 2, 1, 100, 1900, 0.25]]
+    assert frame.dtypes.astype(str).to_dict() == {"system": frame["system"].dtype.name} | Ledger().frame().dtypes.astype(str).to_dict()
+    assert ledger_frame([str(folders[1].path)]).equals(ledger_frame({"full": folders[1].path}))
+
+
+def test_a_ledger_shows_thousands_and_what_is_unknown_and_leaves_out_what_never_happened(folders):
+    asked = Ledger()
+    asked.count("rewrite", "none_such|model", calls=1234, retries=2, prompt_tokens=None, completion_tokens=5, seconds=1.25, cost=None)
+    lines = ledger({"one": asked, "two": folders[1]}).markdown().splitlines()
+    assert lines[0] == "| system | stage | model | calls | cached | retries | tokens in | tokens out | seconds | US dollars |"
+    assert lines[2] == r"| one | rewrite | none\_such\|model | 1,234 | 0 | 2 | unknown | 5 | 1.2 | unknown |"
+    assert lines[3] == "| two | answer | gpt-4o | 2 | 1 | 0 | 100 | 1,900 | 0.0 | 0.2500 |"
+    assert lines[-1] == "All turns together; seconds: the time of the calls added up. None: failures, fallbacks, dropped."
+
+
+def test_an_unknown_amount_stays_unknown_through_a_run_folder(folders):
+    asked = Ledger()
+    asked.count("answer", "NA", calls=1, prompt_tokens=None, cost=None)
+    asked.frame().to_csv(folders[1].path / "ledger.csv", index=False)
+    row = ledger_frame([folders[1]]).iloc[0]
+    assert row["model"] == "NA"
+    assert row["prompt_tokens"] is pd.NA
+    assert row["completion_tokens"] == 0
+
+
+def test_ledgers_that_cannot_be_told_apart_or_read_are_refused(folders, tmp_path):
+    with pytest.raises(UsageError, match="there is no ledger"):
+        ledger_frame([])
+    with pytest.raises(UsageError, match="two ledgers are named full"):
+        ledger_frame([folders[1], str(folders[1].path)])
+    with pytest.raises(UsageError, match="give a list of run folders: .'runs/aqd'."):
+        ledger_frame("runs/aqd")
+    with pytest.raises(DataError, match="is no finished run"):
+        ledger_frame([tmp_path / "none"])
+    for content in ("stage,model\n", "", "stage,model,calls\na,b,many\n"):
+        (folders[0].path / "ledger.csv").write_text(content)
+        with pytest.raises(DataError, match=r"ledger.csv can't be read .*: make the run again"):
+            ledger_frame(folders)
