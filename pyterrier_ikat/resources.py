@@ -1,6 +1,7 @@
 """What the command line's options name: indexes, LLMs, re-rankers, rewriters, qrels; checked before anything runs."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pyterrier as pt
 from .errors import UsageError
 from .generate import Seq2SeqRewrite
 from .llm import LLM, Ledger, llm
+from .llm.spec import parse
+from .methods import Method
 from .rank import reranker
 from .retrieve import PassageIndex, SpladeIndex
 from .retrieve.splade_index import META as SPLADE_META
@@ -22,6 +25,11 @@ STATEMENTS = "ptkb"
 def named_llm(spec: str | None, ledger: Ledger) -> LLM | None:
     """The LLM of ``--llm``, counting in ``ledger``."""
     return None if spec is None else llm(spec, ledger=ledger)
+
+
+def shown(option: str, text: str | None) -> str | None:
+    """What a run folder says of an option: of an LLM everything but what is secret in its address."""
+    return parse(text).shown if text is not None and option in ("llm_spec", "second_spec") else text
 
 
 def named_seq2seq(name: str | None) -> pt.Transformer | None:
@@ -145,3 +153,41 @@ def load_models(resources: dict[str, Any]) -> None:
             one.transform(row[["qid", "query"]])
     if isinstance(resources["index"], SpladeIndex):
         resources["index"].encode_queries(["tea"])
+
+
+def named_resources(index_path: str, ledger: Ledger, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All resources of a session or a chat by name, of their options; ``stand_ins`` among the options take the place of others."""
+    found: dict[str, Any] = {
+        "index": open_index(index_path, options.get("splade_model"), options.get("texts")),
+        "llm": named_llm(options.get("llm_spec"), ledger),
+        "second_llm": named_llm(options.get("second_spec"), ledger),
+        "reranker": named_rerankers(options.get("reranker_spec")),
+        "rewriter": named_seq2seq(options.get("rewriter_spec")),
+        "expander": named_seq2seq(options.get("expander_spec")),
+    }
+    return {**found, **options.get("stand_ins", {})}
+
+
+def system_of(entry: Method, resources: Mapping[str, Any]) -> pt.Transformer:
+    """The method's expression, over a retriever with its depth and its paper's BM25 parameters."""
+    index = resources["index"]
+    parameters: dict[str, Any] = {"num_results": entry.depth, **entry.bm25}
+    found = index.bm25(**parameters) if isinstance(index, PassageIndex) else index.retriever(entry.depth)
+    return entry.build(**resources, retriever=found)
+
+
+def check_texts(entry: Method, resources: Mapping[str, Any], topics: pd.DataFrame) -> None:
+    """Whether a method can be built, and finds the texts that it needs.
+
+    Raises:
+        UsageError: when it can't.
+    """
+    system, index = system_of(entry, resources), resources["index"]
+    if isinstance(index, PassageIndex) or index.text is not None or index.describe()["texts"] is not None:
+        return
+    try:
+        system(topics.head(0))
+    except pt.validate.InputValidationError as error:
+        raise UsageError(
+            f"method {entry.name} reads the passages' text, and the index {index.path} has none: give --texts PASSAGE_INDEX ({error})"
+        ) from error

@@ -18,14 +18,14 @@ from .llm import Ledger
 from .methods import Method, method, plan
 from .resources import (
     check_out,
+    check_texts,
     load_models,
-    named_llm,
-    named_rerankers,
-    named_seq2seq,
+    named_resources,
     named_turns,
-    open_index,
     open_qrels,
     refuse_statements,
+    shown,
+    system_of,
 )
 from .retrieve import PassageIndex
 from .runs import RunFolder, strictly_decreasing
@@ -81,12 +81,12 @@ class Session:
         """
         methods = [method(name) for name in dict.fromkeys(names)]
         ledger, variant = options.get("ledger") or Ledger(), options.get("variant")
-        resources = _resources(index_path, ledger, options)
+        resources = named_resources(index_path, ledger, options)
         qrels = open_qrels(dataset, dataset_name, variant)
         refuse_statements(dataset_name, variant)
         session = cls(methods, resources, dataset, dataset_name, named_turns(options.get("turns")), qrels, Path(out), ledger)
         session.batch = _batch_size(options.get("batch"))
-        session.specs = {resource: options.get(option) for resource, option in SPECS.items()}
+        session.specs = {resource: shown(option, options.get(option)) for resource, option in SPECS.items()}
         judged: set[str] = set()
         for entry in methods:
             session.check(entry)
@@ -106,15 +106,7 @@ class Session:
         Raises:
             UsageError: when it can't.
         """
-        built, index = self.build(entry), self.resources["index"]
-        if isinstance(index, PassageIndex) or index.text is not None or index.describe()["texts"] is not None:
-            return
-        try:
-            built(self.topics(entry).head(0))
-        except pt.validate.InputValidationError as error:
-            raise UsageError(
-                f"method {entry.name} reads the passages' text, and the index {index.path} has none: give --texts PASSAGE_INDEX ({error})"
-            ) from error
+        check_texts(entry, self.resources, self.topics(entry))
 
     def topics(self, entry: Method) -> pd.DataFrame:
         """The topics of a method: with the manual rewrites only for a manual run."""
@@ -128,10 +120,7 @@ class Session:
 
     def build(self, entry: Method) -> pt.Transformer:
         """The method's expression, over a retriever with its depth and its paper's BM25 parameters."""
-        index = self.resources["index"]
-        parameters: dict[str, Any] = {"num_results": entry.depth, **entry.bm25}
-        found = index.bm25(**parameters) if isinstance(index, PassageIndex) else index.retriever(entry.depth)
-        return entry.build(**self.resources, retriever=found)
+        return system_of(entry, self.resources)
 
     def systems(self) -> dict[str, pt.Transformer]:
         """Name -> expression."""
@@ -186,10 +175,11 @@ class Session:
         if known.get("qrels_sha256") == judged["qrels_sha256"]:
             return
         figures = self._figures(folder.results())
+        # Killed in between, the run says of no qrels that its figures were made with them.
+        _write_parameters(folder, known | {"qrels_sha256": None})
         with atomic_write(folder.path / "measures.csv") as file:
             figures.to_csv(file, index=False)
-        with atomic_write(folder.path / "run.json") as file:
-            json.dump(known | judged, file, indent=1)
+        _write_parameters(folder, known | judged)
 
     def _figures(self, results: pd.DataFrame) -> pd.DataFrame:
         if self.qrels.empty:
@@ -221,19 +211,12 @@ class Session:
         echo(f"\nRuns: one folder for each system in {self.out}")
 
 
+def _write_parameters(folder: RunFolder, parameters: Mapping[str, Any]) -> None:
+    with atomic_write(folder.path / "run.json") as file:
+        json.dump(parameters, file, indent=1)
+
+
 def _batch_size(given: int | None) -> int:
     if given is not None and given < 1:
         raise UsageError(f"--batch {given}: do at least one turn at a time, or leave it away for {TURNS_AT_ONCE}")
     return TURNS_AT_ONCE if given is None else given
-
-
-def _resources(index_path: str, ledger: Ledger, options: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "index": open_index(index_path, options.get("splade_model"), options.get("texts")),
-        "llm": named_llm(options.get("llm_spec"), ledger),
-        "second_llm": named_llm(options.get("second_spec"), ledger),
-        "reranker": named_rerankers(options.get("reranker_spec")),
-        "rewriter": named_seq2seq(options.get("rewriter_spec")),
-        "expander": named_seq2seq(options.get("expander_spec")),
-    }
-    return {**found, **options.get("stand_ins", {})}

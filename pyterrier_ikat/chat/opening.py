@@ -1,17 +1,13 @@
 """A chat with a method of the catalogue, over an index, of what the command line names."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import pyterrier as pt
 
 from ..conversations import conversation
 from ..errors import UsageError
 from ..llm import LLM, Ledger
-from ..methods import Method, method
-from ..resources import load_models, named_llm, named_rerankers, named_seq2seq, open_index
-from ..retrieve import PassageIndex
+from ..methods import method
+from ..resources import check_texts, load_models, named_resources, system_of
 from .conversation import Chat
 from .persona import read_persona
 
@@ -45,34 +41,10 @@ def open_chat(
     entry = method(name)
     if entry.manual:
         raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
-    who, resources = read_persona(persona, number), _resources(index_path, ledger, options)
+    who, resources = read_persona(persona, number), named_resources(index_path, ledger, options)
     recorded = any(isinstance(one, LLM) and one.backend.replays for one in resources.values())
     script = who.utterances if recorded and who.utterances else None
-    chat = Chat(_system(entry, resources), who.ptkb, number=who.number, save_to=save_to, script=script)
+    check_texts(entry, resources, conversation([{"role": "user", "content": "?"}]))
+    chat = Chat(system_of(entry, resources), who.ptkb, number=who.number, save_to=save_to, script=script)
     load_models(resources)
     return chat
-
-
-def _resources(index_path: str, ledger: Ledger, options: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "index": open_index(index_path, options.get("splade_model"), options.get("texts")),
-        "llm": named_llm(options.get("llm_spec"), ledger),
-        "second_llm": named_llm(options.get("second_spec"), ledger),
-        "reranker": named_rerankers(options.get("reranker_spec")),
-        "rewriter": named_seq2seq(options.get("rewriter_spec")),
-        "expander": named_seq2seq(options.get("expander_spec")),
-    }
-
-
-def _system(entry: Method, resources: Mapping[str, Any]) -> pt.Transformer:
-    index = resources["index"]
-    parameters: dict[str, Any] = {"num_results": entry.depth, **entry.bm25}
-    found = index.bm25(**parameters) if isinstance(index, PassageIndex) else index.retriever(entry.depth)
-    system = entry.build(**resources, retriever=found)
-    try:
-        system(conversation([{"role": "user", "content": "?"}]).head(0))
-    except pt.validate.InputValidationError as error:
-        raise UsageError(
-            f"method {entry.name} reads the passages' text, and the index {index.path} has none: give --texts PASSAGE_INDEX ({error})"
-        ) from error
-    return system

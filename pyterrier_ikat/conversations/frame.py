@@ -17,6 +17,7 @@ Text stays in object columns: pandas' string columns copy and convert, and a his
 stay one object.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 
 STALE_WITH_QUERY = ("query_toks", "query_vec")
 """Columns computed from ``query``; dropped when it changes."""
@@ -53,8 +54,59 @@ def with_query(frame: pd.DataFrame, texts: Iterable[str]) -> pd.DataFrame:
 
 
 def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
-    """The column ``name`` as a list, or ``default`` for every row when the frame has no such column."""
-    return frame[name].tolist() if name in frame.columns else [default] * len(frame)
+    """The column ``name`` as a list; ``default`` for rows without a value, and for every row when the frame has no such column.
+
+    Example:
+        >>> values(pd.DataFrame({"qhistory": [[], None, float("nan")]}), "qhistory")
+        [[], None, None]
+    """
+    if name not in frame.columns:
+        return [default] * len(frame)
+    return [default if is_missing(value) else value for value in frame[name].tolist()]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: None, or the NaN that pandas fills in where one of several joined frames lacks a column."""
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def texts_in(frame: pd.DataFrame, name: str) -> list[str]:
+    """The column ``name``, which has to hold a text in every row.
+
+    Raises:
+        DataError: naming the turns without one: nobody's question is ``None`` or ``nan``.
+
+    Example:
+        >>> texts_in(pd.DataFrame({"qid": ["9-1_3"], "query": ["Which tea?"]}), "query")
+        ['Which tea?']
+    """
+    found: list[Any] = frame[name].tolist()
+    without = [qid for qid, text in zip(frame["qid"], found, strict=True) if not isinstance(text, str)]
+    if without:
+        shown = ", ".join(map(str, without[:5])) + ", ..." * (len(without) > 5)
+        raise DataError(f"{len(without)} rows have no text in {name} (turns {shown}): fill the column or leave the turns out")
+    return found
+
+
+def well_formed(text: str) -> str:
+    """The text with lone surrogates, which no tokenizer takes, as the replacement character.
+
+    Example:
+        >>> well_formed(chr(0xD800) + " tea")
+        '� tea'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def each_turn_once(frame: pd.DataFrame) -> None:
+    """Check that no two rows have the same qid.
+
+    Raises:
+        DataError: naming the first turn that occurs again.
+    """
+    again = frame["qid"][frame["qid"].duplicated()]
+    if len(again):
+        raise DataError(f"turn {again.iloc[0]} has several rows: their results could not be told apart; drop one, or give it another qid")
 
 
 def question_column(frame: pd.DataFrame) -> str:

@@ -4,7 +4,8 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat import open_chat, opening
+from pyterrier_ikat import resources
+from pyterrier_ikat.chat import open_chat
 from pyterrier_ikat.conversations import find_dataset, read_topics, topics_frame
 from pyterrier_ikat.llm import Ledger
 
@@ -30,7 +31,7 @@ class SharedWords(pt.Transformer):
 
 @pytest.fixture
 def reranker(monkeypatch):
-    monkeypatch.setattr(opening, "named_rerankers", {"shared words": SharedWords(), None: None}.get)
+    monkeypatch.setattr(resources, "named_rerankers", {"shared words": SharedWords(), None: None}.get)
     return "shared words"
 
 
@@ -78,14 +79,6 @@ def test_a_method_without_an_llm_takes_any_words(index):
     chat = open_chat("raw", index, Ledger(), persona="ikat:sample", number="1-1")
     assert chat.expected() is None
     assert "poles" in chat.say("trekking poles for a worn knee").sources[0].text.lower()
-
-
-def test_an_index_without_texts_needs_them_where_a_method_reads_them(index, reranker, monkeypatch):
-    bm25 = ikat.PassageIndex.bm25
-    without = pt.apply.generic(lambda found: found.drop(columns="text"))
-    monkeypatch.setattr(ikat.PassageIndex, "bm25", lambda self, num_results: bm25(self, num_results=num_results) >> without)
-    with pytest.raises(ikat.UsageError, match="reads the passages' text, and the index .* has none: give --texts"):
-        open_chat("qr", index, Ledger(), **RECORDED, reranker_spec=reranker)
 
 
 @pytest.mark.parametrize(
