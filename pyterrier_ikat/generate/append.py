@@ -3,7 +3,8 @@
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import with_query
+from ..conversations.frame import each_turn_once, texts_in, with_query
+from ..errors import DataError
 from ..operator import Operator
 
 
@@ -15,6 +16,9 @@ class Append(Operator):
 
     Args:
         operator: a query rewriter, query frame to query frame, such as ``ikat.Seq2SeqRewrite(model)``.
+
+    Raises:
+        DataError: when a turn has several rows or no text in ``query``, or the operator does not give one row for each turn.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -36,5 +40,8 @@ class Append(Operator):
 
     def appended(self, frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
         """``frame`` with the queries of ``made``, one per ``qid``, behind its own."""
-        added = dict(zip(made["qid"], made["query"], strict=True))
-        return with_query(frame, [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], frame["query"], strict=True)])
+        each_turn_once(frame)
+        if sorted(made["qid"]) != sorted(frame["qid"]):
+            raise DataError(f"{self.operator} gave {len(made)} rows for {len(frame)} turns: append an operator that gives one row per turn")
+        added = dict(zip(made["qid"], texts_in(made, "query"), strict=True))
+        return with_query(frame, [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)])

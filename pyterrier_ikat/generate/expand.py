@@ -1,9 +1,12 @@
 """From one row per turn to one row per sub-query."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import with_columns, with_query
+from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
 from ..operator import Operator
 
@@ -13,12 +16,12 @@ class Expand(Operator):
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
     qid), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to ``query_0``). ``Interleave``,
-    ``Pool``, ``RRF`` and ``RerankBy`` undo it. A turn with an empty list keeps its query as its only sub-query. Where
+    ``Pool``, ``RRF`` and ``RerankBy`` undo it. A turn with an empty list, or none, keeps its query as its only sub-query. Where
     the frame has ``qweights`` (see :class:`PassageQueries`), each row gets its own ``qweight``, 1 for a turn's query.
 
     Raises:
         UsageError: when the frame is expanded already.
-        DataError: when a turn has another number of weights than of sub-queries.
+        DataError: when a turn has several rows, sub-queries that are no list of texts, or another number of weights than of sub-queries.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -36,8 +39,10 @@ class Expand(Operator):
             raise UsageError(
                 "the frame is expanded already: bring its sub-queries back (ikat.Interleave, Pool, RRF, RerankBy) before Expand"
             )
+        each_turn_once(inp)
+        rows_of = zip(inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True)
+        lists = [_checked(qid, queries) or [query] for qid, queries, query in rows_of]
         weights = _weights(inp)
-        lists = [list(queries) or [query] for queries, query in zip(inp["qsubqueries"], inp["query"], strict=True)]
         rows = [row for row, queries in enumerate(lists) for _ in queries]
         numbers = [number for queries in lists for number in range(len(queries))]
         texts = [text for queries in lists for text in queries]
@@ -50,11 +55,17 @@ class Expand(Operator):
         return with_query(expanded, texts)
 
 
+def _checked(qid: str, queries: Any) -> list[str]:
+    if isinstance(queries, str) or not isinstance(queries, Iterable) or not all(isinstance(query, str) for query in queries):
+        raise DataError(f"turn {qid} has the sub-queries {queries!r:.80}: give a list of texts")
+    return list(queries)
+
+
 def _weights(frame: pd.DataFrame) -> list[float] | None:
     if "qweights" not in frame.columns:
         return None
     weights: list[float] = []
-    for qid, queries, row in zip(frame["qid"], frame["qsubqueries"], frame["qweights"], strict=True):
+    for qid, queries, row in zip(frame["qid"], values(frame, "qsubqueries", []), values(frame, "qweights", []), strict=True):
         if len(queries) != len(row):
             raise DataError(f"turn {qid} has {len(queries)} sub-queries but {len(row)} weights: write both columns anew, or drop qweights")
         weights += [float(weight) for weight in row] or [1.0]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..conversations.frame import values, with_columns
+from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
 from ..llm import LLM, Request
 from ..llm.parsing_passages import parse_passage
@@ -136,7 +136,7 @@ class PassageQueries(LLMOperator):
         rows = self.contexts(frame)
         if form != "article" or "qrewrite" not in frame.columns:
             return rows
-        return [{**row, "context": "", "question": text} for row, text in zip(rows, frame["qrewrite"], strict=True)]
+        return [{**row, "context": "", "question": text} for row, text in zip(rows, texts_in(frame, "qrewrite"), strict=True)]
 
     def _asks(self, frame: pd.DataFrame) -> Iterator[Ask]:
         chosen = [statements or [] for statements in values(frame, "qstatements")]

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import values
+from ..conversations.frame import texts_in, values
 from ..errors import UsageError
 from ..llm import LLM, Request
 from .expand import Expand
@@ -75,7 +75,8 @@ class Queries(QueryLists):
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row; with ``given="answer"`` in gpt style it continues the chat in which the answer was given."""
         own = {"n": self.n, "words": self.words}
-        rows = zip(frame["qid"], self.contexts(frame), values(frame, "qanswer", ""), strict=True)
+        answers = texts_in(frame, "qanswer") if self.given else [""] * len(frame)
+        rows = zip(frame["qid"], self.contexts(frame), answers, strict=True)
         return [
             Request(self._messages({**shown, **own, "answer": answer}), stage=self.stage, qid=qid, prompt=self.prompt)
             for qid, shown, answer in rows
@@ -89,8 +90,8 @@ class Queries(QueryLists):
 
     def fallback(self, frame: pd.DataFrame) -> list[list[str]]:
         """The rewrite where there is one, else the question."""
-        texts = values(frame, "qrewrite") if "qrewrite" in frame.columns else self.questions(frame)
-        return [[text] for text in texts]
+        pairs = zip(values(frame, "qrewrite"), self.questions(frame), strict=True)
+        return [[question if rewrite is None else rewrite] for rewrite, question in pairs]
 
     def planned(self, frame: pd.DataFrame) -> list[list[str]]:
         """``n`` queries as long as the question."""

@@ -10,7 +10,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm.auto import tqdm
 
-from ..conversations.frame import question_column, values, with_columns, with_query
+from ..conversations.frame import question_column, texts_in, values, well_formed, with_columns, with_query
 from ..errors import UsageError
 from ..loading import load
 from ..operator import Operator
@@ -81,9 +81,9 @@ class Seq2SeqRewrite(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query`` of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        questions = values(inp, question_column(inp))
-        texts = [source(history or [], text, self.responses) for history, text in zip(values(inp, "qhistory"), questions, strict=True)]
-        outputs = self._outputs(texts)
+        questions = texts_in(inp, question_column(inp))
+        asked = [source(history or [], text, self.responses) for history, text in zip(values(inp, "qhistory"), questions, strict=True)]
+        outputs = self._outputs(asked)
         silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
         if silent:
             log.warning("%r wrote nothing for %d turns, their question stands: %s", self, len(silent), ", ".join(silent[:5]))
@@ -143,7 +143,9 @@ def decode(tokenizer: Any, model: Any, texts: Sequence[str], max_length: int = 6
 
     positions = getattr(model.config, "max_position_embeddings", None) or ROOM  # T5 has none: its positions are relative
     room = min(ROOM, tokenizer.model_max_length, positions)
-    asked = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=room).to(model.device)
+    asked = tokenizer([well_formed(text) for text in texts], return_tensors="pt", padding=True, truncation=True, max_length=room).to(
+        model.device
+    )
     with torch.no_grad():
         written = model.generate(
             input_ids=asked["input_ids"],

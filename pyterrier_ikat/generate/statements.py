@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.frame import values, with_columns
+from ..conversations.frame import texts_in, with_columns
 from ..errors import UsageError
 from ..llm import LLM, Request
 from ..llm.matching_statements import Chosen, choose
@@ -87,7 +87,7 @@ class SelectStatements(LLMOperator):
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """As everywhere, and ``suggestion``; without ``history`` an empty ``context``."""
-        suggestions = values(frame, "qsuggestion", "") if self.given else [""] * len(frame)
+        suggestions = texts_in(frame, "qsuggestion") if self.given else [""] * len(frame)
         without = {} if self.history else {"context": ""}
         return [{**row, **without, "suggestion": text} for row, text in zip(super().contexts(frame), suggestions, strict=True)]
 

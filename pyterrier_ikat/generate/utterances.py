@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import object_frame, question_column, values, with_query
+from ..conversations.frame import object_frame, question_column, texts_in, values, with_query
 from ..operator import Operator
 
 
@@ -32,7 +32,7 @@ class Utterance(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        return with_query(inp, inp[question_column(inp)])
+        return with_query(inp, texts_in(inp, question_column(inp)))
 
 
 class AllUtterances(Operator):
@@ -53,7 +53,7 @@ class AllUtterances(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        last = inp[question_column(inp)]
+        last = texts_in(inp, question_column(inp))
         joined = [" ".join([*_user_messages(history), text]) for history, text in zip(values(inp, "qhistory"), last, strict=True)]
         return with_query(inp, joined)
 
@@ -77,7 +77,7 @@ class Resolved(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query", "qresolved"], context=self)
-        return with_query(inp, inp["qresolved"])
+        return with_query(inp, texts_in(inp, "qresolved"))
 
 
 class HistoricalQueryExpansion(Operator):
@@ -109,7 +109,7 @@ class HistoricalQueryExpansion(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        utterances = values(inp, question_column(inp))
+        utterances = texts_in(inp, question_column(inp))
         past = [_words(" ".join(_user_messages(history))) for history in values(inp, "qhistory")]
         weights = self._weights({word for words in past for word in words})
         return with_query(inp, [self._expanded(text, words, weights) for text, words in zip(utterances, past, strict=True)])

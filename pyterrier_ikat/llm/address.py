@@ -3,6 +3,7 @@
 import logging
 import re
 import traceback
+from base64 import b64encode
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -11,7 +12,9 @@ from ..errors import UsageError
 HIDDEN = "***"
 SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|code", re.IGNORECASE)
 SHORTEST = 4
-HTTP_LOGGERS = ("httpx", "httpx2", "httpcore", "httpcore2", "openai._base_client")
+_CORE = ("connection", "http11", "http2", "proxy", "socks")
+HTTP_LOGGERS = ("httpx", "httpx2", "openai._base_client", *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in _CORE))
+"""Those that write records: a filter does not reach the records of the loggers below it."""
 
 
 class Address:
@@ -53,12 +56,8 @@ class Address:
         login = f"{HIDDEN}@" if self.login else ""
         self.shown = urlunsplit((parts.scheme, login + host, parts.path, urlencode(hidden, safe=HIDDEN), ""))
         values = [value for name, value in self.query.items() if SECRET_NAME.search(name)]
-        self.secrets = {
-            form
-            for value in [*values, *(self.login or ())]
-            for form in (value, quote(value), quote(value, safe=""))
-            if len(form) >= SHORTEST
-        }
+        values += [*self.login, b64encode(":".join(self.login).encode()).decode()] if self.login else []
+        self.secrets = {form for value in values for form in (value, quote(value), quote(value, safe="")) if len(form) >= SHORTEST}
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
@@ -69,11 +68,20 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 class RedactingFilter(logging.Filter):
-    """Takes ``secrets`` out of the log records of the HTTP client, which writes whole URLs."""
+    """Takes ``secrets`` out of the log records of the HTTP client, which writes whole URLs and the server's headers.
+
+    Two with the same secrets are equal, so that a logger keeps only one of them.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         super().__init__()
-        self._secrets = set(secrets)
+        self._secrets = frozenset(secrets)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RedactingFilter) and self._secrets == other._secrets
+
+    def __hash__(self) -> int:
+        return hash(self._secrets)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite the record; it is always kept."""

@@ -71,7 +71,10 @@ class Cache:
         rows = self._run("SELECT value, sha256 FROM completions WHERE key = ?", key)
         if not rows or _checksum(key, rows[0][0]) != rows[0][1]:
             return None
-        return Completion(**json.loads(rows[0][0]))
+        try:
+            return Completion(**json.loads(rows[0][0]))
+        except (TypeError, ValueError):
+            return None
 
     def put(self, key: str, completion: Completion) -> None:
         """Store ``completion`` for good.

@@ -97,7 +97,9 @@ def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
 
 
 def _similarity(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    # The quick ratios are upper bounds; the real one takes seconds on long texts.
+    return matcher.ratio() if matcher.real_quick_ratio() >= ALIKE and matcher.quick_ratio() >= ALIKE else 0.0
 
 
 def _normalised(text: str) -> str:

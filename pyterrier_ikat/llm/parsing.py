@@ -5,12 +5,13 @@ import re
 from typing import NamedTuple
 
 from .parsing_refusals import is_refusal
-from .parsing_values import nearly_json
+from .parsing_values import cut_off_strings, json_values, nearly_json
 
 _THINK = re.compile(r"<think>.*?</think>\s*", re.DOTALL | re.IGNORECASE)
+_END_THINK = re.compile("</think>", re.IGNORECASE)
 _OPEN_THINK = re.compile(r"<think>.*\Z", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}[.):]\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
+_MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}[.):、]\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
 _REWRITE_LABEL = re.compile(
     r"^\W*(?:(?:re-?written|re-?phrased|self-?contained|stand-?alone|final|search)\s+)*(?:re-?write|query|question|utterance|message)\W*:\s*",
     re.IGNORECASE,
@@ -23,6 +24,7 @@ _LEAD_IN = re.compile(
     r"(?=[\w\"'“‘«*]|\Z)",
     re.IGNORECASE,
 )
+_OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
 _QUOTES = "\"'`“”‘’«»"
 
 
@@ -40,7 +42,7 @@ def strip_thinking(text: str) -> str:
         >>> strip_thinking("<think>hm</think> Paris")
         'Paris'
     """
-    text = _THINK.sub("", text)
+    text = _THINK.sub("", text) if _END_THINK.search(text) else text  # without an end every beginning would cost a look at all the rest
     if "</think>" in text:  # some servers eat the opening tag
         text = text.rpartition("</think>")[2]
     return _OPEN_THINK.sub("", text).strip()
@@ -67,7 +69,7 @@ def _clean(line: str) -> str:
 def _json_strings(text: str) -> list[str] | None:
     start, end = text.find("["), text.rfind("]")
     outside = text[:start] + text[end + 1 :]
-    if start < 0 or end < start or any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in outside.splitlines()):
+    if start < 0 or end < start or _lists_items(outside):
         return None
     found = _list_of(text[start : end + 1])
     if found is None:
@@ -77,10 +79,25 @@ def _json_strings(text: str) -> list[str] | None:
     return strings if strings or not outside.strip() else None
 
 
+def _object_strings(text: str) -> list[str] | None:
+    found = _OBJECTS.search(text)
+    if found is None or _lists_items(text[: found.start()] + text[found.end() :]):
+        return None
+    objects = [value for value in json_values(found[0]) if isinstance(value, dict)]
+    values = [value for item in objects for value in item.values()]
+    if not objects or any(isinstance(value, list) and value for value in values):
+        return None
+    return [value for value in values if isinstance(value, str)]
+
+
+def _lists_items(text: str) -> bool:
+    return any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text.splitlines())
+
+
 def _list_of(piece: str) -> list[object] | None:
     try:
         found = json.loads(piece)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = nearly_json(piece)
     return found if isinstance(found, list) else None
 
@@ -116,7 +133,9 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         ['vegan breakfast', 'tofu scramble']
     """
     text = spoken(text)
-    found = _json_strings(text)
+    found = _object_strings(text)
+    found = _json_strings(text) if found is None else found
+    found = cut_off_strings(_FENCE.sub("", text)) if found is None else found
     lines, dropped = (found, []) if found is not None else _lines(text)
     items: list[str] = []
     seen: set[str] = set()

@@ -13,7 +13,7 @@ _STYLE_BEFORE = re.compile(
     )\W*""",
     re.IGNORECASE | re.VERBOSE,
 )
-_LABEL = re.compile(r"^\W*(?:passage|article|assistant|answer|response|summary|text)\W*:\W*\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^\W*(?:passage|article|assistant|answer|response|summary|text)\W*:[\s*_]*", re.IGNORECASE)
 _CLARIFIED = re.compile(r"^\W*clarified\s+", re.IGNORECASE | re.MULTILINE)
 
 

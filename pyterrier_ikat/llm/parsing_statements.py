@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .parsing import spoken
-from .parsing_values import json_values
+from .parsing_values import cut_off_strings, json_values
 
 NONE = re.compile(r"\W*(?:none\b|nothing\b|n/a\b|not any\b|no\W*$|no (?:\w+ ){0,2}statements?\b)", re.IGNORECASE)
 """How a text begins that says that no statement matters."""
-NUMBER = re.compile(r"^\s*(?:[-*•–]\s+)?[(\[]?(\d{1,3})[.):\]]+\s*")
+NUMBER = re.compile(r"^\s*(?:[-*•–]\s+)?[(\[]?(\d{1,3})[.):\]]+(?!\d)\s*")
 """The number before a line."""
 NAMED = re.compile(r"\b(?:statement|number|ptkb|index|id|no)s?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
 """A number that is called a statement's."""
@@ -28,6 +28,7 @@ _AROUND = re.compile(
     r"|statements?|numbers?|ids?|ptkb|json|list|here|first|of|these|following|i|would|choose|chose|select|selected)\b",
     re.IGNORECASE,
 )
+_ONLY_NUMBERS = re.compile(r"[^\w.-]*\d{1,3}(?:(?:\s*,\s*(?:and\s+)?|\s*(?:\band\b|&)\s*|\s+)\d{1,3})*[^\w]*$")
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 _SCORE_KEYS = ("score", "relevance")
 
@@ -73,6 +74,8 @@ def read_copies(text: str) -> list[str] | None:
     lists = [value for value in json_values(text) if isinstance(value, list)]
     if lists and all(isinstance(item, str) for item in lists[-1]):
         return list(lists[-1])
+    if (strings := cut_off_strings(_FENCE.sub("", text))) is not None:
+        return strings
     lines = [line.strip() for line in _FENCE.sub("", text).splitlines() if any(map(str.isalnum, line))]
     if not lines:
         return [] if text.strip(" `\n") in ("{}", "[]") else None
@@ -141,6 +144,9 @@ def _named_or_bare(text: str) -> list[str]:
     called = list(_CALLED.finditer(text))
     if called:
         return [number for match in called if not match["not"] for number in re.findall(r"\d+", match[1])]
+    lines = [line for line in text.splitlines() if _ONLY_NUMBERS.match(line)]
+    if lines:
+        return re.findall(r"\d+", "\n".join(lines))
     if re.search(r"[^\W\d_]", _AROUND.sub("", text)):
         return []
     return re.findall(r"(?<![\d.])\d{1,3}\b(?!\.\d)", text)

@@ -6,7 +6,11 @@ import re
 import warnings
 from typing import Any
 
+TRIED = 50
+"""Brackets that open nothing readable, after which a text is taken to hold nothing more: each costs a look at all the rest."""
 _OPENING = re.compile(r"[\[{]")
+_OPENED = re.compile(r"\s*(?:\{|\[\s*\{?)\s*\"")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"(\s*:)?')
 _BARE_KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
 _WORDS = {"null": "None", "true": "True", "false": "False"}
 _BARE_WORD = re.compile(r"(?<![\w\"'])(?:null|true|false)(?![\w\"'])")
@@ -21,12 +25,28 @@ def json_values(text: str) -> list[Any]:
         >>> json_values("I chose {'3': 0.9, 7: .4,} and [4, 1,], not {those}.")
         [{'3': 0.9, 7: 0.4}, [4, 1]]
     """
-    found, position = [], 0
-    while (start := _OPENING.search(text, position)) is not None:
+    found: list[Any] = []
+    position = unreadable = 0
+    while unreadable < TRIED and (start := _OPENING.search(text, position)) is not None:
         value, position = _value_at(text, start.start())
-        if value is not None:
+        if value is None:
+            unreadable += 1
+        else:
             found.append(value)
     return found
+
+
+def cut_off_strings(text: str) -> list[str] | None:
+    """The whole strings of a JSON list or object that ``text`` begins with and that never ends, keys aside; else None.
+
+    Example:
+        >>> cut_off_strings('["oat milk", "rye br'), cut_off_strings('["oat milk"]')
+        (['oat milk'], None)
+    """
+    if not _OPENED.match(text) or _closing(text, text.index(text.strip()[0])) is not None:
+        return None
+    whole = [found[0] for found in _STRING.finditer(text) if not found[1]]
+    return [string for piece in whole if isinstance(string := _literal(piece), str)]
 
 
 def _value_at(text: str, start: int) -> tuple[Any, int]:

@@ -67,9 +67,10 @@ class Server:
     def _connected(self) -> "openai.OpenAI":
         import openai
 
-        key = os.environ.get(self.api_key_env) or self._no_key()
+        self._check_key()  # before the key is a local variable, which some tracebacks show
+        key = self._key() or self._no_key()
         self._secrets |= {key} if len(key) >= SHORTEST and key != NO_KEY else set()
-        add_filter(HTTP_LOGGERS, self.address.secrets)
+        add_filter(HTTP_LOGGERS, self._secrets)
         return openai.OpenAI(
             api_key=key,
             base_url=self.address.url,
@@ -78,6 +79,13 @@ class Server:
             max_retries=0,
             http_client=openai.DefaultHttpxClient(auth=self.address.login) if self.address.login else None,
         )
+
+    def _key(self) -> str:
+        return os.environ.get(self.api_key_env, "").strip()
+
+    def _check_key(self) -> None:
+        if not (self._key().isascii() and self._key().isprintable()):
+            raise FatalLLMError(f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again")
 
     def _no_key(self) -> str:
         if self.address.local or self.address.login:

@@ -48,6 +48,12 @@ def _positive(text: str) -> int:
     return value
 
 
+def _variable(text: str) -> str:
+    if not text.isidentifier():
+        raise ValueError
+    return text
+
+
 def _policy(text: str) -> str:
     if text not in ON_ERROR:
         raise ValueError
@@ -61,12 +67,13 @@ KINDS: dict[Convert, str] = {
     _whole: "a whole number from 0",
     _positive: "a whole number from 1",
     _policy: "raise or fallback",
+    _variable: "the name of the environment variable that holds the key, not the key itself",
     str: "a text",
 }
 DECODING: dict[str, Convert] = {"temperature": _real, "top_p": _real, "top_k": _positive, "max_tokens": _positive, "seed": _whole}
 ACCOUNT: dict[str, Convert] = {"on_error": _policy, "retries": _whole, "cache": str, "budget": _real, "price_in": _real, "price_out": _real}
 OPTIONS: dict[str, dict[str, Convert]] = {
-    "openai": {"base_url": str, "api_key_env": str, **DECODING, "timeout": _real, "concurrency": _positive, **ACCOUNT},
+    "openai": {"base_url": str, "api_key_env": _variable, **DECODING, "timeout": _real, "concurrency": _positive, **ACCOUNT},
     "hf": {**DECODING, "device": str, "batch_size": _positive, **ACCOUNT},
     "recorded": {"on_error": _policy},
 }
@@ -87,6 +94,8 @@ def parse(text: str) -> Spec:
         head, *words = shlex.split(text)
     except ValueError:
         raise UsageError(f"an LLM is named {_forms()}; this one is empty or has an open quote") from None
+    if "://" in head:
+        raise UsageError(f"an LLM is named {_forms()}: the address of its server is given as base_url=ADDRESS")
     provider, colon, name = head.partition(":")
     if provider not in OPTIONS or not colon or not name:
         raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: it is named {_forms()}")
@@ -108,14 +117,16 @@ def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
         raise UsageError(
             "a key does not belong in code or on a command line: put it in an environment variable and give api_key_env=VARIABLE"
         )
-    if not equals:
-        raise UsageError(f"option {position} of the LLM has no '=': options are key=value with the keys {', '.join(known) or '(none)'}")
+    if not equals or "://" in key:
+        lacks, names = "key" if equals else "'='", ", ".join(known) or "(none)"
+        raise UsageError(f"option {position} of the LLM has no {lacks}: options are key=value with the keys {names}")
     if key not in known:
         raise UsageError(f"unknown LLM option {key!r}: {provider} knows {', '.join(known) or 'no options'}")
     try:
         return key, known[key](value)
     except ValueError:
-        raise UsageError(f"the LLM option {key}={value} is no good: it is {KINDS[known[key]]}") from None
+        given = key if known[key] is _variable or "://" in value else word
+        raise UsageError(f"the LLM option {given} is no good: it is {KINDS[known[key]]}") from None
 
 
 def _quoted(word: str) -> str:

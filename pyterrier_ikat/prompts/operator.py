@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import question_column, values
+from ..conversations.frame import question_column, texts_in, values
 from ..errors import UsageError
 from ..llm import LLM, Completion, LLMFailure, Request, StageError
 from ..llm.failures import Refused
@@ -78,14 +78,14 @@ class LLMOperator(Operator):
 
     def questions(self, frame: pd.DataFrame) -> list[str]:
         """The user's question of each row; in a frame without conversation the query before any operator replaced it."""
-        return values(frame, self.question if self.question in frame.columns else question_column(frame))
+        return texts_in(frame, self.question if self.question in frame.columns else question_column(frame))
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """The statements about the user that each row's prompt shows."""
         ptkbs = [dict(ptkb or {}) for ptkb in values(frame, "qptkb")]
         if self.statements == "all" or "qstatements" not in frame.columns:
             return ptkbs
-        return [chosen(ptkb, statements or []) for ptkb, statements in zip(ptkbs, frame["qstatements"], strict=True)]
+        return [chosen(ptkb, statements or []) for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """What every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import object_frame, values, with_columns
+from ..conversations.frame import each_turn_once, object_frame, texts_in, values, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator
 
@@ -45,7 +45,8 @@ class RankStatements(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``qstatements`` of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        rows = zip(inp["qid"], inp["query"], values(inp, "qptkb"), strict=True)
+        each_turn_once(inp)
+        rows = zip(inp["qid"], texts_in(inp, "query"), values(inp, "qptkb"), strict=True)
         asked = [(qid, query, number, text) for qid, query, ptkb in rows for number, text in (ptkb or {}).items()]
         scores = self._scores(asked) if asked else {}
         personas = [list(ptkb or {}) for ptkb in values(inp, "qptkb")]

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import values
-from ..errors import UsageError
+from ..conversations.frame import texts_in, values
+from ..errors import DataError, UsageError
 from ..llm import LLM, Request
 from ..llm.parsing import parse_label
 from ..prompts.operator import LLMOperator
@@ -58,7 +58,9 @@ class Rerank(LLMOperator):
                 prompt=self.prompt,
                 item=docno,
             )
-            for qid, query, docno, text in zip(*(values(frame, name) for name in ("qid", "query", "docno", "text")), strict=True)
+            for qid, query, docno, text in zip(
+                frame["qid"], texts_in(frame, "query"), values(frame, "docno"), texts_in(frame, "text"), strict=True
+            )
         ]
 
     def parse(self, text: str) -> int | None:
@@ -85,7 +87,11 @@ class Rerank(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "rank", "text"], context=self)
-        top = inp[inp["rank"] < self.depth].reset_index(drop=True)
+        if inp["rank"].isna().any():
+            where = inp["qid"][inp["rank"].isna()].iloc[0]
+            raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
+        places = inp["rank"].astype(float).groupby(inp["qid"], sort=False).rank(method="first")
+        top = inp[places <= self.depth].reset_index(drop=True)
         if len(top) == 0:
             return self.write(top, [])
         return self.write(top, self.settle(top, self.llm.ask(self.requests(top))))

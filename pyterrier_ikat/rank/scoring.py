@@ -7,14 +7,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..conversations.frame import well_formed
 from ..errors import UsageError
 
 Floats = npt.NDArray[np.float64]
 
 
 def as_texts(values: "pd.Series[Any]") -> list[str]:
-    """The column as texts; what isn't a string is an empty text."""
-    return [value if isinstance(value, str) else "" for value in values]
+    """The column as texts that a tokenizer takes; what isn't a string is an empty text."""
+    return [well_formed(value) if isinstance(value, str) else "" for value in values]
 
 
 def distinct(texts: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:

@@ -9,10 +9,12 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..errors import DataError
 from ..files import atomic_write
 from .impacts import SCALE, impacts, load_sparse_encoder
 
@@ -49,9 +51,16 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
 
 
 def has_terms(file: Path) -> bool:
-    """Whether any passage of an encoded batch has a term."""
-    with np.load(file, allow_pickle=False) as batch:
-        return bool(len(batch["terms"]))
+    """Whether any passage of an encoded batch has a term.
+
+    Raises:
+        DataError: when the file is damaged.
+    """
+    try:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as batch:
+            return bool(batch["terms"].size)
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, BadZipFile) as error:
+        raise DataError(f"{file} holds no encoded passages ({error}): remove it, and the same call encodes them again") from error
 
 
 def _key(made_by: str, batch: Sequence[tuple[str, str]]) -> str:

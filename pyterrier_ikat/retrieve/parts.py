@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..conversations.frame import each_turn_once
 from ..errors import DataError, UsageError
 from ..operator import Operator
 from .result_frame import NoResultWarning, report_turns_without_result
@@ -63,6 +64,7 @@ class MergeTop(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Retrieve for each row of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        each_turn_once(inp)
         if len(inp) == 0:
             return self.retrievers[0].transform(inp)
         with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..conversations.frame import STALE_WITH_QUERY
+from ..conversations.frame import STALE_WITH_QUERY, each_turn_once
 from .ranking import NOTHING, Ranking
 
 REPLACED = ("docno", "score", "rank", "text")
@@ -29,6 +29,7 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     Returns:
         All columns of ``inp`` (the same objects), ``docno``, ``score`` and ``rank``, from 0.
     """
+    each_turn_once(inp)
     found = [rankings.get(row, NOTHING) for row in range(len(inp))]
     counts = np.array([len(ranking.docnos) for ranking in found], dtype=np.int64)
     report_turns_without_result(inp, counts)

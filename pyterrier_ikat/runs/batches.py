@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -138,10 +139,15 @@ class Batches:
 
     def remove(self) -> None:
         """Remove all batches: the run is complete."""
+        for path in self._paths():  # the parameters last: batches that are left never lose what they belong to
+            path.unlink()
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _all(self) -> list[dict[str, Any]]:
-        return [_read(path) for path in sorted(self.path.glob("*.json")) if path.name != PARAMETERS]
+        return [_read(path) for path in self._paths()]
+
+    def _paths(self) -> list[Path]:
+        return sorted(path for path in self.path.glob("*.json") if path.name != PARAMETERS)
 
 
 def _read(path: Any) -> dict[str, Any]:

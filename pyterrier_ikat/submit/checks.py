@@ -103,7 +103,7 @@ def check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[
             place.error(f"passage {printable(docno)} is there {count} times: keep the best one")
     check_ids(place, passages)
     check_falling(place, [(passage.id, passage.score) for passage in passages], ordered)
-    scores = sorted({passage.score for passage in passages}, reverse=True)
+    scores = sorted({passage.score for passage in passages})
     tied = sum(as_read(first) == as_read(second) for first, second in zip(scores, scores[1:], strict=False))
     if tied:
         place.warning(f"{tied} scores are so close to the one above that the organisers' tools read a tie: write scores further apart")

@@ -59,11 +59,10 @@ def _finite(place: Place, value: float) -> bool:
     return fits
 
 
-def one_of(place: Place, value: str, allowed: Collection[str]) -> bool:
-    """Whether ``value`` is one of the allowed ones; noted where not."""
+def one_of(place: Place, value: str, allowed: Collection[str]) -> None:
+    """Note a value that is none of the allowed ones."""
     if value not in allowed:
         place.error(f"it is {shown(value)}: it has to be {' or '.join(allowed)}")
-    return value in allowed
 
 
 def shown(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -204,6 +205,7 @@ def test_frames_that_are_not_expanded_are_one_list_per_turn():
     for operator in (ikat.Interleave(), ikat.Pool(), ikat.RRF()):
         fused = operator(found)
         assert fused[["qid", "query", "docno", "rank"]].values.tolist() == found[["qid", "query", "docno", "rank"]].values.tolist()
+        assert list(fused.columns) == list(found.columns)
 
 
 def test_a_missing_rank_names_the_list():
@@ -261,6 +263,20 @@ def test_rerank_by_keeps_new_columns_and_rows_that_the_scorer_left():
     scorer = pt.apply.generic(lambda rows: rows[rows["docno"] != "a"].assign(score=1.0, why="short"))
     fused = ikat.RerankBy(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
     assert fused[["docno", "why"]].values.tolist() == [["b", "short"]]
+
+
+def test_rerank_by_keeps_so_many_passages_of_each_turn():
+    found = expanded({"t": [["a", "b"]], "u": [["c"]], "v": [["d", "e", "f"]]})
+    for num_results, kept in ((1, "acd"), (2, "abcde"), (None, "abcdef")):
+        assert ikat.RerankBy(ByAnswer(), "qanswer", num_results)(found)["docno"].tolist() == list(kept)
+
+
+@pytest.mark.parametrize("num_results", [1, None])
+def test_rerank_by_ranks_the_second_turn_from_0_where_the_scorer_left_out_the_first(num_results):
+    scorer = pt.apply.generic(lambda rows: rows[rows["qid"] != "t"].assign(score=1.0))
+    fused = ikat.RerankBy(scorer, "qanswer", num_results)(expanded({"t": [["a", "b"]], "u": [["c", "d", "e"]]}))
+    kept = [["u", "c", 0], ["u", "d", 1], ["u", "e", 2]]
+    assert fused[["qid", "docno", "rank"]].values.tolist() == kept[:num_results]
 
 
 def test_the_design_expression_runs_as_written():
@@ -325,6 +341,12 @@ def test_the_column_to_rerank_by_has_to_be_there_after_the_sub_queries_are_back(
 def test_num_results_below_one_is_refused(make):
     with pytest.raises(ikat.UsageError, match="num_results=0: keep at least one"):
         make(num_results=0)
+    make(num_results=1)
+
+
+@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.Pool, ikat.RRF, partial(ikat.RerankBy, ByAnswer(), "query")])
+def test_a_thousand_passages_are_kept_unless_told_otherwise(operator):
+    assert operator().num_results == 1000
 
 
 def test_rrf_refuses_a_negative_constant():

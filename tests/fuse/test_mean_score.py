@@ -126,6 +126,15 @@ def test_a_turn_is_never_divided_between_chunks(monkeypatch):
     assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen] == [["t"], ["u", "v"], ["w"]]
 
 
+@pytest.mark.parametrize(("at_once", "chunks"), [(5, [["t", "u"]]), (4, [["t"], ["u"]])])
+def test_turns_share_a_chunk_as_long_as_their_pairs_fit(monkeypatch, at_once, chunks):
+    monkeypatch.setattr("pyterrier_ikat.fuse.mean_score.PAIRS_AT_ONCE", at_once)
+    scorer = Table()
+    ikat.MeanScore([scorer])(expanded({"t": [("a", ["x"])], "u": [("b", ["x", "y"]), ("c", ["y", "x"])]}))  # 1 pair and 4
+    assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen] == chunks
+    assert all(set(frame.columns) == {"qid", "query", "docno", "score", "rank", "text"} for frame in scorer.seen)
+
+
 def test_ties_keep_the_first_occurrence_list_after_list():
     ranked = ikat.MeanScore([Table()])(expanded({"t": [("a", ["z", "b", "y"]), ("b", ["a", "z"])]}))
     assert ranked["docno"].tolist() == ["z", "b", "y", "a"]
@@ -204,6 +213,14 @@ def test_a_scorer_has_to_give_each_pair_one_finite_score(change, message):
         ikat.MeanScore([scorer])(expanded({"t": [("a", ["x", "y"])]}))
 
 
+def test_a_scorer_that_leaves_out_some_of_many_pairs_or_the_score_is_named():
+    found = expanded({"t": [("a", ["x", "y", "z"])]})
+    with pytest.raises(ikat.DataError, match="returned 2 scores for 3 pairs"):
+        ikat.MeanScore([pt.apply.generic(lambda rows: rows.assign(score=1.0).iloc[1:])])(found)
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.MeanScore([pt.apply.generic(lambda rows: rows.drop(columns="score"))])(found)
+
+
 def test_empty_frames_give_the_columns_of_full_ones_without_a_model():
     found = expanded({"t": [("a", ["x"])]}, {"t": [1.0]})
     operator = ikat.MeanScore([ikat.BiEncoder("no/such-model")])
@@ -231,6 +248,7 @@ def test_operators_are_values():
     assert pt.inspect.subtransformers(operator) == {"scorers": operator.scorers}
     with pytest.raises(ikat.UsageError, match="num_results=0"):
         ikat.MeanScore([Table()], 0)
+    assert ikat.MeanScore([Table()]).num_results == 1000
 
 
 TestMeanScore = pt.testing.transformer_test_class(lambda: ikat.MeanScore([ikat.BiEncoder("m")]))

@@ -90,6 +90,10 @@ def test_sums_of_different_ranks_that_are_equal_tie():
     assert order.index("single") < order.index("double")
 
 
+def test_a_later_sub_query_that_stands_first_is_second_though_the_ranks_rise():
+    assert ikat.Interleave()(frame_of([("9-1_1", 1, "b", 0), ("9-1_1", 0, "a", 1)]))["docno"].tolist() == ["a", "b"]
+
+
 @given(st.lists(st.sampled_from("abcde")))
 def test_turns_are_numbered_in_the_order_of_their_first_occurrence(qids):
     numbers = {qid: number for number, qid in enumerate(dict.fromkeys(qids))}

@@ -96,7 +96,7 @@ def test_the_last_branch_that_has_the_turn_and_the_column_gives_the_turns_values
 
 
 def test_a_turn_that_only_the_other_branch_has_lacks_what_that_branch_lacks():
-    united = ikat.Union(Finds({"t": ["x"]}, qanswer={"t": "yes"}), Finds({"u": ["x"]}))(TURNS)
+    united = ikat.Union(Finds({"t": ["x", "y"]}, qanswer={"t": "yes"}), Finds({"u": ["x"]}))(TURNS)
     assert column_of(united, "qanswer") == {"t": "yes", "u": None}
 
 
@@ -139,7 +139,11 @@ def test_conversation_columns_are_carried_as_the_same_objects_and_numbers_stay_n
 
 def test_numeric_columns_keep_their_type_where_all_branches_have_them():
     numbered = pt.apply.generic(lambda turns: turns.assign(docno="x", rank=0, qturn=pd.Series([3] * len(turns), dtype="int64")))
-    assert ikat.Union(numbered, numbered)(TURNS)["qturn"].dtype == "int64"
+    for turns in (TURNS, TURNS.iloc[:1], TURNS.iloc[:0]):
+        united = ikat.Union(numbered, numbered)(turns)
+        assert united["qturn"].tolist() == [3] * len(turns)
+        assert united["qturn"].dtype == "int64"
+        assert united["docno"].dtype == object
     assert ikat.Union(numbered, Finds({}) >> pt.apply.generic(lambda rows: rows.drop(columns="text")))(TURNS)["qturn"].dtype == object
 
 
@@ -191,6 +195,17 @@ def test_branches_have_to_agree_on_the_text():
 def test_a_branch_without_passages_is_named():
     with pytest.raises(pt.validate.InputValidationError, match="docno"):
         ikat.Union(Finds({"t": ["x"]}), ikat.Utterance())(TURNS)
+
+
+def test_turns_without_a_query_are_refused_whatever_the_branch_reads():
+    branch = pt.apply.generic(lambda turns: turns.assign(query="tea", docno="x", rank=0))
+    with pytest.raises(pt.validate.InputValidationError, match="query"):
+        ikat.Union(branch)(TURNS[["qid"]])
+
+
+def test_the_columns_that_the_branches_need_are_told():
+    unknown = pt.apply.generic(lambda turns: turns)
+    assert ikat.Union(ikat.Utterance(), unknown, ikat.Expand()).transform_inputs() == [["qid", "query", "qsubqueries"]]
 
 
 def test_wrong_branches_are_refused():

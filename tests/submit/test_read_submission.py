@@ -1,4 +1,5 @@
 import copy
+import gzip
 import json
 import math
 
@@ -35,6 +36,22 @@ def test_what_cannot_be_read_is_listed(tmp_path):
     document["turns"][0]["responses"][0]["passage_provenance"][0]["score"] = math.nan
     (tmp_path / "run").write_text(text_of(document))
     with pytest.raises(DataError, match=r"1 errors:\nerror: turn 9-1_1, responses\[0\].passage_provenance\[0\].score: it is NaN"):
+        read_submission(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(b"{}"), "packed by gzip"),
+        (b"\xff", "no UTF-8"),
+        (b" \n", "the file is empty"),
+        (b"[1", "not JSON"),
+        (b"[" * 99_999, "nested"),
+    ],
+)
+def test_a_file_that_is_no_submission_says_why(tmp_path, content, message):
+    (tmp_path / "run").write_bytes(content)
+    with pytest.raises(DataError, match=rf"can't be read as a submission of 2023, 1 errors:\nerror: .*{message}"):
         read_submission(tmp_path / "run")
 
 

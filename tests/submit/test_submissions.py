@@ -126,6 +126,15 @@ def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
     assert read.results["docno"].tolist() == results["docno"].tolist()
 
 
+def test_equal_scores_are_parted_by_the_least_that_six_decimals_show(tmp_path, passages):
+    results, turns = made_up(find_dataset("ikat:2025"), passages, ranked=4)
+    for best in (1.0, 0.0):
+        tied = results.assign(score=best)
+        assert write_submission((tied, turns), find_dataset("ikat:2025"), tmp_path / "run", run_id="x", run_type="manual", team="t")
+        for line in rows(tmp_path / "run"):
+            assert list(line["references"].values()) == pytest.approx([best, best - 2e-6, best - 4e-6, best - 6e-6], abs=2.5e-7)
+
+
 def folder(tmp_path, data, passages, **columns):
     results, turns = made_up(data, passages)
     columns = {"used": results["used"], "qanswer": results["qid"].map(dict(zip(turns["qid"], turns["qanswer"], strict=True))), **columns}
@@ -158,6 +167,34 @@ def test_a_folder_without_responses(tmp_path, passages):
     assert not any("response" in turn or "used" in turn for turn in made.turns())
     with pytest.raises(UsageError, match="has no responses: run a system that ends with Respond"):
         write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
+
+
+def test_a_folder_that_is_no_finished_run(tmp_path, passages):
+    data = find_dataset("ikat:2024")
+    made = folder(tmp_path, data, passages)
+    (made.path / "run.json").unlink()
+    with pytest.raises(DataError, match="is no finished run"):
+        write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_submission_of_2025_read_without_its_topics_can_be_handed_in_again(tmp_path, passages):
+    data = find_dataset("ikat:2025")
+    header = {"run_id": "x", "run_type": "automatic", "team": "t"}
+    write_submission(made_up(data, passages, 3), data, tmp_path / "run", **header)
+    read = read_submission(tmp_path / "run")  # the statements' words are their ids
+    write_submission((read.results, read.turns), data, tmp_path / "again", **header)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "run").read_bytes()
+
+
+def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages):
+    data = find_dataset("ikat:2023")
+    results, turns = made_up(data, passages, 1)
+    chosen = [("2", 1.0), ("1", 1.0), ("4", 3.0), ("3", 0.5)]
+    turns["qstatements"] = [chosen if qid.startswith("9-1_") else [] for qid in turns["qid"]]
+    write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic")
+    step = 2.0**-24  # from 1 to the next smaller 32-bit float
+    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 1.0), ("1", 1 - step), ("4", 1 - 2 * step), ("3", 0.5)]
 
 
 def test_a_turn_without_passages_has_no_response_and_the_repair_works(tmp_path, passages):
@@ -255,11 +292,16 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
         (
             lambda results, turns: (results.assign(qid=results["qid"].str.replace("_", "-")), turns),
             DataError,
-            r"the run has 218 turns that ikat:2024 lacks \(0-1, .*\(0_1\), convert results and turns with frame.assign",
+            r"the run has 218 turns that ikat:2024 lacks \(0-1, 0-2, 0-3\): .*\(0_1\), convert results and turns with frame.assign",
         ),
         (lambda results, turns: (results.assign(qid="77_1", docno=results.index), turns), DataError, "like 0_1"),
         (lambda results, turns: (results, turns.assign(qstatements=[["1"]] * len(turns))), DataError, "turn 0_1: qstatements has to be"),
         (lambda results, turns: (results, turns.assign(qstatements=[[("99", 1)]] * len(turns))), RefusedError, 'no statement "99"'),
+        (
+            lambda results, turns: (results, turns.assign(qstatements=[[("x", 1)]] * len(turns))),
+            RefusedError,
+            'it is "x": .* a whole number',
+        ),
     ],
 )
 def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, error, message):

@@ -69,6 +69,7 @@ CASES = [
     ((2025,), several(*(edit((i, "metadata", "run_type"), "lucky") for i in (0, 1))), "error", "", "metadata.run_type", "generation-only"),
     ((2025,), several(*(edit((i, "metadata", "run_type"), "manual") for i in (0, 1))), "warning", "", "metadata.run_type", "ask"),
     ((2025,), several(*(edit((i, "metadata", "run_id"), "my run") for i in (0, 1))), "error", "", "metadata.run_id", "white space"),
+    ((2025,), several(*(edit((i, "metadata", "team_id"), "a b") for i in (0, 1))), "error", "", "metadata.team_id", "white space"),
     ((2025,), edit((0, "speed"), 1), "warning", "1", "speed", "no such field"),
     # of the turns
     (BOTH, edit(("turns", 1), ...), "error", "2", "", "the turn is missing"),
@@ -184,6 +185,53 @@ def test_each_defect_is_named(tmp_path, year, change, severity, turn, field, mes
 
 
 @pytest.mark.parametrize(
+    ("years", "change"),
+    [
+        (BOTH, edit((*R, "rank"), 2**31 - 1)),
+        (BOTH, edit((*P, 0, "score"), 1e9)),
+        (BOTH, edit(P, passages(*range(1000, 0, -1)))),
+        ((2023,), edit((*S, 0, "score"), 1e9)),
+        ((2025,), edit((0, "references"), {one["id"]: one["score"] for one in passages(*range(1000, 0, -1))})),
+    ],
+)
+def test_the_limits_themselves_are_allowed(tmp_path, years, change):
+    for year in years:
+        document = valid(year)
+        change(document)
+        assert check(tmp_path, year, text_of(document)) == []
+
+
+def test_the_first_score_above_the_limit_is_warned_of(tmp_path):
+    document = valid(2023)
+    edit((*P, 0, "score"), math.nextafter(1e9, math.inf))(document)
+    assert [one.severity for one in check(tmp_path, 2023, text_of(document))] == ["warning"]
+
+
+def test_equal_scores_are_in_order_all_the_same(tmp_path):
+    document = valid(2025)
+    edit((0, "references", IDS[1]), 3.0)(document)
+    assert [one.severity for one in check(tmp_path, 2025, text_of(document))] == ["error"]
+
+
+def test_the_largest_32_bit_number_is_a_number_and_the_next_one_is_none(tmp_path):
+    largest = 3.4028234663852886e38
+    for score, severity in ((largest, "warning"), (math.nextafter(largest, math.inf), "error")):
+        document = valid(2023)
+        edit((*P, 0, "score"), score)(document)
+        assert [one.severity for one in check(tmp_path, 2023, text_of(document))] == [severity]
+
+
+@pytest.mark.parametrize(("count", "others"), [(1, ""), (2, " (nor are 1 others)"), (3, " (nor are 2 others)")])
+def test_wrong_ids_are_counted_and_one_is_shown(tmp_path, count, others):
+    for wrong, message in (("a b{}", " is no passage id{}:"), ("msmarco-{}", " is no id of the collection{}:")):
+        document = valid(2023)
+        for number in range(count):
+            edit((*P, number, "id"), wrong.format(number))(document)
+        [found] = check(tmp_path, 2023, text_of(document))
+        assert found.message.startswith(f'"{wrong.format(0)}"{message.format(others)}')
+
+
+@pytest.mark.parametrize(
     ("year", "change", "fields"),
     [
         (2023, edit((*P, 0, "score"), "3.0"), ["responses[0].passage_provenance[0].score"]),
@@ -229,7 +277,7 @@ def test_keys_that_occur_twice(tmp_path, year, old, new, turn, field):
     [
         (b"", "the file is empty"),
         (b"\n \n", "the file is empty"),
-        (b'{"run_name": "r", "turns": [', "not JSON"),
+        (b'{"run_name": "r", "turns": [', "): it may be cut short, write the run again"),
         (b"\xff\xfe", "byte 0 is no UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
         (b"[1, 2]", "it has to be an object"),
@@ -260,6 +308,36 @@ def test_lines_in_one_array_are_checked_all_the_same(tmp_path):
     found = check(tmp_path, 2025, json.dumps(document))
     assert [(one.turn, one.field) for one in found] == [("", ""), ("9-1_2", "responses[0].rank")]
     assert "write each of its objects in a line of its own" in found[0].message
+
+
+def test_an_entry_of_an_array_without_its_turn_is_named_by_its_number(tmp_path):
+    document = valid(2025)
+    del document[1]["turn_id"]
+    assert ("", "line 2.turn_id") in [(one.turn, one.field) for one in check(tmp_path, 2025, json.dumps(document))]
+
+
+def test_a_turn_in_a_file_of_one_line_is_named_by_the_line(tmp_path):
+    line = valid(2025)[0]
+    del line["turn_id"]
+    assert check(tmp_path, 2025, json.dumps(line))[0].field == "line 1.turn_id"
+
+
+def test_a_byte_order_mark_is_the_only_problem_of_a_file_that_is_valid_without_it(tmp_path):
+    [found] = check(tmp_path, 2023, "\ufeff" + text_of(valid(2023)))
+    assert "byte order mark" in found.message
+
+
+@pytest.mark.parametrize(("broken", "fields"), [(2, ["line 3", "line 4"]), (3, [""])])
+def test_lines_are_read_where_at_least_half_of_them_can_be(tmp_path, broken, fields):
+    found = check(tmp_path, 2025, "\n".join([text_of(valid(2025)), *["{"] * broken]))
+    assert [one.field for one in found] == fields
+
+
+def test_half_of_a_character_in_the_name_of_a_field_is_an_error(tmp_path):
+    document = valid(2025)
+    document[0]["responses"][0]["half \ud83d"] = 1
+    surrogates = [one for one in check(tmp_path, 2025, text_of(document)) if "surrogate" in one.message]
+    assert [(one.severity, one.turn, one.field) for one in surrogates] == [("error", "9-1_1", "responses[0]")]
 
 
 def test_objects_over_several_lines(tmp_path):

@@ -1,0 +1,64 @@
+"""Sphinx's settings; `python docs/make.py` lays the pages out and builds them."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+import pyterrier_ikat
+
+project = "pyterrier_ikat"
+version = release = pyterrier_ikat.__version__
+copyright = "the pyterrier_ikat authors"  # noqa: A001 - Sphinx's name
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
+exclude_patterns = ["readme.md", "sample.index"]
+suppress_warnings = ["config.cache"]
+
+myst_heading_anchors = 3
+highlight_language = "none"
+nb_execution_mode = "off"  # the tests run the notebooks; their outputs are in the files
+nb_merge_streams = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = "pyterrier_ikat"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+
+class DrawingDirective(Directive):
+    """``{drawing} FILE``: an SVG file inside the page, so that its tooltips work; wide ones scroll."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The drawing as HTML."""
+        environment = self.state.document.settings.env
+        path = Path(environment.doc2path(environment.docname)).parent / self.arguments[0]
+        environment.note_dependency(str(path))
+        svg = path.read_text(encoding="utf-8")
+        return [nodes.raw("", f'<div class="drawing" tabindex="0" role="group" aria-label="drawing">{svg}</div>', format="html")]
+
+
+def class_signature(app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None) -> Any:
+    """The arguments of a class as its ``__init__`` takes them; PyTerrier's own ``__new__`` would hide them."""
+    if what != "class" or not isinstance(value, type) or issubclass(value, Exception):
+        return None
+    parameters = inspect.signature(value).parameters.values()
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    return str(inspect.Signature(bare)), None
+
+
+def setup(app: Any) -> None:
+    """Register the directive and the signatures."""
+    app.add_directive("drawing", DrawingDirective)
+    app.connect("autodoc-process-signature", class_signature)

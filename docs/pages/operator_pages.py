@@ -1,0 +1,113 @@
+"""A page per operator, and per other name that the package exports."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyterrier as pt
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.show.drawing import draw
+
+from .stand_ins import example
+from .text import first_sentence, table
+
+ROOMS = {
+    "conversations": "Conversations",
+    "generate": "Ask a language model",
+    "retrieve": "Retrieve",
+    "rank": "Re-rank",
+    "fuse": "Bring sub-queries back",
+    "evaluate": "Judge",
+}
+"""Room -> what its operators do, in the order in which data pass; other rooms follow under their own names."""
+
+
+def operators() -> dict[str, Any]:
+    """The exported classes that are PyTerrier transformers, and the functions that return one they make themselves."""
+    return {name: value for name in ikat.__all__ if _is_operator(value := getattr(ikat, name))}
+
+
+def write_operator_pages(folder: Path) -> None:
+    """Write ``operators/`` and ``reference/``, with an index each, under ``folder``."""
+    found = operators()
+    _write(folder / "operators", "Operators", {name: (value, _operator_page) for name, value in found.items()})
+    others = {name: (getattr(ikat, name), _reference_page) for name in ikat.__all__ if name not in found}
+    _write(folder / "reference", "Reference", others)
+
+
+def _is_operator(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, pt.Transformer)
+    return inspect.isfunction(value) and value.__name__[0].isupper()  # MultiQuery: a function that puts operators together
+
+
+def _write(folder: Path, title: str, members: dict[str, tuple[Any, Callable[[str, Any, Path], str]]]) -> None:
+    folder.mkdir()
+    rooms: dict[str, list[tuple[str, Any]]] = {}
+    for name, (value, page) in members.items():
+        rooms.setdefault(_room(value), []).append((name, value))
+        (folder / f"{name}.md").write_text(page(name, value, folder), encoding="utf-8")
+    parts = [f"# {title}"]
+    for room in sorted(rooms, key=lambda room: (list(ROOMS).index(room) if room in ROOMS else len(ROOMS), room)):
+        rows = [(f"[{name}]({name}.md)", first_sentence(inspect.getdoc(value))) for name, value in rooms[room]]
+        parts.append(f"## {ROOMS.get(room, room.capitalize())}\n\n" + table(["name", "what it does"], rows))
+    listed = "\n".join(members)
+    (folder / "index.md").write_text("\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"]), encoding="utf-8")
+
+
+def _room(value: Any) -> str:
+    module = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    return module.removeprefix("pyterrier_ikat.").split(".")[0]
+
+
+def _operator_page(name: str, value: Any, folder: Path) -> str:
+    made = example(value)
+    (folder / f"{name}.svg").write_text(draw(made).svg, encoding="utf-8")
+    used = [f"[{method}](../methods/{method}.md)" for method, entry in METHODS.items() if f"ikat.{name}(" in entry.expression]
+    parts = [f"# {name}", f"```{{drawing}} {name}.svg\n```", f"```python\n{made!r}\n```", _documented(name, value)]
+    if columns := list(_columns(made)):
+        parts.append("## Columns\n\n" + table(["reads at least", "gives"], columns))
+    if used:
+        parts.append(f"## Methods that use it\n\n{', '.join(used)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _columns(made: pt.Transformer) -> Iterator[tuple[str, str]]:
+    for inputs in pt.inspect.transformer_inputs(made, strict=False) or []:
+        outputs = pt.inspect.transformer_outputs(made, inputs, strict=False)
+        if outputs:
+            yield ", ".join(f"`{column}`" for column in inputs), ", ".join(f"`{column}`" for column in outputs)
+
+
+def _reference_page(name: str, value: Any, _: Path) -> str:
+    return f"# {name}\n\n{_documented(name, value)}\n"
+
+
+def _documented(name: str, value: Any) -> str:
+    return _module(value) if isinstance(value, ModuleType) else _directives([(f"pyterrier_ikat.{name}", value)])
+
+
+def _module(module: ModuleType) -> str:
+    """What a module exports; what the package exports too has its own page."""
+    public = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__ and name[0] != "_"
+    ]
+    elsewhere = [name for name in public if getattr(ikat, name, None) is getattr(module, name)]
+    here = [(f"{module.__name__}.{name}", getattr(module, name)) for name in public if name not in elsewhere]
+    pages = {name: "operators" if name in operators() else "reference" for name in elsewhere}
+    also = "Also: " + ", ".join(f"[{name}](../{folder}/{name}.md)" for name, folder in pages.items()) + ".\n\n" if pages else ""
+    return f"{inspect.getdoc(module)}\n\n{also}{_directives(here)}"
+
+
+def _directives(members: list[tuple[str, Any]]) -> str:
+    lines = []
+    for path, value in members:
+        if isinstance(value, type):
+            lines.append(f".. autoclass:: {path}" + "\n   :members:" * (not issubclass(value, (pt.Transformer, Exception))))
+        else:
+            lines.append(f".. autofunction:: {path}" if callable(value) else f".. py:data:: {path}")
+    return "```{eval-rst}\n" + "\n\n".join(lines) + "\n```"

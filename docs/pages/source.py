@@ -1,0 +1,73 @@
+"""Lays out everything that Sphinx reads: the pages of this folder, the README and its neighbours, the notebooks, what the package tells."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from .method_pages import write_method_pages
+from .operator_pages import write_operator_pages
+from .stand_ins import prepare
+
+DOCS = Path(__file__).parents[1]
+ROOT = DOCS.parent
+_LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def lay_out(source: Path) -> None:
+    """Make the folder that Sphinx builds.
+
+    Args:
+        source: the folder; what stands there is removed.
+
+    Raises:
+        ValueError: when a page links to a file that the repository doesn't have.
+    """
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    shutil.copytree(DOCS / "_static", source / "_static")
+    for page in (DOCS / "conf.py", *DOCS.glob("*.md")):
+        shutil.copy(page, source)
+    for name, target in (("README.md", "readme.md"), ("CHANGELOG.md", "changelog.md"), ("CONTRIBUTING.md", "contributing.md")):
+        (source / target).write_text(at_home((ROOT / name).read_text(encoding="utf-8"), name), encoding="utf-8")
+    _lay_out_notebooks(source / "notebooks")
+    before = Path.cwd()
+    os.chdir(source)  # the examples name the index without a folder, so that no page shows a path of this machine
+    try:
+        prepare()
+        write_operator_pages(source)
+        write_method_pages(source)
+    finally:
+        os.chdir(before)
+
+
+def at_home(text: str, name: str) -> str:
+    """A page of the repository's root with its links as they are on the site; a file that the site lacks keeps its name, unlinked.
+
+    Raises:
+        ValueError: when the repository has no such file.
+    """
+
+    def link(found: re.Match[str]) -> str:
+        label, target, anchor = found.groups()
+        if not (ROOT / target).exists():
+            raise ValueError(f"{name} links to {target}, which is not there")
+        if target in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
+            return f"[{label}]({target.lower()}{anchor or ''})"
+        if target.startswith("docs/") and target.endswith(".md"):
+            return f"[{label}]({target.removeprefix('docs/')}{anchor or ''})"
+        if target.startswith("notebooks/") and target.endswith(".ipynb"):
+            return found.group()
+        return f"{label} (`{target}`)" if label.strip("`") != target else f"`{target}`"
+
+    return _LINK.sub(link, text)
+
+
+def _lay_out_notebooks(folder: Path) -> None:
+    folder.mkdir()
+    found = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    for notebook in found:
+        shutil.copy(notebook, folder)
+    listed = "\n".join(notebook.stem for notebook in found)
+    text = f"# Notebooks\n\nWith the outputs of their last run; the tests run them.\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+    (folder / "index.md").write_text(text, encoding="utf-8")

@@ -1,0 +1,28 @@
+"""Tables of what the package knows: datasets, the keys of an LLM's specification."""
+
+from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.conversations.datasets import DATASETS, PREFIX
+from pyterrier_ikat.llm.spec import KINDS, OPTIONS
+
+from .text import table
+
+
+def dataset_table(_: str) -> str:
+    """The datasets, what each offers, and the variants of its judgements."""
+    rows = []
+    for name in DATASETS:
+        dataset = find_dataset(name)
+        variants = ", ".join("the default" if variant is None else f"`{variant}`" for variant in dataset._qrels())
+        rows.append((f"`{PREFIX}{name}`", dataset.summary, variants))
+    return table(["name", "what it offers", "qrels"], rows)
+
+
+def llm_option_table(_: str) -> str:
+    """Every key of a specification, its values, and which providers take it."""
+    takers: dict[str, list[str]] = {}
+    kinds: dict[str, str] = {}
+    for provider, options in OPTIONS.items():
+        for key, convert in options.items():
+            takers.setdefault(key, []).append(f"`{provider}`")
+            kinds[key] = KINDS[convert]
+    return table(["key", "value", "taken by"], [(f"`{key}`", kinds[key], ", ".join(providers)) for key, providers in takers.items()])

@@ -1,0 +1,58 @@
+"""BM25 by Anserini, run by bm25.py in an interpreter that has pyserini: ``python pyserini_search.py PASSAGES QUERIES OUT``.
+
+What ``pyserini.search.lucene.LuceneSearcher`` does, on the Java class that it wraps: importing the wrapper takes torch, transformers and faiss.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DEPTH, THREADS = 1000, 2
+
+
+def main(passages: str, queries: str, out: str) -> None:
+    """Index the folder ``passages`` and write, for each list of queries in the JSON file, seconds for one query and the docnos found."""
+    from pyserini.pyclass import autoclass
+
+    with tempfile.TemporaryDirectory() as index:
+        options = {"collection": "JsonCollection", "input": passages, "index": index, "generator": "DefaultLuceneDocumentGenerator"}
+        arguments = [text for name, value in options.items() for text in (f"-{name}", value)]
+        autoclass("io.anserini.index.IndexCollection").main([*arguments, "-threads", str(THREADS), "-stemmer", "porter"])
+        searcher = autoclass("io.anserini.search.SimpleSearcher")(index)
+        searcher.set_bm25(0.9, 0.4)
+        asked = json.loads(Path(queries).read_text(encoding="utf-8"))
+        found = {kind: _measured(searcher, texts, autoclass("java.util.ArrayList")) for kind, texts in asked.items()}
+    Path(out).write_text(json.dumps(found), encoding="utf-8")
+
+
+def _measured(searcher: Any, texts: list[str], java_list: Any) -> dict[str, Any]:
+    queries, names = java_list(), java_list()
+    for number, text in enumerate(texts):
+        queries.add(text)
+        names.add(str(number))
+
+    rankings = [searcher.search(text, DEPTH) for text in texts]
+    seconds = {
+        "one": _seconds(lambda: [searcher.search(text, DEPTH) for text in texts]),
+        "batch": _seconds(lambda: searcher.batch_search(queries, names, DEPTH, THREADS)),
+        "reading": _seconds(lambda: [[(hit.docid, hit.score) for hit in hits] for hits in rankings]),
+    }
+    return {**{name: taken / len(texts) for name, taken in seconds.items()}, "docnos": [[hit.docid for hit in hits] for hits in rankings]}
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    taken = []
+    for _ in range(4):
+        started = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken[1:])  # the first run warms Java's compiler
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

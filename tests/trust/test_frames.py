@@ -1,0 +1,373 @@
+"""Any frame through every operator: nothing lost, nothing changed behind the user's back, nothing that isn't text taken for text."""
+
+import copy
+import inspect
+import json
+import re
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from retrieve.tiny_splade import save_splade
+from tiny_seq2seq import save_tiny_t5
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.retrieve import NoResultWarning
+from trust.frames import (
+    COMPLETIONS,
+    EVERY,
+    EXPANDERS,
+    FINDERS,
+    FUSERS,
+    ODD,
+    PASSAGES,
+    RERANKERS,
+    REWRITERS,
+    Says,
+    one_turn,
+    one_turn_found,
+    results,
+    turns,
+)
+
+EXAMPLES = settings(max_examples=25)
+TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Small indexes and models, all real, made once."""
+    from rank.tiny_cross_encoders import save_cross_encoder
+
+    folder = tmp_path_factory.mktemp("home")
+    rows = [{"docno": docno, "text": text} for docno, text in PASSAGES.items()]
+    (folder / "passages.jsonl").write_text("\n".join(json.dumps({"id": row["docno"], "contents": row["text"], "url": ""}) for row in rows))
+    index = ikat.PassageIndex(folder / "index").index(rows)
+    splade = ikat.Splade(save_splade(folder / "splade")).index(folder / "splade.index", rows)
+    return SimpleNamespace(
+        index=index,
+        bm25=index.bm25,
+        parts=[ikat.PassageIndex(folder / f"part{number}").index(rows[number::2]).bm25() for number in (0, 1)],
+        splade=splade,
+        t5=save_tiny_t5(folder / "t5"),
+        rewriter=save_tiny_t5(folder / "rewriter"),
+        cross_encoder=save_cross_encoder(folder / "cross_encoder", "electra"),
+        passages=folder / "passages.jsonl",
+    )
+
+
+def made(name, home, says=COMPLETIONS[0], on_error="raise"):
+    llm = ikat.llm(Says(says))
+    llm.on_error = on_error
+    return EVERY[name].make(llm, home)
+
+
+def run(operator, frame):
+    """What the operator gives, or the typed error it raises; the input has to stay as it was, down to the lists and dicts in it."""
+    before = copy.deepcopy(frame)
+    try:
+        return operator.transform(frame)
+    except (ikat.IkatError, pt.validate.InputValidationError) as error:
+        return error
+    finally:
+        pd.testing.assert_frame_equal(frame, before)
+
+
+def check_columns(operator, frame, out):
+    """An empty frame gives the columns of a full one."""
+    assert list(out.columns) == list(operator.transform(frame.iloc[:0]).columns)
+
+
+def is_operator(exported):
+    if inspect.isclass(exported):
+        return issubclass(exported, pt.Transformer)
+    return inspect.isfunction(exported) and exported.__name__[0].isupper()
+
+
+def test_every_exported_operator_is_in_this_files_tables():
+    exported = {name for name in ikat.__all__ if is_operator(getattr(ikat, name))}
+    assert exported <= set(EVERY), "put the new operator into the table of its kind in frames.py"
+    assert "MultiQuery" in exported
+
+
+@pytest.mark.parametrize("name", REWRITERS)
+@EXAMPLES
+@given(st.data())
+def test_a_turn_keeps_its_row_and_place(name, home, data):
+    says = data.draw(st.sampled_from(COMPLETIONS), "says")
+    on_error = data.draw(st.sampled_from(["raise", "fallback"]), "on_error")
+    frame = data.draw(turns(REWRITERS[name].needed), "frame")
+    operator = made(name, home, says, on_error)
+    out = run(operator, frame)
+    if on_error == "raise" and isinstance(out, StageError):
+        assert all(failure.qid.startswith(tuple(frame["qid"])) for failure in out.failures)
+        return
+    assert isinstance(out, pd.DataFrame), out
+    assert out["qid"].tolist() == frame["qid"].tolist()
+    assert all(isinstance(text, str) for text in out["query"])
+    check_columns(operator, frame, out)
+
+
+@pytest.mark.parametrize("name", EXPANDERS)
+@EXAMPLES
+@given(st.data())
+def test_a_turn_has_a_sub_query_of_its_own_number(name, home, data):
+    frame = data.draw(turns(EXPANDERS[name].needed), "frame")
+    operator = made(name, home)
+    out = run(operator, frame)
+    assert isinstance(out, pd.DataFrame), out
+    assert out["qid"].is_unique
+    assert list(dict.fromkeys(out["qid_0"])) == frame["qid"].tolist()
+    for turn, rows in out.groupby("qid_0", sort=False):
+        assert rows["qid"].tolist() == [f"{turn}::{number}" for number in range(len(rows))]
+        assert rows["qsub"].tolist() == list(range(len(rows)))
+    assert all(isinstance(text, str) for text in out["query"])
+    check_columns(operator, frame, out)
+
+
+@pytest.mark.parametrize("name", FINDERS)
+@settings(max_examples=15)
+@given(st.data())
+def test_a_turn_without_passage_is_named_in_a_warning(name, home, data):
+    frame = data.draw(turns(), "frame")
+    operator = made(name, home)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoResultWarning)
+        out = run(operator, frame)
+        check_columns(operator, frame, out)
+    check_ranking(out)
+    named = " ".join(str(warning.message) for warning in caught if issubclass(warning.category, NoResultWarning))
+    for qid in set(frame["qid"]) - set(out["qid"]):
+        assert qid in named
+    assert set(out["qid"]) <= set(frame["qid"])
+
+
+def check_ranking(out):
+    """One result per turn and passage, ranks 0..n-1 in the order of the rows, scores falling, equal ones by docno."""
+    assert not out.duplicated(["qid", "docno"]).any()
+    for _, rows in out.groupby("qid", sort=False):
+        assert rows["rank"].tolist() == list(range(len(rows)))
+        pairs = list(zip(rows["score"], rows["docno"], strict=True))
+        assert pairs == sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
+        assert np.isfinite(rows["score"]).all()
+    assert out["rank"].dtype == np.int64
+    assert out["score"].dtype == np.float64
+
+
+@pytest.mark.parametrize("name", RERANKERS)
+@settings(max_examples=15)
+@given(st.data())
+def test_a_re_ranker_keeps_each_passage_once(name, home, data):
+    says = data.draw(st.sampled_from(COMPLETIONS), "says")
+    frame = data.draw(results(), "frame")
+    operator = made(name, home, says, "fallback")
+    out = run(operator, frame)
+    assert isinstance(out, pd.DataFrame), out
+    assert sorted(zip(out["qid"], out["docno"], strict=True)) == sorted(zip(frame["qid"], frame["docno"], strict=True))
+    assert list(dict.fromkeys(out["qid"])) == list(dict.fromkeys(frame["qid"]))
+    check_ranking(out)
+    check_columns(operator, frame, out)
+
+
+@pytest.mark.parametrize("name", FUSERS)
+@pytest.mark.parametrize("expanded", [True, False])
+@EXAMPLES
+@given(st.data())
+def test_fusion_gives_each_turn_each_of_its_passages_once(name, expanded, home, data):
+    frame = data.draw(results(FUSERS[name].needed, expanded=expanded), "frame")
+    operator = made(name, home)
+    out = run(operator, frame)
+    assert isinstance(out, pd.DataFrame), out
+    turn = "qid_0" if expanded else "qid"
+    assert set(zip(out["qid"], out["docno"], strict=True)) == set(zip(frame[turn], frame["docno"], strict=True))
+    assert not out.duplicated(["qid", "docno"]).any()
+    for _, rows in out.groupby("qid", sort=False):
+        assert rows["rank"].tolist() == list(range(len(rows)))
+        steps = np.diff(rows["score"])
+        assert (steps <= 0).all() if name in ("MeanScore", "RerankBy") else (steps < 0).all()
+    check_columns(operator, frame, out)
+
+
+@EXAMPLES
+@given(frame=results(), says=st.sampled_from(COMPLETIONS))
+def test_respond_keeps_the_ranking_and_answers_every_turn(frame, says, home):
+    operator = made("Respond", home, says, "fallback")
+    out = run(operator, frame)
+    assert isinstance(out, pd.DataFrame), out
+    pd.testing.assert_frame_equal(out[frame.columns], frame)
+    assert all(isinstance(text, str) for text in out["qanswer"])
+    assert (out.groupby("qid")["qanswer"].nunique() == 1).all()
+    assert (out.groupby("qid")["used"].sum() == out.groupby("qid").size()).all()
+    check_columns(operator, frame, out)
+
+
+@EXAMPLES
+@given(frame=results())
+def test_feedback_gives_one_row_per_turn_and_weights_of_words(frame, home):
+    operator = made("RM3", home)
+    out = run(operator, frame)
+    assert isinstance(out, pd.DataFrame), out
+    assert out["qid"].tolist() == list(dict.fromkeys(frame["qid"]))
+    assert all(weight > 0 for weights in out["query_toks"] for weight in weights.values())
+    check_columns(operator, frame, out)
+
+
+@pytest.mark.parametrize("name", ["PassageText", "TextLoader"])
+@EXAMPLES
+@given(frame=results())
+def test_texts_come_by_docno_and_rows_stay(name, frame, home):
+    operator = made(name, home)
+    out = run(operator, frame)
+    pd.testing.assert_frame_equal(out.drop(columns="text"), frame.drop(columns="text"))
+    assert out["text"].tolist() == [PASSAGES[docno] for docno in frame["docno"]]
+    check_columns(operator, frame, out)
+
+
+@EXAMPLES
+@given(frame=results(), says=st.sampled_from(COMPLETIONS))
+def test_the_judge_gives_a_label_or_counts_the_passage(frame, says, home):
+    gold = with_gold_columns(frame)
+    operator = made("Judge", home, says, "fallback")
+    out = run(operator, gold)
+    if len(gold) and not gold["text"].str.strip().astype(bool).all():
+        assert isinstance(out, ikat.DataError)
+        return
+    left_out = operator.llm.ledger.frame()["fallbacks"].sum() if len(gold) else 0
+    assert len(out) + left_out == len(gold)
+    assert out["label"].isin(range(5)).all()
+    check_columns(operator, gold, out)
+
+
+def with_gold_columns(frame):
+    same = {"qresolved": "Which tea?", "gold_answer": "Rooibos."}
+    lists = {"qptkb": [{"1": "I like mint."}] * len(frame), "qgoldptkb": [["1"]] * len(frame)}
+    return frame.assign(**same, **{name: pd.Series(column, index=frame.index, dtype=object) for name, column in lists.items()})
+
+
+def many(rows):
+    """These one-row frames as turns 9-1_0, 9-1_1, ... of one frame."""
+    return pd.concat([row.assign(qid=f"9-1_{number}") for number, row in enumerate(rows)], ignore_index=True)
+
+
+@pytest.mark.parametrize("name", [*TURN_BY_TURN, *FINDERS])
+def test_odd_questions_are_taken(name, home):
+    needed = EVERY[name].needed
+    texts = {name: "odd" for name in needed if name not in ("qstatements", "qsubqueries")}
+    frame = many([one_turn(needed, **{"query": text, "qutterance": text, **dict.fromkeys(texts, text)}) for text in ODD])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoResultWarning)
+        out = run(made(name, home, on_error="fallback"), frame)
+    assert isinstance(out, pd.DataFrame), out
+    if name in REWRITERS:
+        assert out["qid"].tolist() == frame["qid"].tolist()
+
+
+@pytest.mark.parametrize("name", [*RERANKERS, *FUSERS, "Respond", "RM3"])
+def test_odd_passages_are_taken(name, home):
+    frame = many([one_turn_found(EVERY[name].needed, query=text[:20]).assign(text=text) for text in ODD])
+    out = run(made(name, home, on_error="fallback"), frame)
+    assert isinstance(out, pd.DataFrame), out
+    assert list(dict.fromkeys(out["qid"])) == list(dict.fromkeys(frame["qid"]))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("name", TURN_BY_TURN)
+def test_a_turn_without_a_question_is_named(name, missing, home):
+    needed = EVERY[name].needed
+    absent = {"query": missing, "qutterance": missing, **({"qresolved": missing} if "qresolved" in needed else {})}
+    backend = Says(COMPLETIONS[0])
+    operator = EVERY[name].make(ikat.llm(backend), home)
+    out = run(operator, many([one_turn(needed, qutterance="Which tea?"), one_turn(needed, **absent)]))
+    if name == "Summarise":
+        assert isinstance(out, pd.DataFrame)  # it reads no question
+        return
+    assert isinstance(out, ikat.DataError), out
+    assert re.search(r"no text in q\w+ \(turns 9-1_1\)", str(out))
+    assert not backend.asked
+
+
+@pytest.mark.parametrize("name", ["Queries given an answer", "SelectStatements by copies"])
+def test_a_turn_without_what_the_prompt_shows_is_named(name, home):
+    needed = EVERY[name].needed
+    out = run(made(name, home), many([one_turn(needed), one_turn(needed, **dict.fromkeys(needed))]))
+    assert isinstance(out, ikat.DataError)
+    assert f"no text in {needed[0]} (turns 9-1_1)" in str(out)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("name", FINDERS)
+def test_a_turn_without_a_query_finds_nothing_and_is_named_in_a_warning(name, missing, home):
+    frame = many([one_turn(query="caffeine"), one_turn(query=missing)])
+    with pytest.warns(NoResultWarning, match="9-1_1"):
+        out = run(made(name, home), frame)
+    assert set(out["qid"]) == {"9-1_0"}
+
+
+@pytest.mark.parametrize("column", ["text", "rank"])
+def test_respond_names_a_turn_whose_passage_lacks_its_text_or_rank(column, home):
+    frame = many([one_turn_found(), one_turn_found().assign(**{column: None})])
+    out = run(made("Respond", home), frame)
+    assert isinstance(out, ikat.DataError)
+    assert "9-1_1" in str(out)
+    assert column in str(out)
+
+
+def test_respond_reads_no_text_of_passages_that_it_does_not_show(home):
+    frame = one_turn_found().assign(text=pd.Series(["Rooibos.", None], dtype=object))
+    out = run(ikat.Respond(ikat.llm(Says("Rooibos.")), passages=1), frame)
+    assert out["used"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("name", REWRITERS)
+def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
+    needed = REWRITERS[name].needed
+    frame = pd.concat([one_turn(needed, query="mint"), one_turn(needed, query="rooibos")], ignore_index=True)
+    out = run(made(name, home, on_error="fallback"), frame)
+    if name in ("Append", "RankStatements"):
+        assert isinstance(out, ikat.DataError)
+        assert "9-1_1 has several rows" in str(out)
+        return
+    assert out["qid"].tolist() == ["9-1_1", "9-1_1"]
+    kept = out["query_0"] if "query_0" in out.columns else out["query"]
+    assert kept.tolist() == ["mint", "rooibos"]
+
+
+@pytest.mark.parametrize("name", [*EXPANDERS, *FINDERS])
+def test_repeated_qids_whose_results_would_mix_are_named(name, home):
+    needed = EVERY[name].needed
+    frame = pd.concat([one_turn(needed, query="caffeine"), one_turn(needed, query="tea")], ignore_index=True)
+    out = run(made(name, home), frame)
+    assert isinstance(out, ikat.DataError), out
+    assert "9-1_1 has several rows" in str(out)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_missing_column_is_named(name, home):
+    operator = made(name, home)
+    of_passages = name not in {*REWRITERS, *EXPANDERS, *FINDERS}
+    needed = EVERY[name].needed
+    frame = with_gold_columns(one_turn_found(needed)) if of_passages else one_turn(needed)
+    required = {"docno"} if name in ("PassageText", "TextLoader") else {"qid", "query", *needed} | ({"docno"} if of_passages else set())
+    for column in sorted(required - ({"query"} if name == "Judge" else set())):
+        out = run(operator, frame.drop(columns=column))
+        assert isinstance(out, pt.validate.InputValidationError), column
+        assert column in str(out)
+
+
+@pytest.mark.parametrize("queries", ["mint tea", ["mint", None], [1, 2], 3])
+def test_sub_queries_that_are_no_list_of_texts_are_named(queries, home):
+    out = run(made("Expand", home), one_turn(("qsubqueries",), qsubqueries=queries))
+    assert isinstance(out, ikat.DataError)
+    assert "turn 9-1_1 has the sub-queries" in str(out)
+
+
+def test_append_takes_operators_that_give_one_row_per_turn_only(home):
+    out = run(ikat.Append(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
+    assert isinstance(out, ikat.DataError)
+    assert "gave 0 rows for 1 turns" in str(out)

@@ -1,0 +1,220 @@
+"""Processes killed (SIGKILL) at every change of a file in turn: the old file is whole, and the same call again finishes the work."""
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pandas as pd
+from llm.chat_server import said
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chat import Chat
+from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.evaluate import Judge, per_turn, with_gold
+from pyterrier_ikat.files import atomic_write
+from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.runs import RunFolder, write_run
+from pyterrier_ikat.runs.batches import Batches
+from pyterrier_ikat.session import Session
+from pyterrier_ikat.submit import read_submission, write_submission
+
+from .killing import killed_before, started
+
+SAMPLE = find_dataset("ikat:sample")
+DOCNOS = ("sample-walk-001:0", "sample-walk-002:0")
+
+
+def results_of(topics, score):
+    rows = [(qid, docno, score - rank, rank) for qid in topics["qid"] for rank, docno in enumerate(DOCNOS)]
+    return topics.merge(pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]), on="qid")
+
+
+def bytes_below(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def every_kill(folder, work, look, at_least):
+    """Kill ``work`` before each of its changes in turn; ``look`` at what is left each time. At the end the work is done."""
+    number = 0
+    while killed_before(number, folder, work):
+        look()
+        number += 1
+    assert number >= at_least
+
+
+def test_any_file_of_ours_is_the_old_or_the_new_one(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old" * 10_000)
+
+    def work():
+        with atomic_write(path) as file:
+            file.write("new" * 10_000)
+
+    def look():
+        assert path.read_text() == "old" * 10_000
+
+    every_kill(tmp_path, work, look, at_least=3)
+    assert path.read_text() == "new" * 10_000
+
+
+def test_a_run_file(tmp_path):
+    path, topics = tmp_path / "run.trec", SAMPLE.get_topics()
+    write_run(results_of(topics, 2.0), path, "old")
+    old = path.read_bytes()
+
+    def look():
+        assert path.read_bytes() == old
+
+    every_kill(tmp_path, lambda: write_run(results_of(topics, 9.0), path, "new"), look, at_least=3)
+    assert path.read_bytes() != old
+
+
+def test_a_run_folder_is_complete_or_absent(tmp_path):
+    topics, folder = SAMPLE.get_topics(), RunFolder(tmp_path / "runs" / "mine")
+    results = results_of(topics, 2.0)
+    figures = per_turn(results, SAMPLE.get_qrels())
+    write = (topics, results, figures, Ledger().frame(), {"method": "mine"})
+
+    def look():
+        assert not folder.path.exists()
+        assert folder.reusable({"method": "mine"}) is False
+
+    every_kill(tmp_path, lambda: folder.write(*write), look, at_least=8)
+    RunFolder(tmp_path / "other" / "mine").write(*write)
+    assert bytes_below(folder.path) == bytes_below(tmp_path / "other" / "mine")
+
+
+def test_finished_batches_never_lose_the_parameters_that_they_belong_to(tmp_path):
+    topics = SAMPLE.get_topics()
+    batches = Batches(RunFolder(tmp_path / "mine"), {"method": "mine"})
+
+    def keep():
+        for number in range(4):
+            part = topics.iloc[number : number + 1]
+            batches.keep(number, part, results_of(part, 2.0), Ledger())
+
+    def look():
+        left = list(batches.path.glob("0*.json"))
+        assert not left or json.loads((batches.path / "run.json").read_text()) == {"method": "mine"}
+        assert batches.finished() <= set(topics["qid"])  # each that is there is whole
+
+    every_kill(tmp_path, keep, look, at_least=12)
+    assert len(batches.finished()) == 4
+    for _ in range(6):  # each time after one change more
+        assert killed_before(1, tmp_path, batches.remove)
+        look()
+    batches.remove()
+    assert not batches.path.exists()
+
+
+def test_figures_made_anew_are_never_taken_for_those_of_other_qrels(tmp_path, sample_index):
+    def session(labels):
+        opened = Session.open(SAMPLE, "ikat:sample", ["raw"], index_path=sample_index, out=str(tmp_path / "runs"))
+        opened.qrels = opened.qrels.assign(label=labels)
+        return opened
+
+    def figures():
+        return (tmp_path / "runs" / "raw" / "measures.csv").read_bytes()
+
+    session(1).run()
+    ones, none = figures(), session(0)
+
+    def look():
+        session(1).run()
+        assert figures() == ones
+
+    every_kill(tmp_path, none.run, look, at_least=6)
+    assert figures() != ones
+
+
+def test_a_submission(tmp_path):
+    path, topics = tmp_path / "run.json", SAMPLE.get_topics()
+    found = results_of(topics, 2.0).assign(used=True)
+
+    def write(answer):
+        turns = topics[["qid"]].assign(qanswer=answer)
+        write_submission((found, turns), SAMPLE, path, run_id="mine", run_type="automatic")
+
+    write("The new answer.")
+    new = path.read_bytes()
+    write("The old answer.")
+    old, seen = path.read_bytes(), []
+
+    def look():
+        seen.append(path.read_bytes())
+
+    every_kill(tmp_path, lambda: write("The new answer."), look, at_least=5)
+    assert seen.index(new) >= 4  # only when what is left is to remove the temporary folder
+    assert seen == [old] * seen.index(new) + [new] * seen.count(new)
+    assert set(read_submission(path).results["qid"]) == set(topics["qid"])
+
+
+def test_a_report_a_drawing_and_a_chat(tmp_path):
+    run = results_of(SAMPLE.get_topics(), 2.0)
+    report, drawing, chat = ikat.show.report({"mine": run}, "ikat:sample"), ikat.show.draw("raw"), Chat(Echo())
+    chat.say("Which tea?")
+    for name, save in {"r.html": report.save, "d.svg": drawing.save, "d.html": drawing.save, "c.json": chat.save}.items():
+        path = tmp_path / name
+        path.write_text("the old one")
+
+        def look(path=path):
+            assert path.read_text() == "the old one"
+
+        every_kill(tmp_path, lambda save=save, path=path: save(path), look, at_least=3)
+        assert len(path.read_text()) > len("the old one")
+
+
+class Echo(ikat.Answer):
+    def __init__(self):
+        super().__init__(ikat.llm(Model()))
+
+
+class Model:
+    def generate(self, chats):
+        return ["Rooibos."] * len(chats)
+
+
+PASSAGES = [{"docno": f"d{number}", "text": f"green tea number {number}"} for number in range(5)]
+
+
+def test_an_index_is_whole_or_absent(tmp_path):
+    path = tmp_path / "index"
+    expected = ikat.PassageIndex(tmp_path / "expected").index(PASSAGES).describe()
+    for number in (0, 4, 9):
+        assert killed_before(number, path, lambda: ikat.PassageIndex(path).index(PASSAGES))
+        assert not path.exists()
+    assert ikat.PassageIndex(path).index(PASSAGES).describe() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["expected", "index"]
+
+
+def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    reached, release, path = threading.Event(), threading.Event(), tmp_path / "llm.sqlite"
+    pairs = [(qid, f"sample-walk-00{number}:0") for qid in SAMPLE.get_topics()["qid"][:5] for number in range(1, 7)]
+    shown = with_gold(pd.DataFrame(pairs, columns=["qid", "docno"]), SAMPLE)
+
+    def judge():
+        llm = ikat.llm(f"openai:m base_url={server.url} cache={path} concurrency=4")
+        judged = Judge(llm)(shown)
+        llm.close()
+        return judged
+
+    def respond(body):
+        if server.calls > 8 and not release.is_set():
+            if server.calls == 12:  # four threads wait here: the eight earlier judgements have been kept
+                reached.set()
+            release.wait(30)
+        return said(f"{len(body['messages'][0]['content']) % 5}\nIt is about walking.")
+
+    server.respond = respond
+    child = started(judge)
+    assert reached.wait(30)
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    release.set()
+    before, judged = server.calls, judge()
+    assert (before, server.calls) == (12, 12 + 30 - 8)
+    assert judge().equals(judged)
+    assert (len(judged), server.calls) == (30, 12 + 30 - 8)

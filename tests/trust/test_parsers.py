@@ -1,0 +1,174 @@
+"""What models send, read by every parser: at least 200 outputs each with the outcome decided by hand, and anything else without a crash."""
+
+import json
+import time
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyterrier_ikat.evaluate.judge import parse_judgement
+from pyterrier_ikat.evaluate.verdicts import read_choice, read_numbers, read_score, read_yes_no
+from pyterrier_ikat.llm.matching_statements import choose
+from pyterrier_ikat.llm.parsing import parse_label, parse_queries, parse_rewrite, spoken
+from pyterrier_ikat.llm.parsing_passages import parse_clarified, parse_passage
+from pyterrier_ikat.llm.parsing_refusals import is_refusal
+from pyterrier_ikat.llm.parsing_statements import read_copies, read_ids, read_scores
+from trust.corpus.statements import PERSONA
+from trust.corpus.write import CORPORA, FOLDER, lines
+
+VERDICTS = {"score": lambda text: read_score(text, -1, 3), "yes_no": read_yes_no, "choice": read_choice, "numbers": read_numbers}
+
+
+@cache
+def corpus(name):
+    """The corpus of this name: dicts of family, text, outcome."""
+    return [json.loads(line) for line in (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def wrong(name, read):
+    """The outputs of a corpus that are read as something else than was decided, with what they are read as."""
+    found = [(case["family"], case["text"], case["outcome"], read(case)) for case in corpus(name)]
+    return [case for case in found if case[2] != case[3]]
+
+
+def chosen(form, read):
+    """What a statements parser and the persona make of a case: ids, for scores pairs; None where nothing was read."""
+
+    def decide(case):
+        found = read(case["text"])
+        if found is None:
+            return None
+        picked = choose(form, found, PERSONA).statements
+        return [list(pair) for pair in picked] if form == "scores" else [number for number, _ in picked]
+
+    return decide
+
+
+def verdict(case):
+    found = VERDICTS[case["family"]](case["text"])
+    return None if found is None else found.value
+
+
+def judged(case):
+    found = parse_judgement(case["text"])
+    return None if found is None else found.label
+
+
+READERS = {
+    "queries": ("queries", lambda case: parse_queries(case["text"]).items),
+    "statement ids": ("ids", chosen("ids", read_ids)),
+    "statement copies": ("copies", chosen("copies", read_copies)),
+    "statement scores": ("scores", chosen("scores", read_scores)),
+    "labels": ("labels", lambda case: parse_label(case["text"])),
+    "judgements": ("labels", judged),
+    "verdicts": ("verdicts", verdict),
+    "passages": ("passages", lambda case: parse_passage(case["text"])),
+    "rewrites": ("rewrites", lambda case: parse_rewrite(case["text"])),
+    "answers": ("answers", lambda case: spoken(case["text"])),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_output_of_the_corpus_is_read_as_decided(reader):
+    name, read = READERS[reader]
+    assert len({case["text"] for case in corpus(name)}) >= 200
+    assert wrong(name, read) == []
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_the_files_hold_what_the_families_say(name):
+    assert (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines() == lines(name)
+
+
+EVERYTHING = sorted({case["text"] for name in CORPORA for case in corpus(name)})
+MARKS = [
+    "[",
+    "]",
+    "{",
+    "}",
+    '"',
+    "'",
+    "`",
+    "```",
+    ":",
+    ",",
+    "\n",
+    "1.",
+    "- ",
+    "<think>",
+    "</think>",
+    "**",
+    "\\",
+    "\x00",
+    "\ud800",
+    "、",
+    "3",
+]
+
+
+def damaged(text, rng):
+    """The text with a few places cut out, doubled or replaced by marks that parsers look for."""
+    for _ in range(rng.randint(1, 4)):
+        start = rng.randint(0, len(text))
+        end = min(len(text), start + rng.randint(0, 12))
+        text = text[:start] + rng.choice(["", text[start:end] * 2, *MARKS]) + text[end:]
+    return text
+
+
+anything = st.one_of(
+    st.text(st.characters(exclude_categories=())),
+    st.lists(st.sampled_from(MARKS)).map("".join),
+    st.builds(damaged, st.sampled_from(EVERYTHING), st.randoms(use_true_random=False)),
+    st.builds(lambda text, end: text[:end], st.sampled_from(EVERYTHING), st.integers(1, 60)),
+)
+"""Any text, any heap of marks, corpus outputs damaged or cut off."""
+
+
+def check_all(text):
+    """Every parser gives a value of its promised type."""
+    queries, dropped = parse_queries(text)
+    assert len(queries) <= 5
+    assert all(query == " ".join(query.split()) and any(map(str.isalnum, query)) for query in queries)
+    assert len({query.casefold() for query in queries}) == len(queries)
+    assert all(isinstance(piece, str) for piece in dropped)
+    for read in (parse_rewrite, parse_clarified, parse_passage):
+        assert read(text) == "" or any(map(str.isalnum, read(text)))
+    assert spoken(text) in ("", spoken(text).strip())
+    assert isinstance(is_refusal(text), bool)
+    for form, read in (("ids", read_ids), ("copies", read_copies), ("scores", read_scores)):
+        pairs = [] if (found := read(text)) is None else choose(form, found, PERSONA).statements
+        assert {number for number, _ in pairs} <= set(PERSONA)
+        assert len({number for number, _ in pairs}) == len(pairs)
+        assert all(0 < score <= 1 for _, score in pairs)
+        assert [score for _, score in pairs] == sorted((score for _, score in pairs), reverse=True)
+    assert parse_label(text) in (None, 0, 1, 2, 3, 4)
+    assert (found := parse_judgement(text)) is None or found.label in range(5)
+    values = {kind: found.value for kind, read in VERDICTS.items() if (found := read(text)) is not None}
+    assert values.get("score", 0) in range(-1, 4)
+    assert values.get("yes_no", True) in (True, False)
+    assert values.get("choice", "A") in ("A", "B", "tie")
+    assert all(isinstance(number, int) for number in values.get("numbers", []))
+
+
+@settings(max_examples=400)
+@given(anything)
+def test_no_text_breaks_a_parser(text):
+    check_all(text)
+
+
+LONG = ["[", "{", '{"a":', '"', "1. ", "tea ", " ", "\n", "*", "<think>", "</think>", "`", "statement 1, ", "1, ", "I'm sorry, "]
+LONG += ["Score: ", "Style: ", "the ", "[1] ", "{} ", "{1: 2} ", "0-4 ", "3/4 ", "No, ", "\ud800", "Query ", "Passage: "]
+
+
+@pytest.mark.parametrize("piece", LONG)
+def test_a_model_that_repeats_itself_without_end_breaks_no_parser(piece):
+    started = time.process_time()
+    check_all((piece * 20_000)[:20_000])
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(("opening", "closing"), ["[]", "{}", ('{"a":[', "]}")])
+def test_brackets_within_brackets_break_no_parser(opening, closing):
+    check_all(opening * 1_500 + closing * 1_500)

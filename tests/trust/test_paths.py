@@ -1,0 +1,149 @@
+"""No name leaves its folder, no archive is unpacked, no pickle is read, and nothing that was read is run."""
+
+import ast
+import io
+import json
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.conversations.download import SOURCES, data_file
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.methods import METHODS, method
+from pyterrier_ikat.retrieve.encoded import has_terms
+from pyterrier_ikat.submit import write_submission
+
+PACKAGE = Path(ikat.__file__).parent
+OUTSIDE = [
+    "../secret",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "..",
+    ".",
+    "",
+    "a/../../b",
+    "ikat:../sample",
+    "sample/../sample",
+    "C:\\x",
+    "sample\0",
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_dataset_data_file_or_method_is_one_of_a_list_and_no_path(name, home, monkeypatch):
+    monkeypatch.delenv("IKAT_DATA")
+    for find in (find_dataset, data_file, method):
+        with pytest.raises(UsageError):
+            find(name)
+    with pytest.raises(KeyError):
+        pt.get_dataset(f"ikat:{name}")
+    assert not home.exists()
+
+
+def test_every_name_of_ours_is_one_part_of_a_path():
+    for name in (*SOURCES, *METHODS):
+        assert Path(name).name == name
+
+
+def test_a_run_name_on_the_command_line_is_a_method_and_leaves_nothing(tmp_path):
+    for name in OUTSIDE[:6]:
+        done = CliRunner().invoke(
+            main, ["run", name, "--dataset", "ikat:sample", "--index", str(tmp_path), "--out", str(tmp_path / "runs")]
+        )
+        assert (done.exit_code, "Traceback" in done.output) == (2, False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_run_id_of_a_submission_is_text_in_the_file_and_no_path(tmp_path):
+    dataset = find_dataset("ikat:sample")
+    turns = dataset.get_topics()[["qid"]].assign(qanswer="Rooibos has no caffeine.")
+    results = turns[["qid"]].assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True)
+    folder = tmp_path / "mine"
+    write_submission((results, turns), dataset, folder / "run.json", run_id="../../escaped", run_type="automatic")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()] == ["mine/run.json"]
+    assert json.loads((folder / "run.json").read_text())["run_name"] == "../../escaped"
+
+
+def test_docnos_are_no_paths(tmp_path):
+    passages = [{"docno": "../../d1", "text": "Rooibos has no caffeine."}, {"docno": "/etc/passwd", "text": "Coffee has."}]
+    index = ikat.PassageIndex(tmp_path / "in" / "i").index(passages)
+    assert index.texts(["/etc/passwd", "../../d1"]) == ["Coffee has.", "Rooibos has no caffeine."]
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["i"]
+
+
+def calls(tree):
+    """The dotted names of everything that is called or imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+FORBIDDEN = {"eval", "exec", "compile", "os.system", "os.popen", "pickle.load", "pd.read_pickle", "torch.load", "yaml.load", "joblib.load"}
+FORBIDDEN |= {"tarfile", "zipfile.ZipFile", "zipfile", "shutil.unpack_archive", "shelve", "marshal", "dill", "cloudpickle.load"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_no_archive_is_unpacked_no_pickle_is_read_from_a_file_and_nothing_that_was_read_is_run(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert FORBIDDEN.isdisjoint(calls(tree))
+    options = {(option.arg, ast.unparse(option.value)) for node in ast.walk(tree) if isinstance(node, ast.Call) for option in node.keywords}
+    assert options.isdisjoint({("shell", "True"), ("allow_pickle", "True"), ("trust_remote_code", "True"), ("weights_only", "False")})
+
+
+def test_pickles_are_only_what_goes_between_our_processes():
+    users = [path for path in MODULES if any(name.split(".")[0] == "pickle" for name in calls(ast.parse(path.read_text())))]
+    assert [path.relative_to(PACKAGE).as_posix() for path in users] == ["distribute/shipping.py"]
+
+
+def test_every_array_file_is_read_without_pickles():
+    loads = [
+        {option.arg: ast.unparse(option.value) for option in node.keywords}
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load")
+    ]
+    assert len(loads) == 2
+    assert all(options["allow_pickle"] == "False" for options in loads)
+
+
+class Bomb:
+    def __reduce__(self):
+        return (Path("exploded").touch, ())
+
+
+def _archive(content):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("../../escaped.npy", content)
+        archive.writestr("terms.npy", content)
+    return packed.getvalue()
+
+
+def _object_array():
+    packed = io.BytesIO()
+    np.savez(packed, terms=np.array([Bomb()], dtype=object))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("content", [pickle.dumps(Bomb()), _archive(pickle.dumps(Bomb())), _object_array(), b"", b"PK\x03\x04cut"])
+def test_a_file_of_encoded_passages_that_is_none_is_named_and_not_run(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "batch.npz").write_bytes(content)
+    with pytest.raises(DataError, match=r"batch.npz holds no encoded passages .*remove it, and the same call encodes them again"):
+        has_terms(tmp_path / "deep" / "er" / "batch.npz")
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["batch.npz"]

@@ -1,0 +1,186 @@
+"""Secrets planted in key, URL and headers, looked for in everything that a user, a log or a file gets to see."""
+
+import base64
+import logging
+import pickle
+import traceback
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from IPython.core.formatters import DisplayFormatter
+from llm.chat_server import KEY, Answer, ask, refused, said
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chat import Chat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import IkatError, UsageError
+from pyterrier_ikat.llm import FatalLLMError, Ledger, llm
+from pyterrier_ikat.llm.address import RedactingFilter
+from pyterrier_ikat.llm.retry import Retry
+from pyterrier_ikat.llm.servers import ServerLeftOutWarning
+from pyterrier_ikat.session import Session
+
+PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
+LOGIN = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+ECHO = f"Bearer {KEY}; Basic {LOGIN}; {PASSWORD}; {PARAMETER}"
+
+
+@pytest.fixture
+def address(server, monkeypatch, caplog):
+    """The server's address with secrets in it; logs are kept at DEBUG."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    return server.url.replace("http://", f"http://me:{PASSWORD}@") + f"?api-key={PARAMETER}"
+
+
+@pytest.fixture
+def model(address):
+    made = llm(f"openai:m base_url={address} on_error=fallback")
+    made.retry = Retry(tries=1)
+    yield made
+    made.close()
+
+
+def leaked(text):
+    """Those of the secrets that are in the text."""
+    return [secret for secret in (KEY, PASSWORD, PARAMETER, LOGIN) if secret in text]
+
+
+def written(folder):
+    return "".join(path.read_bytes().decode("latin-1") for path in Path(folder).rglob("*") if path.is_file())
+
+
+def shown(thing):
+    """What a notebook, a terminal and a debugger show."""
+    return str(DisplayFormatter().format(thing)[0]) + repr(thing) + str(thing)
+
+
+def command(*arguments, **options):
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
+    assert done.exit_code == options.get("expected", 0), done.output
+    return done.output
+
+
+def test_the_secrets_are_sent(server, model):
+    model.ask(ask("a"))
+    assert server.headers[0]["authorization"] == f"Basic {LOGIN}"
+    assert PARAMETER in server.paths[0]
+
+
+def test_a_key_is_sent(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
+    llm(f"openai:m base_url={server.url}").ask(ask("a"))
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_run_report_chat_and_submission_of_the_command_line(server, address, sample_index, tmp_path, caplog):
+    server.respond = lambda body: Answer(200, said("1. a walk\n2. heath in bloom").body, {"X-Echo": ECHO})
+    common = ("--index", sample_index, "--llm", f"openai:m base_url={address}")
+    said_by = command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs", "--profile")
+    said_by += command("run", "aqd", "--dataset", "ikat:sample", *common, "--out", tmp_path / "runs", "--plan")
+    said_by += command("report", tmp_path / "runs" / "aqd", "--out", tmp_path / "report.html")
+    said_by += command("ledger", tmp_path / "runs" / "aqd")
+    said_by += command("evaluate", tmp_path / "runs" / "aqd", "--dataset", "ikat:sample")
+    said_by += command("chat", "--method", "aqd", *common, "--save", tmp_path / "chat.json", input="Where may I walk?\n")
+    assert len(server.headers) > 40
+    assert (tmp_path / "chat.json").is_file()
+    assert "openai:m base_url=http://***@127.0.0.1" in (tmp_path / "runs" / "aqd" / "run.json").read_text()
+    assert leaked(said_by + caplog.text + written(tmp_path)) == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+def test_a_run_that_fails(server, address, sample_index, tmp_path, caplog, status):
+    server.respond = lambda body: refused(status, ECHO, **{"X-Echo": ECHO})
+    spec = f"openai:m base_url={address} retries=0"
+    asked = ("--dataset", "ikat:sample", "--turns", "1-1_1", "--index", sample_index, "--llm", spec, "--out", tmp_path / "runs")
+    done = CliRunner().invoke(main, ["run", "aqd", *map(str, asked)])
+    assert done.exit_code == 2
+    assert leaked(done.output + caplog.text + written(tmp_path)) == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+def test_tracebacks_even_with_local_variables_and_pickles_of_errors(server, model, status):
+    server.respond = lambda body: refused(status, ECHO)
+    try:
+        outcomes = model.ask(ask("a"))
+    except IkatError as error:
+        outcomes, inner = [error], error.__traceback__.tb_next  # without this function, which knows the secrets
+        text = "".join(traceback.TracebackException(type(error), error, inner, capture_locals=True).format()) + traceback.format_exc()
+        assert leaked(text) == []
+    assert leaked("".join(shown(outcome) + str(vars(outcome)) for outcome in outcomes)) == []
+    assert leaked(pickle.dumps([vars(outcome) for outcome in outcomes]).decode("latin-1")) == []
+
+
+def test_everything_that_displays_itself(server, address, model, sample_index, tmp_path):
+    index = ikat.PassageIndex(sample_index)
+    system = ikat.Answer(model) >> ikat.MultiQuery(model) >> index.bm25()
+    chat = Chat(system)
+    turn = chat.say("Where may I walk?")
+    dataset = ikat.conversations.find_dataset("ikat:sample")
+    spec = f"openai:m base_url={address}"
+    session = Session.open(dataset, "ikat:sample", ["aqd"], index_path=sample_index, out=str(tmp_path / "runs"), llm_spec=spec)
+    drawing = ikat.show.draw(system)
+    things = [model, model.ledger, system, *system, drawing, chat, turn, session, session.plan(), session.systems(), Ledger()]
+    things += [drawing.html, drawing.svg, model.backend.identity, model.ask(ask("a")), vars(model)]
+    assert leaked("".join(map(shown, things))) == []
+
+
+def test_a_server_that_redirects_or_echoes_at_debug(server, model, caplog):
+    server.script = [Answer(307, {}, {"Location": f"{server.url}/elsewhere?api-key={PARAMETER}", "Set-Cookie": ECHO})]
+    assert model.ask(ask("a"))[0].text
+    assert server.calls == 2
+    assert "receive_response_headers.complete" in caplog.text
+    assert leaked(caplog.text) == []
+
+
+def test_of_the_same_secrets_a_logger_keeps_one_filter(server, model):
+    def filters():
+        return [one for one in logging.getLogger("httpx").filters if isinstance(one, RedactingFilter)]
+
+    model.ask(ask("a"))
+    before = filters()
+    model.close()
+    model.ask(ask("b"))
+    assert filters() == before
+
+
+def test_the_warning_of_a_server_that_is_left_out(server, address):
+    server.respond = lambda body: refused(500, ECHO) if PARAMETER in server.paths[-1] else said()
+    made = llm(f"openai:m base_url={address},{server.url} concurrency=1")
+    made.retry = Retry(tries=9, sleep=lambda seconds: None)
+    with pytest.warns(ServerLeftOutWarning) as warnings:
+        made.ask(ask(*map(str, range(9))))
+    made.close()
+    assert leaked("".join(str(one.message) for one in warnings)) == []
+
+
+def test_a_key_that_no_header_can_hold_is_said_before_anything_is_sent(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}…")
+    with pytest.raises(FatalLLMError, match=r"the key in OPENAI_API_KEY has a character that no key has") as raised:
+        llm(f"openai:m base_url={server.url}").ask(ask("a"))
+    error = raised.value
+    text = "".join(traceback.TracebackException(type(error), error, error.__traceback__, capture_locals=True).format())
+    assert leaked(text) == []
+    assert server.calls == 0
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"http://me:{PASSWORD}@host/v1",
+        f"openai:http://me:{PASSWORD}@host/v1",
+        f"openai:m http://me:{PASSWORD}@host/v1",
+        f"openai:m http://me:{PASSWORD}@host/v1?a=b",
+        f"openai:m base_url=me:{PASSWORD}@host",
+        f"openai:m base_url=http://me:{PASSWORD}@host:port/v1",
+        f"openai:m timeout=http://me:{PASSWORD}@host/v1",
+        f"openai:m api_key_env={KEY}",
+        f"openai:m api_key={KEY}",
+        f"openai:m key={KEY}",
+    ],
+)
+def test_a_misplaced_secret_is_refused_and_not_repeated(spec):
+    with pytest.raises(UsageError) as raised:
+        llm(spec)
+    assert leaked(shown(raised.value) + "".join(traceback.format_exception(raised.value))) == []
