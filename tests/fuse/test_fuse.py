@@ -310,7 +310,7 @@ def test_rerank_by_names_the_turns_without_the_text():
         ikat.RerankBy(ByAnswer(), "qanswer")(found)
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=repr)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
 def test_empty_frames_give_the_columns_of_full_ones(operator):
     found = expanded({"t": [["a", "b"], ["c"]]})
     for frame in (found, found.drop(columns=["qid_0", "qsub", "query_0"])):
@@ -321,7 +321,7 @@ def test_empty_frames_give_the_columns_of_full_ones(operator):
     assert set(bare.columns) == set(operator(found).columns)
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=repr)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
 @pytest.mark.parametrize("missing", ["docno", "query", "rank", "qsub", "query_0"])
 def test_a_missing_column_is_named(operator, missing):
     with pytest.raises(pt.validate.InputValidationError, match=missing):
