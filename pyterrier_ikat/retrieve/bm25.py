@@ -32,6 +32,8 @@ class BM25(Operator):
     turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
     Where there is a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched in the place of ``query``: its terms are
     the index's already, neither stemmed nor stopped, and count as often as they weigh, to 1/10,000 of the heaviest.
+    The idf is PISA's, ``log((N - df + 0.5) / (df + 0.5))`` and at least 1e-6; Lucene's, ``log(1 + ...)`` of the same, weighs words that
+    stand in a large share of the passages more.
     ``bm25 % k`` retrieves just k.
     Each distinct query is searched once, whatever number of rows, turns and systems ask it: rankings, without text, are kept in the
     process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.

@@ -63,4 +63,4 @@ def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
     if without:
         shown = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
         message = f"{len(without)} of {turns.nunique()} turns have no passage: {shown}; they count 0 in evaluation"
-        warnings.warn(message, NoResultWarning, stacklevel=4)
+        warnings.warn(message, NoResultWarning, stacklevel=5)
