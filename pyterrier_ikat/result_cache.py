@@ -8,15 +8,14 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .errors import DataError
+from .sqlite_file import SqliteFile
 
 FORMAT = 1
 APPLICATION_ID = 0x696B7263
 """``ikrc`` in ASCII: marks our files in sqlite's header."""
-WAIT_FOR_OTHERS = 60.0
+TABLE = "CREATE TABLE results (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
 OF_AN_ITEM = 250
 """Bytes that an item in memory takes beside those of its key and value: two Python objects and a place in a dictionary."""
 KEYS_AT_ONCE = 500
@@ -78,24 +77,23 @@ class ResultCache:
         self.bytes = 0
         self._kept: dict[bytes, bytes] = {}
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._process = 0
+        self._file = None if self.path is None else _file(self.path)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """What is known, by key; keys without a value are left out."""
-        if self.path is None:
+        if self._file is None:
             with self._lock:
                 return {key: self._kept[key] for key in keys if key in self._kept}
-        with self._file() as connection:
+        with self._file.connection() as connection:
             return dict(_read(connection, keys))
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
         """Keep ``items``, all or none of them in a file, in the place of what their keys had."""
-        if self.path is None:
+        if self._file is None:
             with self._lock:
                 self._keep(items)
             return
-        with self._file() as connection:
+        with self._file.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             rows = ((key, value, digest(key, value)) for key, value in items.items())
             connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", rows)
@@ -103,12 +101,8 @@ class ResultCache:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        if self._connection is not None and self._process == os.getpid():
-            self._connection.close()
-        self._connection = None
-
-    def __del__(self) -> None:
-        self.close()
+        if self._file is not None:
+            self._file.close()
 
     def _keep(self, items: Mapping[bytes, bytes]) -> None:
         for key, value in items.items():
@@ -122,22 +116,9 @@ class ResultCache:
         if key in self._kept:
             self.bytes -= _size(key, self._kept.pop(key))
 
-    @contextmanager
-    def _file(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                if self._connection is None or self._process != os.getpid():  # a connection must not be used after a fork
-                    self._connection, self._process = _connect(str(self.path)), os.getpid()
-                yield self._connection
-            except sqlite3.Error as error:
-                self.close()
-                raise DataError(
-                    f"the cache of results {self.path} can't be used ({error}): free space or correct its permissions, "
-                    "or move the file away, or name another one with cache=PATH"
-                ) from None
-            except BaseException:
-                self.close()  # rolls back what was begun
-                raise
+
+def _file(path: str) -> SqliteFile:
+    return SqliteFile(path, "cache of results", application_id=APPLICATION_ID, form=FORMAT, table=TABLE)
 
 
 def _size(key: bytes, value: bytes) -> int:
@@ -151,41 +132,3 @@ def _read(connection: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tup
         for key, value, checksum in connection.execute(f"SELECT key, value, checksum FROM results WHERE key IN ({wanted})", part):
             if isinstance(value, bytes) and digest(key, value) == checksum:
                 yield key, value
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    with suppress(OSError):  # sqlite says why the file can't be opened
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
-    try:
-        if not _is_ours(connection, path):
-            _create(connection, path)
-        connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may cost the last results, never the file
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        return False
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != FORMAT:
-        raise DataError(
-            f"the cache of results {path} has format {version}, this version writes {FORMAT}: name another file with cache=PATH"
-        )
-    return True
-
-
-def _create(connection: sqlite3.Connection, path: str) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    if not _is_ours(connection, path):
-        if connection.execute("SELECT 1 FROM sqlite_master").fetchone() or connection.execute("PRAGMA application_id").fetchone()[0]:
-            raise DataError(f"{path} is a database of something else, no cache of results: name another file with cache=PATH")
-        connection.execute("CREATE TABLE results (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
-    connection.execute("COMMIT")
-    with suppress(sqlite3.OperationalError):  # another process may be in the file already; it works in either mode
-        connection.execute("PRAGMA journal_mode = WAL")

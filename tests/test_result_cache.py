@@ -115,7 +115,7 @@ def test_a_damaged_value_is_a_miss(tmp_path, damage):
 def test_what_is_no_database_is_an_error_and_stays_as_it_was(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("my notes\n" * 500)
-    with pytest.raises(DataError, match=r"notes.txt can't be used \(file is not a database\).*name another one with cache=PATH"):
+    with pytest.raises(DataError, match=r"notes.txt cannot be used \(file is not a database\).*name another one with cache=PATH"):
         ResultCache(path).put({A: b"1"})
     assert path.read_text() == "my notes\n" * 500
 
@@ -126,7 +126,7 @@ def test_a_file_cut_short_is_an_error_or_a_miss(tmp_path):
     cache.put({digest(str(number)): bytes(5000) for number in range(50)})
     cache.close()
     path.write_bytes(path.read_bytes()[:10_000])
-    with pytest.raises(DataError, match="can't be used"):
+    with pytest.raises(DataError, match="cannot be used"):
         ResultCache(path).get([digest("1")])
 
 
@@ -150,7 +150,7 @@ def test_another_format_is_refused(tmp_path):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(DataError, match=r"can't be used \(unable to open database file\)"):
+    with pytest.raises(DataError, match=r"cannot be used \(unable to open database file\)"):
         ResultCache(tmp_path).get([A])
 
 
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     cache.put({A: b"1"})
     cache.close()
     path.chmod(0o444)
-    with pytest.raises(DataError, match="can't be used .*correct its permissions"):
+    with pytest.raises(DataError, match="cannot be used .*correct its permissions"):
         ResultCache(path).put({B: b"2"})
 
 

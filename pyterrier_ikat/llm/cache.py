@@ -4,12 +4,9 @@ Every completion is committed when it arrives: a killed run keeps all finished c
 Values are JSON with their SHA-256 beside them; a damaged value is a miss, a damaged file an error, never a wrong answer.
 """
 
-import contextlib
 import hashlib
 import json
 import os
-import sqlite3
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,13 +14,13 @@ from typing import Any
 
 import pyterrier as pt
 
-from ..errors import DataError
+from ..sqlite_file import SqliteFile
 from .request import Completion, Request
 
 FORMAT = 1
 APPLICATION_ID = 0x696B6174
 """``ikat`` in ASCII: marks our files in sqlite's header."""
-WAIT_FOR_OTHERS = 60.0
+TABLE = "CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL, sha256 TEXT NOT NULL)"
 
 
 def default_path() -> Path:
@@ -58,9 +55,9 @@ class Cache:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._connection: sqlite3.Connection | None = None
-        self._process = 0
-        self._lock = threading.Lock()
+        self._file = SqliteFile(
+            self.path, "cache of completions", application_id=APPLICATION_ID, form=0, table=TABLE, hint=" (cache=none works without)"
+        )
 
     def get(self, key: str) -> Completion | None:
         """The completion under ``key``, or None.
@@ -95,61 +92,12 @@ class Cache:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        if self._connection is not None and self._process == os.getpid():
-            self._connection.close()
-        self._connection = None
-
-    def __del__(self) -> None:
-        self.close()
+        self._file.close()
 
     def _run(self, statement: str, *values: str) -> list[Any]:
-        with self._lock:
-            try:
-                return self._open().execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                raise DataError(
-                    f"the cache of completions {self.path} cannot be used ({error}): free space or correct its "
-                    "permissions, or move the file away, or name another one with cache=PATH (cache=none works without)"
-                ) from None
-
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None or self._process != os.getpid():
-            self._connection, self._process = _connect(self.path), os.getpid()
-        return self._connection
+        with self._file.connection() as connection:
+            return connection.execute(statement, values).fetchall()
 
 
 def _checksum(key: str, value: Any) -> str:
     return hashlib.sha256(f"{key} {value}".encode()).hexdigest()
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    if path != ":memory:":
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"the folder of the cache {path} cannot be made ({error}): name another file with cache=PATH") from None
-    connection = sqlite3.connect(path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
-    try:
-        if not _is_ours(connection):
-            _create(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _is_ours(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
-
-
-def _create(connection: sqlite3.Connection, path: str) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    if not _is_ours(connection):
-        if connection.execute("SELECT 1 FROM sqlite_master").fetchone() or connection.execute("PRAGMA application_id").fetchone()[0]:
-            raise DataError(f"{path} is a database of something else, no cache of completions: name another file with cache=PATH")
-        connection.execute("CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL, sha256 TEXT NOT NULL)")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute("COMMIT")
-    # Another process may be in the file already; it works in either mode, and the next one to open it finds WAL set or tries no more.
-    with contextlib.suppress(sqlite3.OperationalError):
-        connection.execute("PRAGMA journal_mode = WAL")

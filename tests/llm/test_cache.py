@@ -171,8 +171,9 @@ def test_a_truncated_file_is_an_error_or_a_miss_never_another_answer(cache, cut)
 def test_a_full_disk_stops_the_stage_before_more_is_paid(model, server):
     made = model("concurrency=1")
     made.ask(ask("a"))
-    pages = made.cache._open().execute("PRAGMA page_count").fetchone()[0]
-    made.cache._open().execute(f"PRAGMA max_page_count = {pages}")
+    with made.cache._file.connection() as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
     server.respond = lambda body: said("x" * 50_000)
     with pytest.raises(DataError, match=r"full.*free space"):
         made.ask(ask(*map(str, range(20))))
@@ -182,7 +183,8 @@ def test_a_full_disk_stops_the_stage_before_more_is_paid(model, server):
 def test_a_read_only_file_is_said_before_anything_is_paid(model, server, tmp_path):
     made = model()
     made.ask(ask("a"))
-    made.cache._open().execute("PRAGMA query_only = ON")
+    with made.cache._file.connection() as connection:
+        connection.execute("PRAGMA query_only = ON")
     assert made.ask(ask("a"))[0].cached
     with pytest.raises(DataError, match="readonly"):
         made.ask(ask("b"))
@@ -301,10 +303,10 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
 
 def test_a_forked_process_uses_its_own_connection(cache):
     cache.put("k", COMPLETION)
-    inherited = cache._open()
+    inherited = cache._file._connection
     child = os.fork()
     if child == 0:
         cache.put("child", COMPLETION)
-        os._exit(0 if cache._open() is not inherited else 1)
+        os._exit(0 if cache._file._connection is not inherited else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert cache.get("child") == COMPLETION
