@@ -1,7 +1,7 @@
 """Crash-safe writing: a file is written to a temporary neighbour, flushed and renamed, so the old one is whole until the new one is."""
 
 import os
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,25 +21,23 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
 
     Example:
         >>> from pyterrier_ikat.files import atomic_write
-        >>> with atomic_write("/tmp/figures.txt") as file:
+        >>> with atomic_write("figures.txt") as file:
         ...     _ = file.write("0.25")
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = neighbour(path)
     try:
-        with os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
+        with temporary.open(mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        os.replace(temporary, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def neighbour(path: Path) -> Path:
+    """A hidden name beside ``path`` that nothing else has."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")

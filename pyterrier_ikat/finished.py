@@ -19,13 +19,21 @@ def load_runs(paths: Sequence[str]) -> dict[str, pd.DataFrame]:
         UsageError: when two have the same name.
         DataError: when one cannot be read.
     """
-    found: dict[str, pd.DataFrame] = {}
-    for text in paths:
-        path = Path(text)
-        name = path.name if path.is_dir() else path.stem
+    return {name: _load(path) for name, path in named(paths).items()}
+
+
+def named(paths: Sequence[str]) -> dict[str, Path]:
+    """The paths of runs by their names, that of the folder or the file.
+
+    Raises:
+        UsageError: when two have the same name.
+    """
+    found: dict[str, Path] = {}
+    for path in map(Path, paths):
+        name = path.resolve().name if path.is_dir() else path.stem
         if name in found:
             raise UsageError(f"two runs are named {name}: rename one, or evaluate them in two calls")
-        found[name] = _load(path)
+        found[name] = path
     return found
 
 

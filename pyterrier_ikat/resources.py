@@ -1,5 +1,6 @@
 """What the command line's options name: indexes, LLMs, re-rankers, rewriters, qrels; checked before anything runs."""
 
+import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyterrier as pt
 from .errors import UsageError
 from .generate import Seq2SeqRewrite
 from .llm import LLM, Ledger, llm
-from .llm.spec import parse
+from .llm.spec import DECODING, parse
 from .methods import Method
 from .rank import reranker
 from .retrieve import PassageIndex, SpladeIndex
@@ -30,6 +31,17 @@ def named_llm(spec: str | None, ledger: Ledger) -> LLM | None:
 def shown(option: str, text: str | None) -> str | None:
     """What a run folder says of an option: of an LLM everything but what is secret in its address."""
     return parse(text).shown if text is not None and option in ("llm_spec", "second_spec") else text
+
+
+def deciding(spec: str) -> str:
+    """The words of an LLM's specification that its results depend on: no time-out, number of calls at a time, cache or budget.
+
+    Example:
+        >>> deciding("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8")
+        'openai:gpt-4o temperature=0'
+    """
+    words = shlex.split(parse(spec).shown)
+    return shlex.join(words[:1] + [word for word in words[1:] if word.partition("=")[0] in (*DECODING, "base_url", "on_error")])
 
 
 def named_seq2seq(name: str | None) -> pt.Transformer | None:

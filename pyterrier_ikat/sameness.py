@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,24 +10,34 @@ from typing import Any
 import pandas as pd
 
 from .llm import LLM
+from .llm.hf import HFBackend
 from .llm.recorded import RecordedBackend
+from .model_files import fingerprint
+from .operator import Operator
 
 PROMPTS = Path(__file__).parent / "prompts"
+READ = ("llm", "model", "scorers", "prompts")
+"""Arguments of operators that may name a folder, or hold what names one."""
 
 
 def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[str, Any]:
-    """What a run depends on beside its topics and its expression: package, prompts, index, LLMs.
+    """What a run depends on beside its topics and its expression: package, prompts, index, LLMs, folders of models.
 
     Args:
         resources: by name, ``index`` among them.
         needs: the names of those that the method uses.
     """
-    models = {name: one for name in needs if (one := _llm_in(resources.get(name))) is not None}
+    needed = {name: resources.get(name) for name in sorted(needs)}
+    models = {name: one for name, resource in needed.items() if (one := _llm_in(resource)) is not None}
+    folders = sorted({folder for resource in needed.values() for folder in _folders(resource)})
+    texts = getattr(resources["index"], "text", None)
     return {
         "package": metadata.version("pyterrier_ikat"),
         "prompts_sha256": _prompts(),
         "index": resources["index"].fingerprint(),
+        "texts": None if texts is None else texts.index.fingerprint(),
         "llms": {name: identity(model) for name, model in models.items()},
+        "folders": {folder: fingerprint("model", folder).hex() for folder in folders},
     }
 
 
@@ -49,6 +59,19 @@ def _prompts() -> str:
     for path in sorted(PROMPTS.glob("*.jinja")):
         digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _folders(resource: Any) -> Iterator[str]:
+    """The folders of models and prompts that a resource reads; a name of the hub stands for itself, and the expression has it."""
+    if isinstance(resource, str) and Path(resource).is_dir():
+        yield resource
+    elif isinstance(resource, list | tuple):
+        for one in resource:
+            yield from _folders(one)
+    elif isinstance(resource, Operator):
+        yield from _folders([value for name, value in resource.arguments().items() if name in READ])
+    elif isinstance(resource, LLM) and isinstance(resource.backend, HFBackend):
+        yield from _folders(resource.model)
 
 
 def _llm_in(resource: Any) -> LLM | None:

@@ -19,6 +19,7 @@ from .methods import Method, method, plan
 from .resources import (
     check_out,
     check_texts,
+    deciding,
     load_models,
     named_resources,
     named_turns,
@@ -30,6 +31,7 @@ from .resources import (
 from .retrieve import PassageIndex
 from .runs import RunFolder, strictly_decreasing
 from .runs.batches import Batches
+from .runs.lock import alone
 from .sameness import of_frame, parameters_of
 
 Echo = Callable[[str], None]
@@ -45,8 +47,8 @@ SPECS = {
 """Resource -> the option that names its model."""
 
 
-TURNS_AT_ONCE = 64
-"""Turns that are retrieved for and re-ranked at a time: 5 queries of 1000 passages each are 320,000 rows."""
+TURNS_AT_ONCE = 128
+"""Turns that are retrieved for and re-ranked at a time: 5 queries of 1000 passages each are 640,000 rows."""
 
 
 class NotJudgedWarning(UserWarning):
@@ -146,14 +148,21 @@ class Session:
         qrels are made anew.
 
         Raises:
-            UsageError: before anything is run, when a folder holds another run, or finished batches of another one.
+            UsageError: before anything is run, when a folder holds another run, or finished batches of another one, or another
+                process is making one of the runs.
         """
         folders = {entry.name: RunFolder(self.out / entry.name) for entry in self.methods}
+        with alone(*(folder.path for folder in folders.values())):
+            return self._run(folders)
+
+    def _run(self, folders: Mapping[str, RunFolder]) -> dict[str, pd.DataFrame]:
         parameters = {entry.name: self.parameters(entry) for entry in self.methods}
         finished = {name for name, folder in folders.items() if folder.reusable(parameters[name])}
         batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
-        for name in set(folders) - finished:
-            batches[name].check()
+        for one in batches.values():
+            one.check()
+        for name in finished:
+            batches[name].remove()  # a run that was killed after its last step left them
         found = {}
         for entry in pt.tqdm(self.methods, desc="systems", unit="system"):
             folder = folders[entry.name]
@@ -194,10 +203,18 @@ class Session:
             "dataset": self.dataset_name,
             "turns": len(topics),
             "topics_sha256": of_frame(topics),
-            "expression": repr(self.build(entry)),
+            "expression": self._expression(entry),
             "passages": len(self.resources["index"]),
             **parameters_of(self.resources, set(entry.resources.values())),
         }
+
+    def _expression(self, entry: Method) -> str:
+        """The system's repr, of LLMs only what their results depend on: a run goes on with another budget or time-out."""
+        found = repr(self.build(entry))
+        for resource in ("llm", "second_llm"):
+            if (spec := self.specs.get(resource)) is not None:
+                found = found.replace(repr(self.resources[resource]), f"ikat.llm({deciding(spec)!r})")
+        return found
 
     def report(self, echo: Echo) -> None:
         """Print the turns without results, the ledger, and where the runs lie."""

@@ -44,7 +44,7 @@ def test_methods_datasets_and_one_method():
     assert "ikat:2023-mini" in call("datasets").output
 
 
-def test_index_run_and_evaluate(tmp_path):
+def test_index_run_and_evaluate(tmp_path, monkeypatch):
     built = call("index", "ikat:sample", tmp_path / "i")
     assert (built.exit_code, built.stdout.splitlines()[-1]) == (0, f"{tmp_path / 'i'}: 230 passages")
     done = run(tmp_path / "i", tmp_path / "runs", "raw", "aqd", "human_qr")
@@ -54,6 +54,9 @@ def test_index_run_and_evaluate(tmp_path):
     again = call(
         "evaluate", *sorted((tmp_path / "runs").iterdir()), "--dataset", "ikat:sample", "--baseline", "human_qr", "--measures", "nDCG@5"
     )
+    with monkeypatch.context() as patch:
+        patch.chdir(tmp_path / "runs" / "aqd")
+        assert "   aqd " in call("evaluate", ".", "--dataset", "ikat:sample").output
     from_file = call("evaluate", *sorted((tmp_path / "runs").glob("*/run.trec"))[:1], "--dataset", "ikat:sample", "--measures", "nDCG@5")
     assert again.exit_code == from_file.exit_code == 0
     assert "* differs from human_qr" in again.output
@@ -131,6 +134,8 @@ BAD = [
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--reranker", "bi:none/such"], "none/such"),
     (["index", "ikat:sample", "INDEX"], "exists already"),
     (["index", "ikat:2024", "OUT"], "ClueWeb22"),
+    (["index", "nosuch", "OUT"], "there is no file or folder nosuch, and no dataset 'nosuch'; there are ikat:sample"),
+    (["evaluate-ptkb", "a/aqd", "b/aqd", "--dataset", "ikat:sample"], "two runs are named aqd"),
     (["evaluate", "nothing.trec", "--dataset", "ikat:sample"], "there is no run file nothing.trec"),
     (["evaluate", "nothing.trec"], "give --dataset NAME or --qrels FILE"),
     (["evaluate", "nothing.trec", "--dataset", "ikat:sample", "--measures", "nDGC@5"], "measure 'nDGC@5' is unknown"),

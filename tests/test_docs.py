@@ -1,14 +1,18 @@
 """The documentation: generated texts are fresh, every name in it is there, every operator can be drawn."""
 
 import ast
+import itertools
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.cli.running import DEMO_METHODS
 from pyterrier_ikat.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -130,6 +134,44 @@ def test_cells_and_sentences():
     assert text.table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
     assert text.first_sentence("One ``x``\n    of :class:`~a.B`, e.g. two. Three.\n\nMore.") == "One `x` of `a.B`, e.g. two."
     assert text.formatted("a>>b") == "a >> b"
+
+
+def _commands(program, pages):
+    """Every line of a block or piece of code that calls the program, as its words; a line may go on behind a backslash."""
+    for page in pages:
+        written = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in re.findall(rf"^ *{program} .+$|(?<=`){program} [^`]+(?=`)", written, re.MULTILINE):
+            yield page.name, shlex.split(line.strip(), comments=True)[1:]
+
+
+def test_every_command_in_the_texts_has_the_options_and_methods_that_it_names():
+    found = list(_commands("ikat", [*PAGES, ROOT / "CONTRIBUTING.md"]))
+    assert len(found) > 30
+    for page, (name, *words) in found:
+        assert name in main.commands, f"{page}: ikat {name}"
+        options = {option for parameter in main.commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= options, f"{page}: ikat {name} {' '.join(words)}"
+        methods = list(itertools.takewhile(lambda word: re.fullmatch("[a-z0-9_]+", word), words)) if name in ("run", "methods") else []
+        assert set(methods) <= set(METHODS), f"{page}: ikat {name} {' '.join(words)}"
+
+
+def test_the_readme_counts_the_systems_that_there_are():
+    written = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"compares all {len(METHODS)} systems" in written
+    assert f"lists all {len(METHODS)}," in written
+    assert "compares fourteen systems" in written
+    assert len(DEMO_METHODS) == 14
+
+
+def test_every_make_target_and_script_in_the_texts_exists():
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    makes = [(page, words[0]) for page, words in _commands("make", pages)]
+    assert len(makes) > 5
+    assert [one for one in makes if one[1] not in targets] == []
+    scripts = [(page, words[0]) for page, words in _commands("python", pages) if words[0].endswith(".py")]
+    assert len(scripts) > 3
+    assert [one for one in scripts if not (ROOT / one[1]).is_file()] == []
 
 
 def test_every_promise_names_tests_that_exist():

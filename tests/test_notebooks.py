@@ -1,20 +1,123 @@
+"""The saved notebooks are the executed sources: same cells, same outputs, nothing of the machine or of the data in them."""
+
 import importlib.util
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "notebooks"
+from pyterrier_ikat.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "notebooks"
 _spec = importlib.util.spec_from_file_location("make", FOLDER / "make.py")
 make = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make)
 
+NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
+OF_A_MACHINE = r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
+"""A path, the port of a running server, a key."""
 
-@pytest.mark.parametrize("name", make.NOTEBOOKS)
+
+def saved(name):
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def texts(cell):
+    """What the cell prints and shows, as plain text."""
+    outputs = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    return "\n".join(outputs)
+
+
+def words(text):
+    """The text without its figures, which differ in the last digits between processors, and without the size of an HTML page."""
+    return re.sub(NUMBER, "#", text).replace("-", "").split()
+
+
+def figures(text):
+    return [float(number) for number in re.findall(NUMBER, text)]
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    # Set up before the fixtures of each test are, so it can't take its folders from them.
+    with make.started(IKAT_HOME=str(tmp_path_factory.mktemp("home")), IKAT_DATA=str(ROOT.parent / "shared" / "ikat")) as client:
+        yield client
+
+
+@pytest.fixture
+def data_where_needed(request):
+    if request.node.callspec.params["name"] == "real_data":
+        request.getfixturevalue("ikat_data")
+
+
+@pytest.mark.parametrize("name", make.NAMES)
 @pytest.mark.filterwarnings("ignore")
-def test_the_notebook_runs_and_is_the_saved_one(name):
-    saved = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-    built = make.build(name)
-    assert [cell.source for cell in saved.cells] == [cell.source for cell in built.cells], "run `python notebooks/make.py`"
-    assert all(cell.outputs for cell in saved.cells[-1:] if cell.cell_type == "code")
-    make.execute(built)
+def test_the_notebook_runs_and_shows_what_is_saved(name, kernel, data_where_needed):
+    expected, got = saved(name), make.execute(make.build(name), kernel)
+    for then, now in zip(code(expected), code(got), strict=True):
+        assert words(texts(now)) == words(texts(then)), f"run `python notebooks/make.py {name}`"
+        assert figures(texts(now)) == pytest.approx(figures(texts(then)), abs=2e-3)
+        assert now.execution_count == then.execution_count
+
+
+@pytest.mark.parametrize("name", make.NAMES)
+def test_the_saved_cells_are_those_of_the_source(name):
+    assert [cell.source for cell in saved(name).cells] == [cell.source for cell in make.build(name).cells], "run `python notebooks/make.py`"
+
+
+@pytest.mark.parametrize("name", make.NAMES)
+def test_a_stranger_opens_it_in_colab_and_installs_with_the_first_cell(name):
+    first, second, *_ = saved(name).cells
+    link = f"https://colab.research.google.com/github/{make.REPOSITORY}/blob/main/notebooks/{name}.ipynb"
+    assert first.source.startswith("# ")
+    assert f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({link})" in first.source
+    assert "%pip install" in second.source
+    assert not second.outputs
+
+
+@pytest.mark.parametrize("name", make.NAMES)
+def test_cells_are_numbered_from_one_and_the_last_one_shows_something(name):
+    cells = code(saved(name))
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert cells[-1].outputs
+
+
+@pytest.mark.parametrize("name", make.NAMES)
+def test_outputs_tell_nothing_of_the_machine(name):
+    for cell in code(saved(name)):
+        assert not re.search(OF_A_MACHINE, str(cell.outputs)), cell.source
+        assert all(output.output_type != "error" and output.get("name") != "stderr" for output in cell.outputs)
+
+
+def test_no_text_of_the_real_data_is_saved(ikat_data):
+    from pyterrier_ikat.conversations import find_dataset
+
+    shown = (FOLDER / "real_data.ipynb").read_text(encoding="utf-8") + "".join(map(texts, code(saved("real_data"))))
+    data = find_dataset("ikat:2023-mini")
+    topics = data.get_topics("manual")
+    said = {*topics["qutterance"], *topics["qresolved"], *(text for ptkb in topics["qptkb"] for text in ptkb.values())}
+    said |= {passage["text"].strip()[:40] for passage in data.get_corpus_iter(verbose=False)}
+    assert not [text for text in said if len(text) > 20 and text in shown]
+
+
+def test_every_saved_notebook_has_a_source():
+    assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == make.NAMES
+
+
+def test_every_paper_has_a_notebook():
+    papers = {method.paper.split(",")[0] for method in METHODS.values() if " and " in method.paper and "baseline" not in method.paper}
+    intros = [saved(name).cells[0].source for name in make.NAMES]
+    authors = {paper.split(" and ")[-1] for paper in papers}
+    assert len(authors) >= 3
+    assert not [name for name in authors if not any(name in intro for intro in intros)]
+
+
+def test_the_readme_installs_from_the_same_repository():
+    assert f"git+https://github.com/{make.REPOSITORY}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"git+https://github.com/{make.REPOSITORY}" in make.INSTALL

@@ -12,6 +12,8 @@ from pyterrier_ikat.generate import Answer, Rewrite
 from pyterrier_ikat.llm import Ledger
 from pyterrier_ikat.retrieve.bm25 import BM25
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.runs.batches import Batches
+from pyterrier_ikat.runs.folder import versions
 from pyterrier_ikat.session import Session
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
@@ -177,3 +179,52 @@ def test_a_system_that_finds_nothing_at_all_keeps_its_run(index, tmp_path, monke
 def test_a_batch_holds_at_least_one_turn(index, tmp_path):
     with pytest.raises(ikat.UsageError, match="--batch 0: do at least one turn at a time"):
         opened(index, tmp_path, "raw", batch=0)
+
+
+LIVE = "openai:m base_url=http://127.0.0.1:9/v1 temperature=0"
+
+
+def parameters(index, out, spec):
+    session = opened(index, out, "gtr", llm_spec=spec, second_spec=spec)
+    return session.parameters(session.methods[0])
+
+
+@pytest.mark.parametrize("more", ["concurrency=3", "timeout=5 retries=1", "budget=5 price_in=1 price_out=2", "'cache=my file'"])
+def test_a_run_goes_on_with_another_budget_time_out_or_cache(more, index, tmp_path):
+    assert parameters(index, tmp_path, f"{LIVE} {more}") == parameters(index, tmp_path, LIVE)
+
+
+@pytest.mark.parametrize("change", [("=0", "=1"), (":9", ":8"), ("m ", "n "), ("=0", "=0 on_error=fallback")])
+def test_a_run_does_not_go_on_with_an_llm_that_answers_otherwise(change, index, tmp_path):
+    assert parameters(index, tmp_path, LIVE.replace(*change)) != parameters(index, tmp_path, LIVE)
+
+
+def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        with pytest.raises(Stopped):
+            opened(index, tmp_path, "raw", batch=5).run()
+    other = versions() | {"torch": "9.9"}
+    monkeypatch.setattr("pyterrier_ikat.runs.batches.versions", lambda: other)
+    before = files_below(tmp_path)
+    with pytest.raises(ikat.UsageError, match=r"another versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose"):
+        opened(index, tmp_path, "raw", batch=5).run()
+    assert files_below(tmp_path) == before
+
+
+def test_batches_that_a_kill_left_beside_the_finished_run_are_removed(index, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Batches, "remove", lambda self: None)  # killed just before
+        opened(index, tmp_path, "raw", turns=FIVE).run()
+    assert sorted(os.listdir(tmp_path)) == ["raw", "raw.partial"]
+    opened(index, tmp_path, "raw", turns=FIVE).run()
+    assert os.listdir(tmp_path) == ["raw"]
+
+
+def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path, monkeypatch):
+    stop_after(monkeypatch, 1)
+    with pytest.raises(Stopped):
+        opened(index, tmp_path, "raw", batch=5).run()
+    (tmp_path / "raw.partial" / "run.json").unlink()
+    with pytest.raises(ikat.DataError, match=r"run.json can't be read .*remove .*raw.partial"):
+        opened(index, tmp_path, "raw", batch=5).run()

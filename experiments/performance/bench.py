@@ -23,7 +23,7 @@ from typing import Any
 
 import click
 
-BENCHMARKS = ("counts", "llm_stage", "bm25", "reranking", "fusion", "evaluation", "memory", "ray_scale", "report_size")
+BENCHMARKS = ("counts", "llm_stage", "bm25", "reranking", "fusion", "evaluation", "memory", "load", "readers", "ray_scale", "report_size")
 PACKAGES = (
     "pyterrier",
     "pyterrier-pisa",

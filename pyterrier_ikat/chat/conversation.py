@@ -29,6 +29,7 @@ class Chat:
 
     Attributes:
         turns: the turns so far.
+        saved: how many of them are in ``save_to``.
 
     Raises:
         UsageError: when ``number`` isn't one word, or ``save_to`` is there already or can't be written.
@@ -63,12 +64,14 @@ class Chat:
         self.script = script
         self.save_to = None if save_to is None else _new_file(Path(save_to))
         self.turns: list[ChatTurn] = []
+        self.saved = 0
 
     def say(self, text: str) -> ChatTurn:
         """Say something, and get the system's turn.
 
         Raises:
-            UsageError: when the text is empty, or isn't what the recorded conversation goes on with.
+            UsageError: when the text is empty, or isn't what the recorded conversation goes on with; or when the chat can't be saved:
+                then the turn is kept in ``turns``.
             IkatError: when the system fails; the turn isn't kept.
         """
         utterance = self._checked(text)
@@ -77,6 +80,7 @@ class Chat:
         self.turns.append(turn)
         if self.save_to is not None:
             self.save(self.save_to)
+            self.saved = len(self.turns)
         return turn
 
     def messages(self) -> list[dict[str, str]]:

@@ -43,14 +43,17 @@ def typed(prompt: str) -> str:
 
 
 def _answer(chat: Chat, text: str, echo: Callable[[str], None]) -> None:
+    said = len(chat.turns)
     try:
-        echo(repr(chat.say(text)))
+        chat.say(text)
     except IkatError as error:
         echo(f"ikat: {error}")
+    if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
+        echo(repr(chat.turns[-1]))
 
 
 def _ending(chat: Chat) -> str:
     said = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
-    if not chat.turns or chat.save_to is None:
+    if not chat.saved:
         return f"{said}, not saved"
-    return f"{said}, saved in {chat.save_to}"
+    return f"{said}, {'' if chat.saved == len(chat.turns) else f'only the first {chat.saved} '}saved in {chat.save_to}"

@@ -52,9 +52,10 @@ def evaluate(
 def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
     """Evaluate the PTKB statements chosen in RUNs, folders made by `ikat run`."""
     from ..evaluate.ptkb import evaluate_ptkb as table
+    from ..finished import named
     from ..resources import open_qrels
 
-    figures = table({Path(path).name: path for path in paths}, open_qrels(dataset_named(dataset_name), dataset_name, variant))
+    figures = table(named(paths), open_qrels(dataset_named(dataset_name), dataset_name, variant))
     click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 
 

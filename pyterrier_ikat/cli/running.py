@@ -7,6 +7,7 @@ import click
 
 from ..errors import UsageError
 from .group import dataset_named, main, quiet
+from .options import resources
 
 DEMO_METHODS = (
     *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
@@ -30,7 +31,7 @@ def index(source: str, path: str, splade: str | None, threads: int | None, expec
     from ..conversations.passage_files import PassageFiles
     from ..retrieve import PassageIndex, Splade, SpladeIndex
 
-    corpus = PassageFiles(source) if Path(source).exists() else dataset_named(source).get_corpus_iter(verbose=False)
+    corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
     built: PassageIndex | SpladeIndex
     if splade is None:
         built = PassageIndex(path).index(corpus, threads=2 if threads is None else threads, expected=expected)
@@ -41,23 +42,26 @@ def index(source: str, path: str, splade: str | None, threads: int | None, expec
     click.echo(f"{path}: {len(built)} passages")
 
 
+def _dataset_not_file(name: str) -> Any:
+    try:
+        return dataset_named(name)
+    except UsageError as error:
+        raise UsageError(f"there is no file or folder {name}, and {error}") from None
+
+
 @main.command()
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini")
-@click.option("--index", "index_path", required=True, help="folder made by `ikat index`, or a PISA index of SPLADE vectors")
-@click.option("--splade-model", help="the model that encoded the passages of an index that does not say it")
-@click.option("--texts", metavar="PASSAGE_INDEX", help="folder of a passage index that has the texts of a SPLADE index without any")
-@click.option("--llm", "llm_spec", help='such as "openai:gpt-4o temperature=0" or recorded:FILE')
-@click.option("--second-llm", "second_spec", help="the LLM that writes the answer in ..._given, the second one of gtr")
-@click.option(
-    "--reranker", "reranker_spec", help="a cross-encoder's name, bi:NAME for a bi-encoder, monot5:NAME, ensemble, or several with commas"
-)
-@click.option("--rewriter", "rewriter_spec", help="a T5 or BART rewriter's name, such as castorini/t5-base-canard")
-@click.option("--expander", "expander_spec", help="ConvGQR's T5 expansion model")
+@resources
 @click.option("--out", required=True, type=click.Path(), help="folder; each method gets one inside")
 @click.option("--turns", help="only these turns, separated by commas")
 @click.option("--qrels", "variant", help="another variant of the dataset's qrels")
-@click.option("--batch", type=int, help="turns to retrieve for and re-rank at a time, 64 by default; a finished batch is never repeated")
+@click.option(
+    "--batch",
+    type=int,
+    help="turns to retrieve for and re-rank at a time, 64 by default; a finished batch is never repeated; more take more memory, and keep "
+    "an LLM that reads passages busier",
+)
 @click.option("--cache", type=click.Path(dir_okay=False), help="file for searches and scores: no later run with it repeats them")
 @click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
 @click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")

@@ -7,12 +7,13 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import IkatError, UsageError
+from ..errors import DataError, IkatError, UsageError
 from ..llm import StageError
 from ..operator import Operator
 from .cutting import cut, joined
 from .running import Running
 from .shipping import pack, thawed
+from .worker import Outcome
 from .workers import Workers, shared
 
 
@@ -50,7 +51,7 @@ class OnRay(Operator):
             warnings.warn(message, category, stacklevel=2)
         if errors := [thawed(*outcome.error) for outcome in outcomes if outcome.error]:
             raise _one_of(errors)
-        return joined([outcome.frame for outcome in outcomes if outcome.frame is not None])
+        return one_frame(outcomes)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_workers": None}  # processes belong to the one that started them
@@ -63,9 +64,9 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
     """Run a pipeline over turns on the Ray cluster that this process is connected to.
 
     The frame is cut into parts of whole turns (a turn's sub-queries and passages stay together), which go to processes all over the
-    cluster. Gives what the pipeline gives in one process, row for row; only a neural model's scores depend, by float
-    noise, on which texts share a batch. Each process opens the indexes once, at first use and from the same path
-    everywhere, and loads each model once; the processes stay for all pipelines that use them, and end with the last one.
+    cluster. Gives what the pipeline gives in one process, row for row (turn by turn, where a frame mixes turns); only a neural
+    model's scores depend, by float noise, on which texts share a batch. Each process opens the indexes once, at first use and from the
+    same path everywhere, and loads each model once; the processes stay for all pipelines that use them, and end with the last one.
 
     Language models are asked by the calling process: a process on the cluster sends its requests back. So keys, cache,
     budget and the limit on concurrent calls stay here, and the ledger counts what it counts in one process. A local model
@@ -84,6 +85,7 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
     Raises:
         UsageError: when an argument is out of range; at use, when Ray isn't installed or connected, no node has the resources, a stage
             can't be sent, or a part kills its process 3 times.
+        DataError: when nodes have different indexes at the same path.
         IkatError: what the pipeline raises, as in one process. A ``StageError`` names the failed turns of all parts.
 
     Example:
@@ -96,6 +98,19 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
         >>> ikat.on_ray(system, 64, {"CPU": 4, "GPU": 1})(topics)  # doctest: +SKIP
     """
     return OnRay(pipeline, partitions, resources)
+
+
+def one_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    """The frames of all parts below each other.
+
+    Raises:
+        DataError: when nodes have different indexes at the same path.
+    """
+    known: dict[str, str] = {}
+    for path, found in (pair for outcome in outcomes for pair in outcome.indexes.items()):
+        if known.setdefault(path, found) != found:
+            raise DataError(f"the index {path} isn't the same on all nodes of the Ray cluster: copy one of them to every node")
+    return joined([outcome.frame for outcome in outcomes if outcome.frame is not None])
 
 
 def _one_of(errors: Sequence[IkatError]) -> IkatError:

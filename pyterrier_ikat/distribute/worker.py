@@ -5,16 +5,18 @@ The pipeline runs in a thread. Where it asks a language model, the caller gets a
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
 import pandas as pd
+import pyterrier as pt
 
 from ..errors import IkatError
 from ..llm import Completion, LLMFailure, Request
+from ..retrieve import PassageIndex, SpladeIndex
 from .shipping import Counted, frozen, unpack
 
 Answers = list[Completion | LLMFailure]
@@ -42,12 +44,14 @@ class Outcome:
         error: one of our errors, frozen, or None.
         counted: what the part's operators counted themselves.
         warned: (category, message) of its warnings.
+        indexes: path -> fingerprint of the indexes as they are on this node.
     """
 
     frame: pd.DataFrame | None = None
     error: tuple[Any, ...] | None = None
     counted: list[Counted] = field(default_factory=list)
     warned: list[tuple[type[Warning], str]] = field(default_factory=list)
+    indexes: dict[str, str] = field(default_factory=dict)
 
 
 class Worker:
@@ -91,15 +95,24 @@ class Worker:
 
     def _outcome(self, packed: bytes, frame: pd.DataFrame) -> Outcome:
         with warnings.catch_warnings(record=True) as caught:
-            result, error, models = None, None, []
+            result, error, models, indexes = None, None, [], {}
             try:
                 if packed != self._packed:
                     self._pipeline, self._packed = unpack(packed, self._ask), packed
                 pipeline, models = self._pipeline
                 result = pipeline.transform(frame.copy())  # what Ray brought can't be written to
+                indexes = {index.path: index.fingerprint() for index in _indexes(pipeline)}
             except IkatError as raised:
                 error = frozen(raised)
         counted = [(model.number, *count) for model in models for count in model.ledger.counted]
         for model in models:
             model.ledger.counted.clear()
-        return Outcome(result, error, counted, [(one.category, str(one.message)) for one in caught])
+        return Outcome(result, error, counted, [(one.category, str(one.message)) for one in caught], indexes)
+
+
+def _indexes(stage: pt.Transformer) -> Iterator[PassageIndex | SpladeIndex]:
+    if isinstance(index := getattr(stage, "index", None), PassageIndex | SpladeIndex):
+        yield index
+    for nested in pt.inspect.subtransformers(stage).values():
+        for one in nested if isinstance(nested, list) else [nested]:
+            yield from _indexes(one)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from ..errors import UsageError
 from ..loading import load
+from ..model_files import loaded_once
 from .assessment import Assessment
 from .llm_judge import asked_column
 
@@ -68,7 +68,7 @@ class AnswerEquivalence:
         ]
 
 
-@lru_cache(maxsize=2)
+@loaded_once(size=2)
 def _load(model: str) -> tuple[Any, Any]:
     def make() -> tuple[Any, Any, dict[str, Any]]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer

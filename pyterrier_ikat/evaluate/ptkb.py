@@ -1,5 +1,6 @@
 """PTKB statements against PTKB qrels: as a ranking and as a set."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
     none counts 0, and so does a turn for which no statement is relevant, as in trec_eval: with qrels that have such
     turns even a perfect system stays below 1, so their number is shown. NIST's and the organisers' qrels of 2023 have
     none; the topics' own provenance of 2024 and 2025 has 123 of 218 and 124 of 188. For the mean over the others give
-    :func:`with_relevant` of the qrels.
+    :func:`with_relevant` of the qrels. A system that chose no statement at all, such as a run of a method that chooses
+    none, is named in a warning.
 
     Args:
         systems: name -> a frame with ``qid`` and ``qstatements``, or a folder made by ``ikat run``; see
@@ -107,6 +109,8 @@ def _check(name: str, turns: "pd.Series[str]", ranking: pd.DataFrame, qrels: pd.
     if len(turns) and not turns.isin(qrels["qid"]).any():
         raise DataError(f"{who} has no turn of the PTKB qrels: {unlike(turns.iloc[0], qrels['qid'].iloc[0])}")
     judged = ranking[ranking["qid"].isin(qrels["qid"])]
+    if ranking.empty:
+        warnings.warn(f"{who} chose no statement for any turn: all its figures are 0", stacklevel=4)
     known = set(zip(qrels["qid"], qrels["docno"], strict=True))
     for qid, statement in zip(judged["qid"], judged["docno"], strict=True):
         if (qid, statement) not in known:

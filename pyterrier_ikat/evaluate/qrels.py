@@ -77,9 +77,9 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
         DataError: when ``qrels`` is no clean qrels frame, or an id holds white space.
 
     Example:
-        >>> import pandas as pd, pathlib
-        >>> write_qrels(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]}), "/tmp/one.qrels")
-        >>> pathlib.Path("/tmp/one.qrels").read_text()
+        >>> import pandas as pd
+        >>> write_qrels(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]}), "one.qrels")
+        >>> open("one.qrels").read()
         '1_1 0 a 3\n'
     """
     clean = check_qrels(qrels)

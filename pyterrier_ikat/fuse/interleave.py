@@ -1,5 +1,9 @@
 """Interleaving: the sub-queries' lists take turns."""
 
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -24,19 +28,19 @@ def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, 
 
 def _round_robin(turn: Turn, num_results: int | None) -> Integers:
     docnos, size = turn.docno.tolist(), len(turn.docno) if num_results is None else num_results
-    offers = [zip(docnos[part], range(part.start, part.stop), strict=True) for part in turn.lists]
-    taken: dict[str, int] = {}
-    while offers and len(taken) < size:
-        empty = []
-        for offer in offers:
-            for docno, position in offer:
-                if docno not in taken:
-                    taken[docno] = position
-                    break
-            else:
-                empty.append(offer)
-        offers = [offer for offer in offers if offer not in empty] if empty else offers
+    taken: dict[Any, int] = {}
+    for _ in zip_longest(*(_offers(docnos, part, taken) for part in turn.lists)):
+        if len(taken) >= size:
+            break
     return np.fromiter(taken.values(), dtype=np.int64, count=len(taken))[:size]
+
+
+def _offers(docnos: list[Any], part: slice, taken: dict[Any, int]) -> Iterator[None]:
+    """Take the best passage of a list that isn't taken yet, each time it is the list's turn."""
+    for place, docno in enumerate(docnos[part], part.start):
+        if docno not in taken:
+            taken[docno] = place
+            yield
 
 
 class Interleave(Operator):

@@ -19,14 +19,14 @@ def reciprocal_ranks(turn: Turn, k: int = 60) -> tuple[Integers, Floats]:
         order, and its sum, to 12 places.
     """
     # The lists stand in order of sub-query, and a stable sort keeps that among equal ranks.
-    rank = turn.rank()
-    order = np.argsort(rank, kind="stable")
-    passage, found = pd.factorize(turn.docno[order])
-    shares = np.zeros((len(found), len(turn.lists)))
-    backwards = order[::-1]  # of a passage that a list has twice, the better place is written last
-    shares[passage[::-1], turn.number()[backwards]] = 1.0 / (k + 1 + rank[backwards])
-    # Summed in the order of size and rounded, so that equal sums are equal whatever ranks they are made of and in whatever order.
-    return order[first_of_each(passage)], np.sort(shares, axis=1).sum(axis=1).round(PLACES)
+    order = np.argsort(turn.rank(), kind="stable")
+    passage = pd.factorize(turn.docno[order])[0]
+    share = 1.0 / (k + 1 + turn.rank()[order])
+    again = pd.Series(passage * len(turn.lists) + turn.number()[order]).duplicated().to_numpy()
+    share[again] = 0.0  # a list that has a passage twice counts it once, at the better place
+    # Summed from the best rank on and rounded, so that equal sums are equal whatever ranks they are made of and whichever lists gave them.
+    total = np.bincount(passage, weights=share)
+    return order[first_of_each(passage)], np.asarray(total.round(PLACES), dtype=np.float64)
 
 
 class RRF(Operator):

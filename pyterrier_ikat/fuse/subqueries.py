@@ -45,7 +45,7 @@ class Turn:
 
     def first_occurrences(self) -> Integers:
         """The place where each passage stands for the first time."""
-        return first_of_each(pd.factorize(self.docno)[0])
+        return np.flatnonzero(~pd.Series(self.docno, dtype=object).duplicated().to_numpy())
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,13 @@ class Lists:
     docno: Objects
 
     def turns(self) -> Iterator[Turn]:
-        """The turns, in order."""
+        """The turns, in order.
+
+        Raises:
+            DataError: when a docno is missing.
+        """
         for part in _runs(self.turn):
+            _check_docnos(self.docno[part], self.row[part])
             yield Turn(self.row[part], self.docno[part], _runs(self.sub[part]))
 
     def fused(self, fuse: Callable[[Turn], Integers]) -> tuple[Integers, Integers]:
@@ -140,16 +145,28 @@ def numbered(qids: Objects) -> Integers:
     return np.repeat(numbers, np.diff(np.append(starts, len(qids))))
 
 
+def _check_docnos(docnos: Objects, rows: Integers) -> None:
+    # To ask pandas which of them are missing takes ten times as long.
+    if pd.api.types.infer_dtype(docnos, skipna=False) not in ("string", "integer"):
+        missing = rows[pd.isna(docnos)]
+        if len(missing):
+            raise DataError(f"row {missing[0]} of the result frame has no docno: leave out the rows of turns that found nothing")
+
+
 def lists_of(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:
     """The lists of rows whose turn, sub-query, rank and passage are these; the arrays are parallel, in any order."""
-    order = np.arange(len(turn))
-    # Retrievers and re-rankers mostly give rows in order; to see that takes a tenth of the time of sorting them.
-    if not _increasing(turn, sub, rank):
-        order = np.lexsort((rank, sub, turn))
-        if not _increasing(turn[order], sub[order], rank[order]):
-            order = np.lexsort((pd.factorize(docno, sort=True)[0], rank, sub, turn))
-        turn, sub, docno = turn[order], sub[order], docno[order]
-    return Lists(order, turn, sub, docno)
+    for order in _orders(turn, sub, rank, docno):  # noqa: B007, the last one is right without a look
+        if _increasing(turn[order], sub[order], rank[order]):
+            break
+    return Lists(np.arange(len(turn))[order], turn[order], sub[order], docno[order])
+
+
+def _orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iterator[slice | Integers]:
+    """Ways to order the rows, each slower than the one before; the last is right for any rows."""
+    yield slice(None)  # retrievers and re-rankers mostly give rows in order
+    yield np.argsort(turn, kind="stable")  # several systems' frames, one below the other
+    yield np.lexsort((rank, sub, turn))
+    yield np.lexsort((pd.factorize(docno, sort=True)[0], rank, sub, turn))
 
 
 def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
@@ -167,16 +184,16 @@ def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     # Whole columns left away first cost nothing; chosen first, the others would be copied.
     kept = frame.drop(columns=[name for name in frame.columns if name in gone]).take(rows).reset_index(drop=True)
     kept.insert(0, "qid", kept.pop("qid_0"))
-    return kept.rename(columns=popped).assign(qfound=_found(frame)[rows])
+    return kept.rename(columns=popped).assign(qfound=_found(frame, rows))
 
 
-def _found(frame: pd.DataFrame) -> Objects:
+def _found(frame: pd.DataFrame, rows: Integers) -> Objects:
     turn, sub = numbered(frame["qid_0"].to_numpy(dtype=object)), frame["qsub"].to_numpy(dtype=np.int64)
     width = sub.max(initial=-1) + 1
     counts = np.bincount(turn * width + sub, minlength=(turn.max(initial=-1) + 1) * width).reshape(-1, max(width, 1))
     of_turn = np.empty(len(counts), dtype=object)
     of_turn[:] = [np.trim_zeros(row, "b").tolist() for row in counts]
-    return of_turn[turn]
+    return of_turn[turn[rows]]
 
 
 def ranked(frame: pd.DataFrame, turn: Integers, score: Floats | None = None) -> pd.DataFrame:

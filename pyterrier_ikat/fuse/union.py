@@ -1,7 +1,6 @@
 """The union of what whole systems found: one row per turn and passage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -91,64 +90,54 @@ def union(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
     turn, branch = numbered(qids), np.repeat(np.arange(len(frames)), sizes)
     rows, turns = interleave(lists_of(turn, branch, np.concatenate([ranks_of(frame) for frame in frames]), docnos))
-    stacked = _Stacked(frames, np.cumsum([0, *sizes]))
-    firsts = stacked.first_rows(turn)
+    firsts = _first_rows(turn, sizes)
     made_anew = (*STALE_WITH_QUERY, "score", "rank")
-    names = dict.fromkeys(name for frame in frames for name in frame.columns if name not in made_anew)
     united = {}
-    for name in names:
-        if name == "qid" or not name.startswith("q"):
-            united[name] = stacked.take(name, rows)
+    for name in dict.fromkeys(name for frame in frames for name in frame.columns if name not in made_anew):
+        if not name.startswith("q"):
+            united[name] = _of_passages(frames, name).take(rows)
         else:
-            of_turn = stacked.merged(firsts) if name == "qstatements" else stacked.take(name, stacked.last(name, firsts))
-            united[name] = of_turn.take(turns)
+            of_turns = _statements(frames, firsts) if name == "qstatements" else _of_turns(frames, firsts, name)
+            united[name] = of_turns.take(turns)
     return ranked(pd.DataFrame({name: values.reset_index(drop=True) for name, values in united.items()}, copy=False), turns)
 
 
-@dataclass(frozen=True)
-class _Stacked:
-    """Frames one below the other, of which only the rows that are asked for are touched.
+def _first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:
+    """For each frame and each turn of them all, the turn's first row in the frame, or -1."""
+    firsts = []
+    for of_frame in np.split(turn, np.cumsum(sizes)[:-1]):
+        first = np.full(turn.max(initial=-1) + 1, -1)
+        first[of_frame[::-1]] = np.arange(len(of_frame))[::-1]
+        firsts.append(first)
+    return firsts
 
-    Attributes:
-        frames: the frames.
-        bounds: the number of the first row of each, and of all rows.
-    """
 
-    frames: Sequence[pd.DataFrame]
-    bounds: Integers
+def _of_passages(frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any]":
+    """The column of all frames, one below the other; ``None`` where a frame lacks it."""
+    dtype = _dtype(frames, name)
+    lacking = pd.Series([None], dtype=object)
+    parts = [frame[name].astype(dtype) if name in frame.columns else lacking.repeat(len(frame)) for frame in frames]
+    return pd.concat(parts, ignore_index=True)
 
-    def take(self, name: str, rows: Integers) -> "pd.Series[Any]":
-        """The column at these rows; ``None`` at -1 and where the frame lacks it."""
-        found = np.full(len(rows), None)
-        for frame, start, end in zip(self.frames, self.bounds[:-1], self.bounds[1:], strict=True):
-            if name in frame.columns:
-                here = np.flatnonzero((rows >= start) & (rows < end))
-                found[here] = frame[name].take(rows[here] - start).to_numpy(dtype=object)
-        return pd.Series(found, dtype=object).astype(self._dtype(name))
 
-    def _dtype(self, name: str) -> str:
-        kinds = {str(frame[name].dtype) if name in frame.columns else "object" for frame in self.frames}
-        return kinds.pop() if len(kinds) == 1 and pd.api.types.is_numeric_dtype(next(iter(kinds))) else "object"
+def _of_turns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], name: str) -> "pd.Series[Any]":
+    """For each turn, the value of the last frame that has the turn and the column; ``None`` where there is none."""
+    values = np.full(len(firsts[0]), None)
+    for frame, first in zip(frames, firsts, strict=True):
+        if name in frame.columns:
+            values[first >= 0] = frame[name].take(first[first >= 0]).to_numpy(dtype=object)
+    return pd.Series(values, dtype=object).astype(_dtype(frames, name))
 
-    def first_rows(self, turn: Integers) -> list[Integers]:
-        """For each frame and turn, the turn's first row, or -1."""
-        firsts = np.full((len(self.frames), turn.max(initial=-1) + 1), -1, dtype=np.int64)
-        for number, (start, end) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True)):
-            firsts[number, turn[start:end][::-1]] = np.arange(start, end)[::-1]
-        return list(firsts)
 
-    def last(self, name: str, firsts: Sequence[Integers]) -> Integers:
-        """For each turn, a row of the last frame that has the turn and the column, or -1."""
-        rows = np.full(len(firsts[0]), -1, dtype=np.int64)
-        for frame, first in zip(self.frames, firsts, strict=True):
-            if name in frame.columns:
-                rows = np.where(first >= 0, first, rows)
-        return rows
+def _dtype(frames: Sequence[pd.DataFrame], name: str) -> str:
+    kinds = {str(frame[name].dtype) if name in frame.columns else "object" for frame in frames}
+    return kinds.pop() if len(kinds) == 1 and pd.api.types.is_numeric_dtype(next(iter(kinds))) else "object"
 
-    def merged(self, firsts: Sequence[Integers]) -> "pd.Series[Any]":
-        """For each turn, its statements of all frames."""
-        of_frames = [self.take("qstatements", first) for first in firsts]
-        return column(_one_list([chosen for chosen in lists if chosen]) for lists in zip(*of_frames, strict=True))
+
+def _statements(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers]) -> "pd.Series[Any]":
+    """For each turn, its statements of all frames."""
+    of_frames = [_of_turns([frame], [first], "qstatements") for frame, first in zip(frames, firsts, strict=True)]
+    return column(_one_list([chosen for chosen in lists if chosen]) for lists in zip(*of_frames, strict=True))
 
 
 def _one_list(lists: Sequence[Sequence[tuple[str, float]]]) -> Sequence[tuple[str, float]]:

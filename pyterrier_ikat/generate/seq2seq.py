@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from tqdm.auto import tqdm
 from ..conversations.frame import question_column, texts_in, values, well_formed, with_columns, with_query
 from ..errors import UsageError
 from ..loading import load
+from ..model_files import loaded_once
 from ..operator import Operator
 
 ROOM = 512
@@ -118,7 +118,7 @@ def source(history: Sequence[dict[str, str]], question: str, responses: int = 0)
     return " ||| ".join(" ".join(part.split()) for part in [*parts, question])
 
 
-@lru_cache(maxsize=4)
+@loaded_once(size=4)
 def load_seq2seq(model: str) -> tuple[Any, Any]:
     """The tokenizer and the loaded model; equal names share them.
 

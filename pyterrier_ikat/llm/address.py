@@ -5,7 +5,7 @@ import re
 import traceback
 from base64 import b64encode
 from collections.abc import Iterable
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsplit, urlunsplit
 
 from ..errors import UsageError
 
@@ -24,7 +24,7 @@ class Address:
         url: ``http://`` or ``https://``; may hold ``user:password@`` and a query.
 
     Attributes:
-        url: without user, password and query.
+        url: without user, password, query and a slash at its end.
         query: the query's parameters, sent with every call.
         login: (user, password), or None.
         shown: the whole address with user, password and the values of secret parameters replaced by ``***``.
@@ -49,15 +49,17 @@ class Address:
             raise UsageError("base_url is no web address: it reads http://HOST:PORT/v1 or https://HOST/v1")
         host = (f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname) + port
         self.local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-        self.url = urlunsplit((parts.scheme, host, parts.path, "", ""))
+        path = parts.path.rstrip("/")
+        self.url = urlunsplit((parts.scheme, host, path, "", ""))
         self.query = dict(parse_qsl(parts.query, keep_blank_values=True))
         self.login = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
         hidden = {name: HIDDEN if SECRET_NAME.search(name) else value for name, value in self.query.items()}
         login = f"{HIDDEN}@" if self.login else ""
-        self.shown = urlunsplit((parts.scheme, login + host, parts.path, urlencode(hidden, safe=HIDDEN), ""))
+        self.shown = urlunsplit((parts.scheme, login + host, path, urlencode(hidden, safe=HIDDEN), ""))
         values = [value for name, value in self.query.items() if SECRET_NAME.search(name)]
         values += [*self.login, b64encode(":".join(self.login).encode()).decode()] if self.login else []
-        self.secrets = {form for value in values for form in (value, quote(value), quote(value, safe="")) if len(form) >= SHORTEST}
+        forms = {form for value in values for form in (value, quote(value), quote(value, safe=""), quote_plus(value))}
+        self.secrets = {form for form in forms if len(form) >= SHORTEST}
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:

@@ -60,6 +60,5 @@ def run_all(
                     first = first or error
         except BaseException:
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
             raise
     return results, first

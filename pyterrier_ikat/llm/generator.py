@@ -53,4 +53,4 @@ class GeneratorBackend:
         text = output if isinstance(output, str) else getattr(output, "text", None)
         if isinstance(text, str) and text.startswith(ERROR):
             return Unavailable(request.stage, request.qid, f"{self.model} answered {text}")
-        return Reply(text, self.model)
+        return Reply(text if isinstance(text, str) else None, self.model)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
@@ -30,7 +31,8 @@ class HFBackend:
 
     def __init__(self, name: str, *, params: Mapping[str, Any] | None = None, device: str | None = None, batch_size: int = 8) -> None:
         self.model, self.device = name, device
-        self.identity: dict[str, Any] = {"provider": "hf", "model": name, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
+        known_as = str(Path(name).resolve()) if Path(name).is_dir() else name  # ./model is another one elsewhere
+        self.identity: dict[str, Any] = {"provider": "hf", "model": known_as, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
         self.batch_size, self.concurrency, self.replays = batch_size, 1, False
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()

@@ -1,12 +1,17 @@
 """One way to ask a language model, whatever it runs on: cached, retried, counted and within a budget."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from threading import Event
+from typing import Any
 
 from .budget import Budget
 from .cache import Cache, key_of
 from .failures import LLMFailure
+from .generator import GeneratorBackend
+from .in_flight import InFlight
 from .ledger import Ledger
 from .openai_backend import OpenAIBackend
 from .recorded import RecordedBackend
@@ -19,7 +24,8 @@ from .throttle import Throttle
 class LLM:
     """A language model; made by `llm`.
 
-    Two of them are equal when they answer alike: same provider, model, base URL, decoding parameters and ``on_error``.
+    Two of them are equal when they answer alike: same provider, model, base URL, decoding parameters and ``on_error``. Those made from
+    an object with ``.generate`` are equal when the objects are: nobody else knows what decides its answers.
 
     Args:
         backend: how the model is reached.
@@ -50,10 +56,13 @@ class LLM:
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.throttle, self.on_error = Throttle(backend.concurrency), on_error
+        self._in_flight = InFlight()
         self._text = backend.model if text is None else text
 
     def ask(self, requests: Sequence[Request]) -> list[Completion | LLMFailure]:
         """Ask everything, many requests at a time, each distinct one once.
+
+        Several threads may ask at a time: what one of them is asking is waited for by the others, and read from the cache.
 
         Returns:
             For each request, in their order, its completion or the failure that is left after all retries.
@@ -76,14 +85,11 @@ class LLM:
         first: dict[str, Request] = {}
         for key, request in zip(keys, requests, strict=True):
             first.setdefault(key, request)
-        answers: dict[str, Outcome] = {key: hit for key in first if (hit := self._cached(key)) is not None}
-        fresh = {key: request for key, request in first.items() if key not in answers}
-        if fresh:
-            answers.update(Sending(self, hits=len(answers)).run(fresh))
+        answers, sent = self._answers(first)
         results = []
         for key, request in zip(keys, requests, strict=True):
-            results.append(answers[key] if key in fresh else self._again(request, answers[key]))
-            fresh.pop(key, None)
+            results.append(answers[key] if key in sent else self._again(request, answers[key]))
+            sent.discard(key)
         return results
 
     def peek(self, request: Request) -> Completion | None:
@@ -112,6 +118,27 @@ class LLM:
     def _key(self, request: Request, position: int) -> str:
         return str(position) if self.backend.replays else key_of(self.backend.identity, request)
 
+    def _answers(self, first: dict[str, Request]) -> tuple[dict[str, Outcome], set[str]]:
+        answers: dict[str, Outcome] = dict(self._hits(first))
+        sent: set[str] = set()
+        while left := [key for key in first if key not in answers]:
+            with self._claim(left) as (ours, others):
+                answers.update(self._hits(ours))  # what another thread got between our look and our claim
+                fresh = {key: first[key] for key in ours if key not in answers}
+                if fresh:
+                    answers.update(Sending(self, hits=len(answers)).run(fresh))
+                    sent.update(fresh)
+            for other in others:
+                other.wait()
+        return answers, sent
+
+    def _claim(self, keys: list[str]) -> AbstractContextManager[tuple[list[str], set[Event]]]:
+        # Without a cache there is nothing to wait for: what another thread gets is not kept.
+        return nullcontext((keys, set())) if self.cache is None else self._in_flight.claim(keys)
+
+    def _hits(self, keys: Iterable[str]) -> dict[str, Completion]:
+        return {key: hit for key in keys if (hit := self._cached(key)) is not None}
+
     def _cached(self, key: str) -> Completion | None:
         return self.cache.get(key) if self.cache is not None else None
 
@@ -128,7 +155,11 @@ class LLM:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LLM):
             return NotImplemented
-        return (self.backend.identity, self.on_error) == (other.backend.identity, other.on_error)
+        return self._sameness() == other._sameness()
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.backend.identity, sort_keys=True))
+
+    def _sameness(self) -> tuple[Any, ...]:
+        generator = self.backend.generator if isinstance(self.backend, GeneratorBackend) else None
+        return self.backend.identity, self.on_error, generator

@@ -132,10 +132,16 @@ def _reply(answer: Any) -> Reply:
         choice, usage = answer["choices"][0], answer.get("usage") or {}
         message = choice["message"]
         text, refusal = message.get("content"), message.get("refusal")
-        used = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        used = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        if not isinstance(text, str | None):
+            raise TypeError
         return Reply(text, answer.get("model") or None, choice.get("finish_reason"), *used, refusal)
     except (TypeError, KeyError, IndexError, AttributeError):
         raise Transient(None, "the server's answer holds no completion") from None
+
+
+def _count(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) else None
 
 
 def _said(server: Server, error: "openai.APIStatusError") -> str:

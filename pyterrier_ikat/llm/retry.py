@@ -22,7 +22,8 @@ class Retry:
 
     Attributes:
         tries: attempts at one call, the first one included.
-        max_seconds: the most seconds that one call with all its attempts and waits may take; no wait begins that would end later.
+        max_seconds: the most seconds that one call waits between its attempts, all waits added up; no wait begins that would end later.
+            Each attempt has its own time-out, and the wait for a free place among the other calls is nobody's failure.
         sleep: how to wait; None waits so that an interrupted run ends at once.
         clock: seconds that never run backwards.
     """
@@ -38,10 +39,9 @@ class Retry:
         Args:
             stop: once set, nothing is tried again.
         """
-        started = self.clock()
 
         def out_of_time(state: tenacity.RetryCallState) -> bool:
-            return self.clock() - started + state.upcoming_sleep > self.max_seconds
+            return state.idle_for + state.upcoming_sleep > self.max_seconds
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Transient),

@@ -50,21 +50,24 @@ class Sending:
             )
         outcomes = {key: outcome for result in results if result for key, outcome in result.items()}
         if isinstance(error, FatalLLMError | BudgetExceeded):
-            done = sum(isinstance(outcome, Completion) for outcome in outcomes.values())
+            kept = outcomes.values() if self.llm.cache is not None else ()
+            done = sum(isinstance(outcome, Completion) for outcome in kept)
             raise error.after(done, len(requests) - done) from None
         if error is not None:
             raise error
         return outcomes
 
     def _batch(self, batch: Batch) -> dict[str, Outcome]:
+        tries = 0
         try:
             for attempt in self.llm.retry.loop(self.stop):
                 with attempt:
-                    return self._attempt(batch, attempt.retry_state.attempt_number)
+                    tries = attempt.retry_state.attempt_number
+                    return self._attempt(batch, tries)
         except Transient as error:
             if self.stop.is_set():
                 raise Stopped from None
-            return {key: self._gave_up(request, error) for key, request in batch}
+            return {key: self._gave_up(request, error, tries) for key, request in batch}
         raise AssertionError("the retry loop ended without a result")
 
     def _attempt(self, batch: Batch, number: int) -> dict[str, Outcome]:
@@ -106,9 +109,9 @@ class Sending:
         llm.budget.spend(cost)
         return outcome
 
-    def _gave_up(self, request: Request, error: Transient) -> LLMFailure:
+    def _gave_up(self, request: Request, error: Transient, tries: int) -> LLMFailure:
         self.llm.ledger.count(request.stage, self.llm.model, failures=1)
-        return Unavailable(request.stage, request.qid, f"{error.reason} (given up after {self.llm.retry.tries} tries)")
+        return Unavailable(request.stage, request.qid, f"{error.reason} (given up after {'1 try' if tries == 1 else f'{tries} tries'})")
 
     def _show(self, bar: Any, result: dict[str, Outcome]) -> None:
         self.failed += sum(isinstance(outcome, LLMFailure) for outcome in result.values())

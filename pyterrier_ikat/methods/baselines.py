@@ -8,7 +8,7 @@ import pyterrier as pt
 from ..generate import AllUtterances, Answer, Append, HistoricalQueryExpansion, Resolved, SelectStatements, Utterance, WithStatements
 from ..llm import LLM
 from ..rank import RankStatements
-from ..retrieve import RM3
+from ..retrieve import BM25, RM3
 
 
 def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
@@ -114,7 +114,11 @@ def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth
 
 
 def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:
-    return queries >> retriever >> RM3() >> retriever % depth if rm3 else queries >> retriever % depth
+    if not rm3:
+        return queries >> retriever % depth
+    described = retriever.index.describe() if isinstance(retriever, BM25) else {}
+    analysis = {name: described[name] for name in ("stemmer", "stops") if name in described}
+    return queries >> retriever >> RM3(**analysis) >> retriever % depth
 
 
 def _system(queries: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:

@@ -152,14 +152,14 @@ class LLMOperator(Operator):
             found = self._without(frame, found, failures)
         if dropped := self.left_out(frame, found):
             self.llm.ledger.count(self.stage, self.llm.model, dropped=len(dropped))
-            log.info("stage %s: left out or repaired: %s", self.stage, "; ".join(dropped[:5]))
+            log.info("stage %s: left out or repaired: %s", self.stage, "; ".join(dropped))
         return found
 
     def _without(self, frame: pd.DataFrame, found: list[Any], failures: list[LLMFailure]) -> list[Any]:
         if (self.on_error or self.llm.on_error) == "raise":
             raise StageError(self.stage, failures)
         self.llm.ledger.count(self.stage, self.llm.model, fallbacks=len(failures))
-        log.warning("stage %s: fallback for %d requests: %s", self.stage, len(failures), "; ".join(map(str, failures[:5])))
+        log.warning("stage %s: fallback for %d requests:\n  %s", self.stage, len(failures), "\n  ".join(map(str, failures)))
         return [instead if value is None else value for value, instead in zip(found, self.fallback(frame), strict=True)]
 
     def unusable(self, qid: str, completion: Completion) -> LLMFailure:

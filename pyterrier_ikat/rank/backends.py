@@ -3,12 +3,12 @@
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
 from ..errors import UsageError
 from ..loading import load
+from ..model_files import loaded_once
 from .scoring import Floats
 from .token_batches import Batch, scores_of
 
@@ -16,12 +16,12 @@ BACKENDS = ("fp32", "bf16", "openvino")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 65_536
 
 
-@lru_cache(maxsize=5)
+@loaded_once(size=5)
 def load_cross_encoder(model: str, max_length: int) -> Any:
     """The loaded model of ``sentence-transformers``, in single precision; equal arguments share it.
 
     Raises:
-        UsageError: when it can't be loaded, or gives more than one score per pair.
+        UsageError: when it can't be loaded, wasn't trained to score pairs, or gives more than one score per pair.
     """
 
     def make() -> Any:
@@ -31,6 +31,12 @@ def load_cross_encoder(model: str, max_length: int) -> Any:
         return Model(model, max_length=max_length, activation_fn=Identity()).float().eval()
 
     loaded = load("cross-encoder", model, make)
+    made_as = loaded.config.architectures or []
+    if made_as and not any(name.endswith("ForSequenceClassification") for name in made_as):
+        raise UsageError(
+            f"the model {model!r} is a {made_as[0]}, whose layer for the score would be drawn by chance: "
+            "give a cross-encoder, or use this one by the operator of its kind, such as ikat.BiEncoder"
+        )
     labels = loaded.config.num_labels
     if labels != 1:
         raise UsageError(f"the model {model!r} gives {labels} scores per pair: a re-ranker gives one")
@@ -66,7 +72,7 @@ def usable(model: str, max_length: int) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=10)
+@loaded_once(size=10)
 def load_logits(model: str, max_length: int, backend: str) -> Callable[[Batch], Any]:
     """What gives a batch's scores, as a tensor of one number per pair.
 

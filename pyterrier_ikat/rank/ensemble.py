@@ -1,7 +1,8 @@
 """Re-ranking by several scorers at once: their scores brought to one scale per turn, and averaged."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,8 @@ class Ensemble(Operator):
             for ``ikat.CrossEncoder(name)``. The default is the paper's five checkpoints.
 
     Raises:
-        UsageError: when there is no scorer, or one isn't a re-ranker; at use, when a model can't be loaded or a score isn't finite.
+        UsageError: when there is no scorer, or one isn't a re-ranker; at use, when a model can't be loaded, a score isn't finite, or
+            a scorer returns a passage that it wasn't given.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -54,31 +56,37 @@ class Ensemble(Operator):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        total = np.zeros(len(inp))
+        total, turns = np.zeros(len(inp)), pd.factorize(inp["qid"])[0]
+        row_of: Rows = {}
+        firsts = [row_of.setdefault(qid, {}).setdefault(docno, row) for row, (qid, docno) in enumerate(_keys(inp))]
         for scorer in self.scorers:
             reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
-            total += normalised(inp, reranker.transform(inp), repr(reranker))
+            total += min_max(_aligned(inp, row_of, reranker)[firsts], turns)
         return ranked_by(inp, total / len(self.scorers), repr(self))
 
 
-def normalised(frame: pd.DataFrame, scored: pd.DataFrame, scorer: str) -> Floats:
-    """What a scorer says of each row of ``frame``, from 0 to 1.
+Rows = dict[Any, dict[Any, int]]
+"""Turn -> passage -> its first row. A dict per turn stays in the processor's cache, which one of all pairs doesn't."""
 
-    Args:
-        frame: the passages that were to be scored.
-        scored: the scorer's ranking of them, with ``qid``, ``docno``, ``score``; of a passage that is in it twice the first row counts.
-        scorer: its name, for the error.
 
-    Raises:
-        UsageError: when a score is not a finite number.
-    """
-    bad = scored[~np.isfinite(scored["score"].to_numpy(dtype=np.float64))]
-    if len(bad):
-        row = bad.iloc[0]
-        raise UsageError(f"{scorer} gave no finite score to passage {row['docno']} of {row['qid']}: take it out of the ensemble")
-    scores = scored.drop_duplicates(["qid", "docno"]).set_index(["qid", "docno"])["score"]
-    of_rows = scores.reindex(pd.MultiIndex.from_frame(frame[["qid", "docno"]])).to_numpy(dtype=np.float64)
-    return min_max(of_rows, pd.factorize(frame["qid"])[0])
+def _keys(frame: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
+    return zip(frame["qid"].tolist(), frame["docno"].tolist(), strict=True)
+
+
+def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Floats:
+    """What the scorer gives a passage, at the passage's first row: the first score if it returns it twice, NaN if not at all."""
+    scored = scorer.transform(frame)
+    pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
+    scores = scored["score"].to_numpy(dtype=np.float64)
+    none: dict[Any, int] = {}
+    rows = np.fromiter((row_of.get(qid, none).get(docno, -1) for qid, docno in _keys(scored)), dtype=np.int64, count=len(scored))
+    for wrong, what in ((rows < 0, "returned, without having been given it,"), (~np.isfinite(scores), "gave no finite score to")):
+        if wrong.any():
+            row = scored.iloc[int(np.flatnonzero(wrong)[0])]
+            raise UsageError(f"{scorer!r} {what} passage {row['docno']} of {row['qid']}: take it out of the ensemble")
+    found = np.full(len(frame), np.nan)
+    found[rows[::-1]] = scores[::-1]
+    return found
 
 
 def min_max(scores: Floats, turns: npt.NDArray[np.int64]) -> Floats:

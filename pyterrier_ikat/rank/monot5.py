@@ -1,6 +1,5 @@
 """Re-ranking by monoT5: a T5 model says whether a passage is relevant, and how sure it is."""
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,10 @@ import pyterrier as pt
 
 from ..conversations.frame import column
 from ..loading import load
+from ..model_files import fingerprint, loaded_once
 from ..operator import Operator
 from ..result_cache import shared
 from .each_pair_once import scored_once
-from .fingerprint import fingerprint
 from .scoring import Floats, as_given, as_texts, longest_first, ranked_by
 
 
@@ -62,7 +61,7 @@ class MonoT5(Operator):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        model = fingerprint("monoT5", self.model, self.tokenizer)
+        model = fingerprint("monoT5", self.model, fingerprint("tokenizer", self.tokenizer).hex())
         scores = scored_once(as_texts(inp["query"]), as_texts(inp["text"]), model, shared(self.cache), self._score)
         return ranked_by(inp, scores, repr(self))
 
@@ -74,7 +73,7 @@ class MonoT5(Operator):
         return scored.set_index("docno")["score"].sort_index().to_numpy(dtype="float64")  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=2)
+@loaded_once(size=2)
 def load_monot5(model: str, tokenizer: str, batch_size: int) -> Any:
     """The loaded re-ranker of ``pyterrier_t5``; equal arguments share it.
 

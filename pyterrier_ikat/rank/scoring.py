@@ -40,7 +40,9 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
         row = frame.iloc[int(np.flatnonzero(~np.isfinite(scores))[0])]
         raise UsageError(f"{model} gave no finite score to passage {row['docno']} of {row['qid']}: its weights are damaged, use another")
     turn = pd.factorize(frame["qid"])[0]
-    order = np.lexsort((pd.factorize(frame["docno"], sort=True)[0], -scores, turn))
+    order = np.lexsort((-scores, turn))
+    if ((np.diff(turn[order]) == 0) & (np.diff(scores[order]) == 0)).any():
+        order = np.lexsort((pd.factorize(frame["docno"], sort=True)[0], -scores, turn))
     sizes = np.bincount(turn)
     rank = np.arange(len(frame)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return frame.take(order).reset_index(drop=True).assign(score=scores[order], rank=rank)

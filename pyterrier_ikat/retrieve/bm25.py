@@ -2,6 +2,7 @@
 
 import os
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,10 @@ class BM25(Operator):
     turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
     Where there is a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched in the place of ``query``: its terms are
     the index's already, neither stemmed nor stopped, and count as often as they weigh, to 1/10,000 of the heaviest.
-    The idf is PISA's, ``log((N - df + 0.5) / (df + 0.5))`` and at least 1e-6; Lucene's, ``log(1 + ...)`` of the same, weighs words that
-    stand in a large share of the passages more.
+    The score is PISA's: the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))`` with
+    ``idf = log((N - df + 0.5) / (df + 0.5))``, Robertson's, and at least 1e-6: a word of half of the passages counts next to nothing.
+    Lucene's idf, ``log(1 + ...)`` of the same, weighs such words more. That is all the difference: on words drawn at random bm25s shares
+    the whole top 10 with Robertson's idf, .84 to .94 of it with Lucene's; on the 700 passages of ikat:2023-mini Lucene's shares .94.
     ``bm25 % k`` retrieves just k.
     Each distinct query is searched once, whatever number of rows, turns and systems ask it: rankings, without text, are kept in the
     process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.
@@ -72,7 +75,7 @@ class BM25(Operator):
         self.b = b
         self.num_results = num_results
         self.cache = None if cache is None else str(cache)
-        self._pisa: dict[bool, Any] = {}
+        self._pisa: dict[tuple[str, bool], Any] = {}
 
     def fuse_rank_cutoff(self, k: int) -> "BM25":
         """This retriever with ``k`` passages per query at most, for ``bm25 % k``."""
@@ -82,25 +85,26 @@ class BM25(Operator):
         """Retrieve for each row of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         questions = asked(inp)
-        keys = [self._key(question) for question in questions]
+        index = self.index.fingerprint()
+        keys = [self._key(index, question) for question in questions]
         queries = {key: question.query for key, question in zip(keys, questions, strict=True)}
-        found = each_once(queries, self.num_results, shared(self.cache), self._search, "BM25")
+        found = each_once(queries, self.num_results, shared(self.cache), partial(self._search, index), "BM25")
         rankings = {question.row: _weighed(found[key], question.unit) for key, question in zip(keys, questions, strict=True)}
         return with_texts(result_frame(inp, rankings), self.index.texts)
 
-    def _key(self, question: Asked) -> bytes:
+    def _key(self, index: str, question: Asked) -> bytes:
         kind = "text" if isinstance(question.query, str) else "terms"
-        return digest("bm25", version(), self.index.fingerprint(), f"{self.k1:g} {self.b:g}", kind, question.key())
+        return digest("bm25", version(), index, f"{self.k1:g} {self.b:g}", kind, question.key())
 
-    def _search(self, queries: list[Any]) -> list[Ranking]:
+    def _search(self, index: str, queries: list[Any]) -> list[Ranking]:
         terms = not isinstance(queries[0], str)
-        return by_pisa(copy(self._retriever(terms)), "query_toks" if terms else "query", queries, self.num_results)
+        return by_pisa(copy(self._retriever(index, terms)), "query_toks" if terms else "query", queries, self.num_results)
 
-    def _retriever(self, terms: bool) -> Any:
-        if terms not in self._pisa:
+    def _retriever(self, index: str, terms: bool) -> Any:
+        if (index, terms) not in self._pisa:
             threads = min(max(os.cpu_count() or 2, 2), 16)  # with one thread PISA keeps Python's lock while it searches
-            self._pisa[terms] = self.index.retriever(self.k1, self.b, self.num_results + 1, threads, terms)
-        return self._pisa[terms]
+            self._pisa[index, terms] = self.index.retriever(self.k1, self.b, self.num_results + 1, threads, terms)
+        return self._pisa[index, terms]
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_pisa": {}}  # an open index can't be sent to another process

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from ..errors import DataError
 from ..files import atomic_write
+from ..model_files import fingerprint
 from .impacts import SCALE, impacts, load_sparse_encoder
 
 BATCHES_PER_FILE = 16
@@ -37,7 +38,7 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
     Raises:
         UsageError: when the model can't be loaded or gives a weight that isn't finite.
     """
-    made_by, files = identity(model), []
+    made_by, files = fingerprint("splade", model).hex(), []
     with tqdm(total=total, desc="encoding passages", unit="passage", delay=2) as bar:
         for batch in _chunks(passages, BATCHES_PER_FILE * batch_size):
             file = folder / f"{_key(made_by, batch)}.npz"
@@ -65,14 +66,6 @@ def has_terms(file: Path) -> bool:
 
 def _key(made_by: str, batch: Sequence[tuple[str, str]]) -> str:
     return hashlib.sha256(json.dumps([SCALE, made_by, batch]).encode()).hexdigest()[:32]
-
-
-def identity(model: str) -> str:
-    """What tells a model from others: its name, and of a folder also the files' names, sizes and times."""
-    # A model trained on in its folder keeps its name: its files tell.
-    folder = Path(model)
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()] if folder.is_dir() else []
-    return json.dumps([model, [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]])
 
 
 def _chunks(passages: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:

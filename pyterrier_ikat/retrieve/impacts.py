@@ -1,7 +1,6 @@
 """SPLADE vectors as impacts: whole hundredths of a term's weight, the numbers that an inverted index can hold."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy.typing as npt
 
 from ..errors import UsageError
 from ..loading import load
+from ..model_files import loaded_once
 
 SCALE = 100
 """Impacts per unit of weight, on the passages' and on the queries' side: a score of PISA is SCALE * SCALE times the dot product."""
@@ -35,7 +35,7 @@ class Impacts(NamedTuple):
         ]
 
 
-@lru_cache(maxsize=2)
+@loaded_once(size=2)
 def load_sparse_encoder(model: str) -> Any:
     """The loaded model; equal names share it.
 

@@ -13,7 +13,7 @@ from .passage_text import PassageText
 from .reading import Corpus
 from .shards import holds_shards, index_shards
 from .text_store import read_texts
-from .whole_folder import read_description, resumable_folder, write_description
+from .whole_folder import read_description, resumable_folder, state, write_description
 
 FORMAT = 1
 META, TEXTS, PISA = "ikat_index.json", "texts.sqlite", "pisa"
@@ -47,7 +47,7 @@ class PassageIndex:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._described: dict[str, Any] | None = None
+        self._described: tuple[tuple[int, ...], dict[str, Any]] | None = None
 
     def index(
         self, corpus: Corpus, *, stemmer: str = "porter2", stops: str = "lucene", threads: int = 2, expected: int | None = None
@@ -93,7 +93,6 @@ class PassageIndex:
                 "bm25": [k1, b],
             }
             write_description(workplace / "index" / META, described)
-        self._described = None
         return self
 
     def bm25(self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None) -> BM25:
@@ -114,7 +113,7 @@ class PassageIndex:
         return read_texts(Path(self.path) / TEXTS, list(docnos))
 
     def describe(self) -> dict[str, Any]:
-        """What the index says of itself.
+        """What the index says of itself, read again when another one was put in its place.
 
         Returns:
             ``format``, ``count``, ``sha256`` (over docno, line feed, text, line feed of each passage in the order of the corpus; or
@@ -124,10 +123,12 @@ class PassageIndex:
         Raises:
             DataError: when it isn't there, isn't whole, or has another format.
         """
-        if self._described is None:
+        meta = Path(self.path) / META
+        now = state(meta)
+        if self._described is None or self._described[0] != now:
             repair = f"make it with ikat.PassageIndex({self.path!r}).index(corpus)"
-            self._described = read_description(Path(self.path) / META, form=FORMAT, repair=repair, spare=SPARE)
-        return self._described
+            self._described = now, read_description(meta, form=FORMAT, repair=repair, spare=SPARE)
+        return self._described[1]
 
     def fingerprint(self) -> str:
         """A checksum that an index of other passages, or one built with other settings, does not have."""

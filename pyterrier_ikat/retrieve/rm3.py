@@ -39,7 +39,7 @@ class RM3(Operator):
         fb_docs: passages of each turn that are looked at.
         fb_terms: terms that are added at most.
         original_weight: the share of the query's own terms, 0 to 1.
-        stemmer: the stemmer that the index was made with: ``"porter2"``, ``"krovetz"`` or ``"none"``.
+        stemmer: the stemmer that the index was made with: ``"porter2"`` or ``"none"``.
         stops: the stop words that the index was made with: ``"lucene"``, ``"terrier"`` or ``"none"``.
 
     Raises:

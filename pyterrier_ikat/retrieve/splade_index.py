@@ -9,14 +9,14 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError
+from ..model_files import fingerprint as of_model
 from . import pisa, pisa_impacts
-from .encoded import identity
 from .fingerprint import fingerprint as of_files
 from .impacts import impacts, load_sparse_encoder, numbers, tokens
 from .result_frame import with_texts
 from .splade_retriever import SpladeRetriever
 from .text_store import read_texts
-from .whole_folder import read_description
+from .whole_folder import read_description, state
 
 FORMAT = 1
 META, TEXTS, PISA = "ikat_splade.json", "texts.sqlite", "pisa"
@@ -53,16 +53,15 @@ class SpladeIndex:
         self.path = str(path)
         self.model = None if model is None else str(model)
         self.text = text
-        self._described: dict[str, Any] | None = None
-        self._terms: list[str] | None = None
-        self._fingerprint: str | None = None
+        self._described: tuple[tuple[tuple[int, ...], ...], dict[str, Any]] | None = None
+        self._terms: dict[str, list[str]] = {}
 
     def retriever(self, num_results: int = 1000, cache: str | Path | None = None) -> SpladeRetriever:
         """Retrieval over this index; see :class:`SpladeRetriever`."""
         return SpladeRetriever(self, num_results, cache)
 
     def describe(self) -> dict[str, Any]:
-        """What the index is.
+        """What the index is, looked up again when another one was put in its place.
 
         Returns:
             ``model`` (the name to load), ``pisa`` (the folder of PISA's files), ``texts`` (the file of the texts, or None), ``count``
@@ -72,10 +71,11 @@ class SpladeIndex:
             DataError: when it isn't there, isn't whole, or is of another kind.
             UsageError: when the model isn't known, or isn't the one that encoded the passages.
         """
-        if self._described is None:
-            folder = Path(self.path)
-            self._described = _of_pyterrier(folder, self.model) if _is_pyterrier(folder) else _of_ikat(folder, self.model)
-        return self._described
+        folder = Path(self.path)
+        now = tuple(state(folder / name) for name in (META, *PYTERRIER_META))
+        if self._described is None or self._described[0] != now:
+            self._described = now, _of_pyterrier(folder, self.model) if _is_pyterrier(folder) else _of_ikat(folder, self.model)
+        return self._described[1]
 
     def texts(self, docnos: Sequence[str]) -> list[str]:
         """The passages' text as it was indexed, in the order of ``docnos``.
@@ -103,24 +103,23 @@ class SpladeIndex:
             UsageError: when the model can't be loaded.
             DataError: when the index has more terms than the model.
         """
-        described = self.describe()
+        described, index = self.describe(), self.fingerprint()
         model = load_sparse_encoder(described["model"])
-        if self._terms is None:
-            self._terms = numbers(model) if described["texts"] else tokens(model)
+        if index not in self._terms:
+            terms = numbers(model) if described["texts"] else tokens(model)
             found = pisa_impacts.number_of_terms(described["pisa"])
-            if found > len(self._terms):
+            if found > len(terms):
                 raise DataError(
-                    f"the index {self.path} has {found} terms, the model {described['model']!r} only {len(self._terms)}: "
+                    f"the index {self.path} has {found} terms, the model {described['model']!r} only {len(terms)}: "
                     "give the model that encoded its passages"
                 )
-        return impacts(model, queries, of="query").as_dicts(self._terms)
+            self._terms[index] = terms
+        return impacts(model, queries, of="query").as_dicts(self._terms[index])
 
     def fingerprint(self) -> str:
         """A checksum that an index of other passages, or vectors of another model, does not have."""
-        if self._fingerprint is None:
-            model = identity(self.describe()["model"])
-            self._fingerprint = f"{model} {of_files(Path(self.path), self.describe()['files'])}"
-        return self._fingerprint
+        described = self.describe()
+        return f"{of_model('splade', described['model']).hex()} {of_files(Path(self.path), described['files'])}"
 
     def pisa_retriever(self, num_results: int, threads: int) -> Any:
         """PISA's own retriever over this index; it reads impacts from ``query_toks``."""

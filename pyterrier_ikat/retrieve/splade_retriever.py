@@ -1,6 +1,8 @@
 """Retrieval over a :class:`SpladeIndex`."""
 
 import os
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +60,7 @@ class SpladeRetriever(Operator):
         self.index = index
         self.num_results = num_results
         self.cache = None if cache is None else str(cache)
-        self._pisa: Any = None
+        self._pisa: dict[str, Any] = {}
 
     def fuse_rank_cutoff(self, k: int) -> "SpladeRetriever":
         """This retriever with ``k`` passages per query at most, for ``retriever % k``."""
@@ -68,27 +70,26 @@ class SpladeRetriever(Operator):
         """Retrieve for each row of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         asked = {row: query for row, query in enumerate(inp["query"]) if isinstance(query, str) and query.strip()}
-        keys = {query: self._key(query) for query in dict.fromkeys(asked.values())}
-        found = each_once({key: query for query, key in keys.items()}, self.num_results, shared(self.cache), self._search, "SPLADE")
+        index = self.index.fingerprint()
+        keys = {query: digest("splade", version(), index, query) for query in dict.fromkeys(asked.values())}
+        queries = {key: query for query, key in keys.items()}
+        found = each_once(queries, self.num_results, shared(self.cache), partial(self._search, index), "SPLADE")
         weighed = {key: ranking._replace(scores=ranking.scores.astype(np.float64) / SCALE**2) for key, ranking in found.items()}
         rankings = {row: weighed[keys[query]] for row, query in asked.items()}
         return self.index.with_text(result_frame(inp, rankings))
 
-    def _key(self, query: str) -> bytes:
-        return digest("splade", version(), self.index.fingerprint(), query)
-
-    def _search(self, queries: list[str]) -> list[Ranking]:
+    def _search(self, index: str, queries: list[str]) -> list[Ranking]:
         vectors = self.index.encode_queries(queries)
-        return by_pisa(self._retriever(), "query_toks", vectors, self.num_results)
+        return by_pisa(copy(self._retriever(index)), "query_toks", vectors, self.num_results)
 
-    def _retriever(self) -> Any:
-        if self._pisa is None:
+    def _retriever(self, index: str) -> Any:
+        if index not in self._pisa:
             threads = min(max(os.cpu_count() or 2, 2), 16)  # with one thread PISA keeps Python's lock while it searches
-            self._pisa = self.index.pisa_retriever(self.num_results, threads)
-        return self._pisa
+            self._pisa[index] = self.index.pisa_retriever(self.num_results, threads)
+        return self._pisa[index]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_pisa": None}  # an open index can't be sent to another process
+        return self.__dict__ | {"_pisa": {}}  # an open index can't be sent to another process
 
     def __repr__(self) -> str:
         shown = [f"num_results={self.num_results!r}"] if self.num_results != 1000 else []

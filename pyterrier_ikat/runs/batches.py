@@ -23,7 +23,7 @@ from ..llm import Ledger
 from ..methods.plan import RUN, stages
 from ..prompts.operator import LLMOperator
 from ..rank import RankStatements, Rerank
-from .folder import PER_TURN, RunFolder
+from .folder import PER_TURN, RunFolder, another, versions
 
 RANKING = ("qid", "docno", "score", "rank", "used")
 PARAMETERS = "run.json"
@@ -39,7 +39,7 @@ class Batches:
 
     Args:
         folder: where the complete run is to be.
-        parameters: what makes the run this run.
+        parameters: what makes the run this run; with the versions of what it depends on, so that no run is made with two.
 
     Example:
         >>> from pyterrier_ikat.runs import RunFolder
@@ -50,23 +50,19 @@ class Batches:
 
     def __init__(self, folder: RunFolder, parameters: dict[str, Any]) -> None:
         self.path = folder.path.with_name(f"{folder.path.name}.partial")
-        self.parameters = parameters
+        self.parameters = parameters | {"versions": versions()}
 
     def check(self) -> None:
         """Whether what lies here, if anything, belongs to this run.
 
         Raises:
-            UsageError: when it was made with other parameters.
+            UsageError: when it was made with other parameters or versions.
+            DataError: when it doesn't say what it was made with.
         """
-        if not (self.path / PARAMETERS).exists():
+        if not ((self.path / PARAMETERS).exists() or self._paths()):
             return
-        found = _read(self.path / PARAMETERS)
-        changed = [name for name, value in self.parameters.items() if found.get(name) != value]
-        if changed:
-            raise UsageError(
-                f"{self.path} holds finished batches of a run with another {', '.join(changed)} "
-                f"({found.get(changed[0])!r}, now {self.parameters[changed[0]]!r}): choose another --out, or remove it"
-            )
+        if differs := another(_read(self.path / PARAMETERS), self.parameters):
+            raise UsageError(f"{self.path} holds finished batches of a run with {differs}: choose another --out, or remove it")
 
     def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> tuple[pd.DataFrame, pd.DataFrame, Ledger]:
         """Run a pipeline on the turns that aren't finished, and join all batches.

@@ -13,7 +13,8 @@
 import json
 import platform
 import shutil
-import tempfile
+import warnings
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import pandas as pd
 
 from ..conversations.frame import column, values
 from ..errors import DataError, UsageError
-from ..files import atomic_write
+from ..files import atomic_write, neighbour
 from .trec import read_run, write_run
 
 _PACKAGES = ("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pandas", "sentence-transformers", "torch", "ir-measures", "openai")
@@ -30,6 +31,10 @@ PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
     *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb"),
 )
+
+
+class OtherVersionsWarning(UserWarning):
+    """A finished run is reused that was made with other versions of what it depends on."""
 
 
 def versions() -> dict[str, str]:
@@ -41,6 +46,23 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def another(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What ``found`` has other than ``wanted``, in words; empty when it has all of it.
+
+    Example:
+        >>> another({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
+        "another llms ({'llm': 'a'}, now {'llm': 'b'})"
+    """
+    changed = [name for name, value in wanted.items() if found.get(name) != value]
+    if not changed:
+        return ""
+    before, now = found.get(changed[0]), wanted[changed[0]]
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in (*now, *before) if before.get(name) != now.get(name)]
+        before, now = ({name: one[name] for name in dict.fromkeys(names) if name in one} for one in (before, now))
+    return f"another {', '.join(changed)} ({before!r}, now {now!r})"
 
 
 class RunFolder:
@@ -98,38 +120,36 @@ class RunFolder:
         return [_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
-        """Whether the run made with just these parameters is here already.
+        """Whether the run made with just these parameters is here already; other versions are a warning.
 
         Raises:
-            UsageError: when another run is here.
+            UsageError: when another run, or anything else, is here.
         """
         if not self.complete:
-            if self.path.exists() and any(self.path.iterdir()):
+            if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):
                 raise UsageError(f"{self.path} is not empty and holds no finished run: choose another --out, or remove it")
             return False
         found = self.parameters()
-        changed = [name for name, value in parameters.items() if found.get(name) != value]
-        if changed:
-            raise UsageError(
-                f"{self.path} holds a run with another {', '.join(changed)} "
-                f"({found.get(changed[0])!r}, now {parameters[changed[0]]!r}): choose another --out, or remove it"
-            )
+        if differs := another(found, parameters):
+            raise UsageError(f"{self.path} holds a run with {differs}: choose another --out, or remove it")
+        if differs := another(found, {"versions": versions()}):
+            warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to make it anew", OtherVersionsWarning, 2)
         return True
 
     def write(
         self, topics: pd.DataFrame, results: pd.DataFrame, measures: pd.DataFrame, ledger: pd.DataFrame, parameters: dict[str, Any]
     ) -> None:
         """Write all files into a temporary neighbour and rename it: the folder is complete or absent."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=self.path.parent, prefix=f".{self.path.name}."))
+        partial = neighbour(self.path)
+        partial.mkdir(parents=True)
         try:
             write_run(results, partial / "run.trec", self.path.name)
             _write_turns(topics, results, partial / "turns.jsonl")
-            measures.to_csv(partial / "measures.csv", index=False)
-            ledger.to_csv(partial / "ledger.csv", index=False)
+            for name, table in (("measures.csv", measures), ("ledger.csv", ledger)):
+                with atomic_write(partial / name) as file:
+                    table.to_csv(file, index=False)
             with atomic_write(partial / "run.json") as file:
                 json.dump(parameters | {"versions": versions()}, file, indent=1)
-            partial.chmod(0o755)
             if self.path.exists():
                 self.path.rmdir()
             partial.rename(self.path)

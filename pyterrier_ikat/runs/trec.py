@@ -93,8 +93,8 @@ def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> No
 
     Example:
         >>> import pandas as pd
-        >>> write_run(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.5], "rank": [0]}), "/tmp/one.trec")
-        >>> open("/tmp/one.trec").read()
+        >>> write_run(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.5], "rank": [0]}), "one.trec")
+        >>> open("one.trec").read()
         '1_1 Q0 a 1 1.5 ikat\n'
     """
     strict = strictly_decreasing(results)
@@ -127,8 +127,8 @@ def read_run(path: str | Path) -> pd.DataFrame:
             passage is there twice for a turn.
 
     Example:
-        >>> _ = open("/tmp/run.trec", "w").write("1_1 Q0 a 1 2.5 x\n")
-        >>> read_run("/tmp/run.trec").values.tolist()
+        >>> _ = open("run.trec", "w").write("1_1 Q0 a 1 2.5 x\n")
+        >>> read_run("run.trec").values.tolist()
         [['1_1', 'a', 2.5, 0]]
     """
     path = Path(path)

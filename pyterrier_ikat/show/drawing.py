@@ -20,15 +20,19 @@ FOUND = ("docno", "text", "score", "rank")
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{name}</title>
 <style>
-body {{ margin: 0; font: 14px Arial, Helvetica, sans-serif; color-scheme: light dark; overflow-x: auto; }}
+:root {{ color-scheme: light dark; }}
+body {{ margin: 0; font: 14px Arial, Helvetica, sans-serif; background: Canvas; color: CanvasText; }}
+main {{ overflow-x: auto; }}
 h1 {{ font-size: 18px; margin: 16px; }}
 .ikat-drawing {{ width: max-content; min-width: 100%; min-height: 320px !important; box-sizing: border-box; align-items: center; }}
 </style>
 <h1>{name}</h1>
+<main tabindex="0">
 {schematic}
+</main>
 </html>
 """
 
@@ -102,7 +106,7 @@ def draw(system: pt.Transformer | str) -> Drawing:
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.show.draw("aqd").save("/tmp/aqd.svg").name
+        >>> ikat.show.draw("aqd").save("aqd.svg").name
         'aqd.svg'
         >>> ikat.show.draw(ikat.Expand() >> ikat.Interleave())
         <drawing of (ikat.Expand() >> ikat.Interleave()): .save('FILE.svg') or .save('FILE.html') writes it>

@@ -70,7 +70,7 @@ def save_plot(ax: "Axes", path: str | Path) -> Path:
         >>> import pandas as pd, pyterrier_ikat as ikat
         >>> from pyterrier_ikat.show.plots_judgements import plot_labels
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "b"], "label": [0, 2]})
-        >>> save_plot(plot_labels({"NIST": qrels}), "/tmp/labels.svg").name
+        >>> save_plot(plot_labels({"NIST": qrels}), "labels.svg").name
         'labels.svg'
     """
     from matplotlib import rc_context

@@ -87,7 +87,7 @@ def report(
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
         >>> run = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"], "score": [1.5], "rank": [0]})
-        >>> page = ikat.show.report({"mine": run}, "ikat:sample").save("/tmp/report.html")
+        >>> page = ikat.show.report({"mine": run}, "ikat:sample").save("report.html")
         >>> "Conversation 1-1" in page.read_text(encoding="utf-8")
         True
     """

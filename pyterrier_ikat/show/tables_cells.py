@@ -20,6 +20,16 @@ class Cell:
     second: bool = False
     significant: bool = False
 
+    def written(self, text: str, best: tuple[str, str], second: tuple[str, str], star: str) -> str:
+        """The cell in some form: its ``text``, escaped for it, between the marks that it has earned.
+
+        Example:
+            >>> Cell("1_", best=True, significant=True).written("1-", ("<b>", "</b>"), ("<u>", "</u>"), "*")
+            '<b>1-</b>*'
+        """
+        before, after = best if self.best else second if self.second else ("", "")
+        return f"{before}{text}{after}{star * self.significant}"
+
 
 @dataclass(frozen=True)
 class Column:

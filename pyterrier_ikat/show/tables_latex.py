@@ -58,10 +58,5 @@ def escaped(text: str) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = escaped(cell.text)
-    if cell.best:
-        text = rf"\textbf{{{text}}}"
-    if cell.second:
-        text = rf"\underline{{{text}}}"
-    # takes no room, so that the figures stay below each other
-    return text + r"\rlap{$^{*}$}" if cell.significant else text
+    # the star takes no room, so that the figures stay below each other
+    return cell.written(escaped(cell.text), (r"\textbf{", "}"), (r"\underline{", "}"), r"\rlap{$^{*}$}")

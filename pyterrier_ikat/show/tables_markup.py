@@ -44,21 +44,11 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = escaped(cell.text)
-    if cell.best:
-        text = f"**{text}**"
-    if cell.second:
-        text = f"<ins>{text}</ins>"
-    return text + r"\*" * cell.significant
+    return cell.written(escaped(cell.text), ("**", "**"), ("<ins>", "</ins>"), r"\*")
 
 
 def _html_cell(cell: Cell) -> str:
-    text = escape(cell.text)
-    if cell.best:
-        text = f"<b>{text}</b>"
-    if cell.second:
-        text = f"<u>{text}</u>"
-    return text + "<sup>*</sup>" * cell.significant
+    return cell.written(escape(cell.text), ("<b>", "</b>"), ("<u>", "</u>"), "<sup>*</sup>")
 
 
 def _html_place(tag: str, text: str, column: Column) -> str:

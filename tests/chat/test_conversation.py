@@ -133,10 +133,11 @@ def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     chat = Chat(System("Rooibos."), save_to=tmp_path / "chat.json")
-    monkeypatch.setattr("tempfile.mkstemp", full)
+    monkeypatch.setattr("pathlib.Path.open", full)
     with pytest.raises(ikat.UsageError, match=r"can't be saved in .*chat\.json \(No space left on device\): save it elsewhere"):
         chat.say("Which tea?")
     assert chat.turns[0].response == "Rooibos."
+    assert chat.saved == 0
 
 
 def test_an_llm_sees_the_history_and_the_persona():

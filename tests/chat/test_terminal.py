@@ -87,3 +87,14 @@ def test_lines_of_a_pipe_are_shown_as_if_typed(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("Which tea?\n"))
     talk(chat_of("Rooibos."))
     assert capsys.readouterr().out == "\nyou> Which tea?\nRooibos.\n\nyou> \n1 turn, not saved\n"
+
+
+def test_an_answer_that_cannot_be_saved_is_shown_and_not_said_to_be_saved(tmp_path):
+    path = tmp_path / "chats" / "chat.json"
+    chat = chat_of("Rooibos.", "Mint.", save_to=path)
+    chat.say("Which tea?")
+    path.unlink()
+    path.mkdir()  # nothing can be put in its place
+    shown = talked(chat, "Or hot?")
+    assert shown[0].startswith(f"ikat: the chat can't be saved in {path}")
+    assert shown[1:] == ["Mint.", f"\n2 turns, only the first 1 saved in {path}"]

@@ -214,6 +214,22 @@ def test_a_missing_rank_names_the_list():
         ikat.Interleave()(found)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("operator", [*OPERATORS, ikat.MeanScore([ByAnswer()])], ids=lambda operator: type(operator).__name__)
+def test_a_missing_docno_is_named(operator, missing):
+    found = expanded({"t": [["a"], ["b", "c"]]})
+    found["docno"] = pd.Series(["a", missing, "c"], dtype=object)
+    with pytest.raises(ikat.DataError, match="row 1 of the result frame has no docno"):
+        operator(found)
+
+
+def test_docnos_may_be_numbers():
+    found = expanded({"t": [["a", "b"], ["b", "c"]]})
+    found["docno"] = pd.Series([7, 5, 5, "c"], dtype=object)
+    assert ikat.RRF()(found)["docno"].tolist() == [5, 7, "c"]
+    assert ikat.Interleave()(found)["docno"].tolist() == [7, 5, "c"]
+
+
 def test_rerank_by_gives_the_scorer_each_turn_and_passage_once_with_the_column_as_query():
     scorer = ByAnswer({"c": 3, "a": 2, "b": 1})
     found = expanded({"t": [["a", "b"], ["b", "c"]], "u": [["a"], ["a"]]}).assign(query_vec=0)

@@ -181,6 +181,8 @@ def test_a_bi_encoder_encodes_each_passage_and_each_query_once(monkeypatch):
             encoded.extend(texts)
             return np.array([[math.cos(len(text)), math.sin(len(text))] for text in texts], dtype=np.float32)
 
+        encode_query = encode_document = encode
+
     monkeypatch.setattr("pyterrier_ikat.rank.bi_encoder.load_bi_encoder", lambda name: Model())
     found = expanded({"t": [("a", ["x", "y"]), ("bb", ["y", "z"])], "u": [("a", ["x"])]})
     ranked = ikat.MeanScore([ikat.BiEncoder("m")])(found)

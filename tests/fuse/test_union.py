@@ -86,6 +86,26 @@ def test_the_order_is_the_plain_definition_for_any_branches(found):
     assert set(united["qid"]) <= {"t", "u"}
 
 
+@given(branches, st.randoms(use_true_random=False))
+@settings(max_examples=30, deadline=None)
+def test_branches_may_give_their_rows_in_any_order(found, random):
+    def shuffled(rows):
+        places = list(range(len(rows)))
+        random.shuffle(places)
+        return rows.iloc[places]
+
+    united = ikat.Union(*(Finds(passages) >> pt.apply.generic(shuffled) for passages in found))(TURNS)
+    for qid in "tu":
+        of_turn = united[united["qid"] == qid].sort_values("rank")["docno"].tolist()
+        assert of_turn == plain_union([passages.get(qid, []) for passages in found])
+
+
+def test_a_passage_column_is_empty_where_its_branch_lacks_it():
+    first = Finds({"t": ["x"]}) >> pt.apply.generic(lambda rows: rows.assign(url="x.org", length=7))
+    united = ikat.Union(first, Finds({"t": ["y", "x"]}))(TURNS)
+    assert united[["docno", "url", "length"]].values.tolist() == [["x", "x.org", 7], ["y", None, None]]
+
+
 def test_the_last_branch_that_has_the_turn_and_the_column_gives_the_turns_values():
     gpt = Finds({"t": ["x", "y"], "u": ["x"]}, qanswer={"t": "gpt t", "u": "gpt u"}, qrewrite={"t": "only t", "u": "only u"})
     claude = Finds({"t": ["z"]}, qanswer={"t": "claude t"}, query={"t": "claude's query"})

@@ -40,6 +40,14 @@ def test_what_is_put_is_got_also_by_another_connection(cache):
     other.close()
 
 
+def test_the_mark_of_the_file_is_pinned_so_that_caches_stay_valid(cache):
+    cache.put("k", COMPLETION)
+    cache.close()
+    with contextlib.closing(sqlite3.connect(cache.path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone()[0].to_bytes(4, "big") == b"ikat"
+        assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+
+
 def test_it_lies_where_the_home_variable_says(home, tmp_path, monkeypatch):
     assert default_path() == home / "llm.sqlite"
     monkeypatch.delenv("IKAT_HOME")

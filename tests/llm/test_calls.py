@@ -178,7 +178,9 @@ def test_transient_failures_are_retried_and_counted_exactly(model, server, failu
     assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (times + 1, 1, times, 0)
 
 
-@pytest.mark.parametrize("body", [b"<html>busy</html>", b"", b"{}", b'{"choices": []}', b'{"choices": null}', b"[1]", b'"text"'])
+@pytest.mark.parametrize(
+    "body", [b"<html>busy</html>", b"", b"{}", b'{"choices": []}', b'{"choices": null}', b"[1]", b'"text"', said(5).body, said([]).body]
+)
 def test_an_answer_that_is_no_completion_is_tried_again(model, server, body):
     server.script = [Answer(200, body)]
     assert model().ask(ask("a"))[0].text == "answer to a"
@@ -204,7 +206,9 @@ def test_time_is_capped_as_well_as_tries(model, server):
 
     made = model()
     made.retry = Retry(tries=100, max_seconds=200, sleep=sleep, clock=lambda: now[0])
-    assert isinstance(made.ask(ask("a"))[0], Unavailable)
+    (failure,) = made.ask(ask("a"))
+    assert isinstance(failure, Unavailable)
+    assert str(failure).endswith("(given up after 4 tries)")
     assert (server.calls, now[0]) == (4, 180.0)
 
 
@@ -366,6 +370,25 @@ def test_no_key_is_said_before_anything_is_sent(monkeypatch):
         llm("openai:gpt-4o api_key_env=MY_KEY").ask(ask("a"))
 
 
+@pytest.mark.parametrize("key", ["sk-abc…", "sk-abc\ndef", "ключ"])
+def test_a_key_that_can_be_none_is_refused_before_anything_is_sent(model, server, monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(FatalLLMError, match="the key in OPENAI_API_KEY has a character that no key has") as raised:
+        model().ask(ask("a"))
+    assert key not in str(raised.value)
+    assert server.calls == 0
+
+
+def test_closing_closes_the_connections_and_the_next_call_opens_them_again(model):
+    made = model()
+    made.open()
+    client = made.backend.servers.all[0].client
+    made.close()
+    assert client.is_closed()
+    assert made.ask(ask("a"))[0].text == "answer to a"
+    assert made.backend.servers.all[0].client is not client
+
+
 def test_a_local_server_needs_no_key(server, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert llm(f"openai:m base_url={server.url}").ask(ask("a"))[0].text == "answer to a"
@@ -423,6 +446,33 @@ def test_half_a_character_fails_its_turn_only(model, server):
 def test_any_text_arrives_as_it_is(model, server, text):
     assert model().ask(ask(text))[0].text == f"answer to {text}"
     assert server.bodies[0]["messages"][0]["content"] == text
+
+
+def test_token_counts_that_are_no_numbers_read_unknown(model, server):
+    answer = said()
+    answer.body["usage"]["prompt_tokens"] = "seven"
+    server.script = [answer]
+    made = model()
+    assert made.ask(ask("a"))[0].prompt_tokens is None
+    assert (str(row(made)["prompt_tokens"]), row(made)["completion_tokens"]) == ("<NA>", 3)
+
+
+def test_five_retries_unless_said_otherwise(model, server):
+    server.respond = lambda body: refused(500, "broken")
+    model().ask(ask("a"))
+    assert server.calls == 6
+
+
+def test_one_try_is_one_try(model, server):
+    server.respond = lambda body: refused(500, "broken")
+    (failure,) = model("retries=0").ask(ask("a"))
+    assert failure.reason == "the server answers 500: broken (given up after 1 try)"
+
+
+def test_without_a_cache_nothing_is_kept_and_the_error_does_not_say_so(model, server):
+    server.respond = lambda body: said() if server.calls <= 2 else refused(401)
+    with pytest.raises(FatalLLMError, match="0 calls are done and kept, 9 are left"):
+        model("concurrency=1 cache=none").ask(ask(*map(str, range(9))))
 
 
 def test_an_empty_list_asks_nothing(model, server):

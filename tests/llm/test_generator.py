@@ -61,6 +61,18 @@ def test_its_batch_size_bounds_a_call_and_equal_chats_are_asked_once():
     assert len(generator.seen) == 2
 
 
+def test_two_objects_are_two_models_for_nobody_knows_what_decides_their_answers():
+    generator = Upper()
+    assert llm(generator) == llm(generator)
+    assert llm(generator) != llm(Upper(str.lower))
+
+
+@pytest.mark.parametrize("output", [5, b"bytes", SimpleNamespace(text=["a"]), SimpleNamespace(other="a")])
+def test_what_is_no_text_is_no_completion(output):
+    (failure,) = llm(Upper(lambda text: output)).ask(ask("a"))
+    assert isinstance(failure, Empty)
+
+
 def test_errors_as_text_and_exceptions_are_failures():
     texts = llm(Upper(lambda text: "ERROR::other" if text == "B" else text)).ask(ask("a", "b"))
     assert texts[0].text == "A"

@@ -102,3 +102,12 @@ def test_counting_from_many_threads_loses_nothing():
     for thread in threads:
         thread.join()
     assert ledger.frame()["calls"].tolist() == [4000]
+
+
+def test_it_is_shown_without_row_numbers_and_rounded():
+    ledger = Ledger()
+    ledger.count("answer", "m", calls=1, seconds=1.23456, cost=0.123456)
+    shown = str(ledger).splitlines()[1].split()
+    assert shown[:3] == ["answer", "m", "1"]
+    assert shown[-2:] == ["1.23", "0.1235"]
+    assert "<th>0</th>" not in ledger._repr_html_()

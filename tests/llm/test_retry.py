@@ -33,6 +33,33 @@ def test_whatever_a_backend_asks_for_is_bounded(asked, waits):
     assert slept == waits
 
 
+@pytest.mark.parametrize(("given", "waits"), [({}, 5), ({"tries": 2000}, 600), ({"tries": 2000, "max_seconds": 3}, 3), ({"tries": 1}, 0)])
+def test_tries_and_waits_end_exactly_where_it_is_said(given, waits):
+    slept, tries = [], []
+
+    def work():
+        tries.append(1)
+        raise Transient(1.0, "busy")
+
+    with pytest.raises(Transient):
+        Retry(**given, sleep=slept.append).loop(threading.Event())(work)
+    assert slept == [1.0] * waits
+    assert len(tries) == waits + 1
+
+
+def test_time_that_a_call_waits_for_its_place_is_no_reason_to_give_it_up():
+    now, slept = [0.0], []
+
+    def work():
+        now[0] += 10_000
+        if len(slept) < 2:
+            raise Transient(1.0, "busy")
+        return "done"
+
+    assert Retry(sleep=slept.append, clock=lambda: now[0]).loop(threading.Event())(work) == "done"
+    assert slept == [1.0, 1.0]
+
+
 def test_a_set_stop_ends_the_waiting_at_once():
     stop, tries = threading.Event(), []
 
@@ -81,11 +108,12 @@ def test_throttle_opens_with_the_first_success():
 
 
 def test_throttle_opens_when_the_first_call_is_not_refused_in_time():
-    throttle = Throttle(3, patience=0)
+    throttle = Throttle(3, patience=0.1)
     had, release, threads = taken(throttle, 5)
     while len(had) < 3:
         time.sleep(0.001)
-    assert throttle.limit == 3
+    threads[0].join(0.2)  # all have lost their patience by now: two still have to wait
+    assert (throttle.limit, len(had)) == (3, 3)
     release.set()
     for thread in threads:
         thread.join(20)
@@ -152,6 +180,41 @@ def test_throttle_grows_by_one_per_round_and_only_where_all_of_it_is_used():
     held.close()
 
 
+def test_the_first_success_lets_all_that_wait_through():
+    throttle = Throttle(3, patience=60)
+    had, release, threads = taken(throttle, 3)
+    while not had:
+        time.sleep(0.001)
+    threads[0].join(0.05)
+    assert len(had) == 1
+    throttle.grow()
+    for _ in range(5000):
+        if len(had) == 3:
+            break
+        time.sleep(0.001)
+    assert len(had) == 3  # though none has given its place back
+    release.set()
+    for thread in threads:
+        thread.join(20)
+
+
+def test_a_place_that_is_added_is_taken_at_once():
+    throttle = Throttle(2)
+    throttle.grow()
+    held, marks = filled(throttle, 2)
+    throttle.shrink(marks[0])
+    held.close()
+    held, _ = filled(throttle, 1)
+    had, release, (thread,) = taken(throttle, 1)
+    thread.join(0.05)
+    assert (throttle.limit, had) == (1, [])
+    throttle.grow()
+    release.set()
+    thread.join(5)  # by the place that was added: the other one is still held
+    assert had == [1]
+    held.close()
+
+
 @given(st.lists(st.booleans()), st.integers(1, 50))
 def test_throttle_never_closes_and_never_exceeds_its_size(events, most):
     throttle = Throttle(most)
@@ -182,6 +245,12 @@ def test_after_an_error_nothing_new_begins_and_results_are_kept():
     assert results == [0, 10, 20, *[None] * 7]
     assert str(error) == "three"
     assert begun == [0, 1, 2, 3]
+
+
+def test_tasks_that_find_the_stage_ended_are_no_error():
+    stop = threading.Event()
+    stop.set()
+    assert run_all(range(3), str, threads=2, stop=stop, done=lambda result: None) == ([None] * 3, None)
 
 
 def test_an_interrupt_cancels_what_has_not_begun_and_finishes_what_has():

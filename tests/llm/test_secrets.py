@@ -2,13 +2,14 @@
 
 import logging
 import traceback
+from urllib.parse import quote, urlencode
 
 import pytest
 from chat_server import KEY, ask, refused, said
 
 from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.llm import llm
-from pyterrier_ikat.llm.address import RedactingFilter
+from pyterrier_ikat.llm.address import Address, RedactingFilter, redacted
 from pyterrier_ikat.llm.retry import Retry
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
@@ -47,6 +48,21 @@ def test_no_secret_is_shown_logged_or_stored(server, home, monkeypatch, caplog, 
     assert server.calls in (1, 2)
     assert PARAMETER in server.paths[0]
     assert "HTTP Request" in caplog.text or answer == "drop"
+
+
+@pytest.mark.parametrize(("key", "shown"), [("abcd", "***"), ("abc", "abc"), ("none", "none"), ("", "none")])
+def test_a_syllable_and_the_word_for_no_key_are_no_secrets(server, monkeypatch, key, shown):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    server.respond = lambda body: refused(400, f"bad {key or 'none'}")
+    (failure,) = llm(f"openai:m base_url={server.url} cache=none").ask(ask("a"))
+    assert failure.reason == f"the server rejects the request (400): bad {shown}"
+
+
+@pytest.mark.parametrize("secret", ["a b&c+d/é", "p%20 w", "plain"])
+def test_a_secret_is_known_in_every_form_that_a_url_gives_it(secret):
+    for encoded in (urlencode({"key": secret}), f"key={quote(secret)}", f"key={secret}"):
+        address = Address(f"http://host/v1?key={quote(secret, safe='')}")
+        assert redacted(encoded, address.secrets) == "key=***"
 
 
 def test_an_exception_in_a_log_record_is_redacted_with_its_message(caplog):

@@ -57,6 +57,13 @@ def test_a_dead_server_is_left_out_named_and_loses_nothing(server, other):
     assert server.calls == before
 
 
+def test_a_server_is_asked_three_times_before_it_is_left_out(server, other):
+    server.respond = lambda body: refused(500, "broken")
+    with pytest.warns(ServerLeftOutWarning):
+        both(server, other, "concurrency=1 cache=none").ask(ask("a", "b"))
+    assert (server.calls, other.calls) == (FAILURES, 2) == (3, 2)
+
+
 def test_without_a_working_server_each_is_tried_and_may_come_back(server, other):
     made = both(server, other, "concurrency=1 cache=none", retries=9)
     server.respond = other.respond = lambda body: refused(503, "starting")
@@ -68,11 +75,19 @@ def test_without_a_working_server_each_is_tried_and_may_come_back(server, other)
 
 
 def test_too_many_requests_are_no_reason_to_leave_a_server_out(server, other):
-    made = both(server, other, "concurrency=1 cache=none")
-    server.script = [refused(429)] * 5
+    made = both(server, other, "concurrency=1 cache=none", retries=9)
+    server.script = [*[refused(429)] * 5, refused(500), refused(429), refused(500), refused(500)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert made.ask(ask("a"))[0].text == "answer to a"
+
+
+def test_only_failures_in_a_row_count_and_every_call_ends(server, other):
+    made = both(server, other, "concurrency=1 cache=none")
+    server.script = [refused(500), refused(500), said("one"), refused(500), refused(500), said("two")]
+    assert [completion.text for completion in made.ask(ask("a", "b"))] == ["one", "two"]
+    assert (server.calls, other.calls) == (6, 0)
+    assert [one.busy for one in made.backend.servers.all] == [0, 0]
 
 
 def test_one_server_is_never_left_out(server):

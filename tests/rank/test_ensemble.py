@@ -109,6 +109,25 @@ def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
         ikat.Ensemble([scores(a=1.0), broken])(found(*ABC))
 
 
+def test_a_passage_that_a_scorer_was_not_given_is_refused():
+    retriever = pt.apply.generic(lambda rows: rows.assign(docno="z" + rows["docno"], score=1.0))
+    with pytest.raises(ikat.UsageError, match=r"returned, without having been given it, passage za of t: take it out"):
+        ikat.Ensemble([scores(a=1.0), retriever])(found(*ABC))
+    other_turn = pt.apply.generic(lambda rows: rows.assign(qid="u", score=1.0))
+    with pytest.raises(ikat.UsageError, match="passage a of u"):
+        ikat.Ensemble([other_turn])(found(*ABC))
+
+
+def test_of_a_passage_that_a_scorer_returns_twice_the_first_score_counts():
+    twice = pt.apply.generic(lambda rows: pd.concat([rows.assign(score=[3.0, 2.0, 1.0]), rows.assign(score=[0.0, 9.0, 5.0])]))
+    assert ranking(ikat.Ensemble([twice])(found(*ABC))) == [("a", 1.0, 0), ("b", 0.5, 1), ("c", 0.0, 2)]
+
+
+def test_a_scorer_that_gives_no_score_column_is_named():
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.Ensemble([pt.apply.generic(lambda rows: rows.drop(columns="score"))])(found(*ABC))
+
+
 # The rule for all inputs
 
 SCORE = st.floats(-1e6, 1e6).map(lambda score: round(score, 3))

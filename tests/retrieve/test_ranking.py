@@ -1,5 +1,6 @@
 """Rankings as bytes and back, and each query searched once: within a call, over the systems of an experiment, and over processes."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,8 @@ from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.result_cache import ResultCache, shared
+from pyterrier_ikat.retrieve import NoResultWarning, splade_retriever
 from pyterrier_ikat.retrieve import bm25 as bm25_module
-from pyterrier_ikat.retrieve import splade_retriever
 from pyterrier_ikat.retrieve.asked import asked
 from pyterrier_ikat.retrieve.ranking import Ranking, each_once, packed, unpacked
 
@@ -142,6 +143,34 @@ def test_another_index_of_the_same_words_is_searched_for_itself(index, searched,
         one.bm25()(frame("tea"))
     assert len(searched) == 3
     assert "e" in set(more.bm25()(frame("tea"))["docno"])
+
+
+def test_an_index_built_anew_in_the_same_place_is_searched_anew(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+    bm25 = index.bm25(cache=tmp_path / "cache")
+    assert len(bm25(frame("tea"))) == 22
+    others = [{"docno": item["docno"], "text": "mint" if item["docno"] == "d01" else "oats"} for item in CORPUS]
+    shutil.rmtree(tmp_path / "i")
+    ikat.PassageIndex(tmp_path / "i").index(others)
+    for retriever in (bm25, index.bm25(cache=tmp_path / "cache"), ikat.PassageIndex(tmp_path / "i").bm25(cache=tmp_path / "cache")):
+        with pytest.warns(NoResultWarning):
+            found = retriever(frame("tea", "mint"))
+        assert found[["qid", "docno", "text"]].values.tolist() == [["q1", "d01", "mint"]]
+
+
+def test_splade_of_another_model_or_index_in_the_same_place_is_searched_anew(tmp_path):
+    model, corpus = save_splade(tmp_path / "m"), [{"docno": "a", "text": "green tea"}, {"docno": "b", "text": "the train"}]
+    index = ikat.Splade(model).index(tmp_path / "i", corpus)
+    retriever = index.retriever()
+    first = retriever(frame("green tea"))
+    shutil.rmtree(tmp_path / "i")
+    shutil.rmtree(model)
+    save_splade(tmp_path / "m", seed=9)
+    ikat.Splade(model).index(tmp_path / "i", [*corpus, {"docno": "c", "text": "green tea"}])
+    moved = ikat.SpladeIndex(shutil.copytree(tmp_path / "i", tmp_path / "j"), shutil.copytree(model, tmp_path / "elsewhere" / "m"))
+    again, expected = retriever(frame("green tea")), moved.retriever()(frame("green tea"))
+    pd.testing.assert_frame_equal(again, expected)
+    assert again["score"].tolist()[:2] != first["score"].tolist()
 
 
 def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index, searched):

@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
+from pyterrier_ikat.runs.folder import OtherVersionsWarning, versions
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -132,6 +134,13 @@ def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
         written.reusable({"method": "aqd", "turns": 3})
 
 
+def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monkeypatch):
+    installed = versions()
+    monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
+    with pytest.warns(OtherVersionsWarning, match="aqd is reused, .* another versions .*now {'torch': '9.9'}.*remove it to make it anew"):
+        assert written.reusable({"method": "aqd", "turns": 2})
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -164,6 +173,22 @@ def test_foreign_files_are_not_overwritten(tmp_path):
     (tmp_path / "aqd" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds no finished run"):
         RunFolder(tmp_path / "aqd").reusable({})
+
+
+def test_a_file_in_the_place_of_the_folder_is_not_overwritten(tmp_path):
+    (tmp_path / "aqd").write_text("mine")
+    with pytest.raises(UsageError, match="holds no finished run"):
+        RunFolder(tmp_path / "aqd").reusable({})
+
+
+def test_a_run_folder_has_the_rights_that_the_umask_gives(tmp_path):
+    before = os.umask(0o077)
+    try:
+        RunFolder(tmp_path / "aqd").write(pd.DataFrame({"qid": ["1_1"]}), results(("1_1", "a", 1.0, 0)), pd.DataFrame(), pd.DataFrame(), {})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "aqd").stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "aqd").iterdir()} == {0o600}
 
 
 def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path):

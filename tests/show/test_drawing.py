@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pandas as pd
 import pyterrier as pt
 import pytest
+from chromium import Browser, find_browser
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS
@@ -162,3 +163,44 @@ def test_a_resource_that_is_only_drawn_refuses_to_run(role):
 
     with pytest.raises(ikat.UsageError, match=f"{role} only stands for a resource"):
         _Resource(role, "").transform(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))
+
+
+PAINTED = """[...document.querySelectorAll("h1, .pts-transformer, .pts-df, .pts-io-label")].map(element => {
+    const colour = (box, name) => getComputedStyle(box)[name].match(/[\\d.]+/g).map(Number);
+    let ground = [0, 0, 0];
+    const boxes = [];
+    for (let box = element; box; box = box.parentElement) boxes.unshift(box);
+    for (const box of boxes) {
+        const [r, g, b, alpha = 1] = colour(box, "backgroundColor");
+        ground = [r, g, b].map((value, place) => alpha * value + (1 - alpha) * ground[place]);
+    }
+    return [element.innerText, colour(element, "color").slice(0, 3), ground];
+})"""
+"""The text, its colour and the colour that all grounds below it add up to."""
+
+
+def contrast(one, other):
+    """As WCAG defines it."""
+    scaled = [[value / 255 for value in colour] for colour in (one, other)]
+    linear = [[value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour] for colour in scaled]
+    dark, light = sorted(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in linear)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
+def test_a_wide_drawing_reads_in_light_and_dark_and_on_a_phone(tmp_path):
+    url = draw("gtr").save(tmp_path / "gtr.html").as_uri()
+    browser = Browser(tmp_path / "profile")
+    try:
+        for dark in (False, True):
+            browser.open(url, dark=dark)
+            painted = browser.run(PAINTED)
+            assert {"gtr", "Output", "Statements", "Reranker"} <= {text for text, _, _ in painted}
+            assert [text for text, colour, ground in painted if contrast(colour, ground) < 4.5] == []
+            assert (sum(painted[0][2]) < 100) == dark
+        browser.open(url, width=390)
+        assert browser.run("[innerWidth, document.documentElement.scrollWidth]") == [390, 390]
+        assert browser.run("document.querySelector('main').scrollWidth > 1000")
+        assert browser.errors == []
+    finally:
+        browser.close()

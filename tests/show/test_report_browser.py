@@ -32,7 +32,7 @@ def url(tmp_path_factory):
         ]
         frame = ranking(rows)
         utterance = [f"What of {qid}? {ATTACK}" for qid in frame["qid"]]
-        text = [f"{'filler ' * 40} secret-{docno}" for docno in frame["docno"]]
+        text = [f"{'filler ' * 40} secret-{docno} R&D<{docno}> {ATTACK}" for docno in frame["docno"]]
         runs[name] = frame.assign(
             qutterance=utterance,
             text=text,
@@ -92,6 +92,8 @@ def test_a_script_that_gets_into_the_page_does_not_run(browser, url, tmp_path):
         ({"run": "0", "most": "0.5"}, ["1-1_1", "2-1_1"]),
         ({"measure": "1", "outcome": "loss"}, ["1-1_3"]),
         ({"search": "SECRET-2-1_2-yes filler"}, ["2-1_2"]),
+        ({"search": "r&d<2-1_2-yes>"}, ["2-1_2"]),
+        ({"search": "tbody"}, []),
         ({"search": "nowhere to be found"}, []),
     ],
 )
@@ -133,6 +135,26 @@ def test_keys_walk_through_the_turns_that_are_shown(browser, url):
     assert browser.errors == []
 
 
+def test_passages_become_elements_when_they_are_opened_and_no_sooner(browser, url):
+    browser.open(url)
+    rows = "[...document.querySelectorAll('.passages tbody tr')].map(row => row.id)"
+    assert browser.run(rows) == []
+    browser.run("document.querySelector('#t2 .passages summary').click()")
+    browser.run("new Promise(done => setTimeout(done, 50))")
+    assert browser.run(rows) == ["p2-1", "p2-2"]
+    assert browser.run("document.querySelector('#p2-1 td:last-child').innerText").startswith("1-1_2-yes\nfiller filler")
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.run("document.title") == "a, b"
+    assert browser.errors == []
+
+
+def test_an_address_leads_to_a_passage_and_marks_it(browser, url):
+    browser.open(f"{url}#p5-2")
+    ground = "getComputedStyle(document.querySelector('#p5-{}')).backgroundColor"
+    assert browser.run("document.querySelector('#p5-2').checkVisibility()")
+    assert browser.run(ground.format(2)) != browser.run(ground.format(1))
+
+
 def test_what_was_searched_for_is_opened_and_marked(browser, url):
     browser.open(f"{url}#search=secret-2-1_2-yes")
     assert browser.run("CSS.highlights.get('found').size") == 1
@@ -146,6 +168,7 @@ def test_a_citation_leads_to_its_passage(browser, url):
     assert browser.run("location.hash") == "#p2-2"
     box = browser.run("JSON.stringify(document.querySelector('#p2-2').getBoundingClientRect())")
     assert 0 <= json.loads(box)["top"] < 900
+    assert browser.run("document.querySelector('.passages .target').id") == "p2-2"
 
 
 def test_all_of_it_can_be_read_without_javascript(browser, url):
@@ -156,6 +179,10 @@ def test_all_of_it_can_be_read_without_javascript(browser, url):
         assert text in seen
     assert "words in any text" not in seen
     assert "Show all" not in seen
+    root = browser.call("DOM.getDocument")["root"]["nodeId"]
+    passages = browser.call("DOM.querySelector", nodeId=root, selector="#t6 .passages")["nodeId"]
+    browser.call("DOM.setAttributeValue", nodeId=passages, name="open", value="")
+    assert "2-1_3-else" in browser.visible_text("2-1_3-else")
 
 
 @pytest.mark.parametrize("width", [390, 1400])

@@ -17,8 +17,24 @@
   const value = (name) => (field[name] ? field[name].value.trim() : "");
   const number = (name, otherwise) => (value(name) === "" ? otherwise : Number(value(name)));
 
+  // While scripts run, a <noscript> is plain text to the browser, so a page of many passages opens several times as fast: those of a turn
+  // become elements once they are opened, cited or found. Without scripts they are elements from the start.
+  const packed = new Map(all(".passages noscript").map((box) => [box.parentElement, box.textContent]));
+  for (const box of all(".passages noscript")) box.remove();
+  const plain = document.createElement("textarea"); // makes characters of &lt; and the like, and no elements
+
+  function unpack(element) {
+    const box = element?.querySelector(".passages");
+    if (!packed.has(box)) return;
+    box.insertAdjacentHTML("beforeend", packed.get(box));
+    packed.delete(box);
+  }
+
   function text(turn) {
-    turn.text ??= turn.element.textContent.toLowerCase();
+    if (turn.text === undefined) {
+      plain.innerHTML = (packed.get(turn.element.querySelector(".passages")) ?? "").replace(/<[^>]*>/g, " ");
+      turn.text = `${turn.element.textContent} ${plain.value}`.toLowerCase();
+    }
     return turn.text;
   }
 
@@ -57,6 +73,7 @@
     if (!("highlights" in CSS)) return;
     const ranges = [];
     for (const turn of words.length ? turns.filter((one) => !one.element.hidden).slice(0, 20) : []) {
+      unpack(turn.element);
       const found = words.flatMap((word) => places(turn.element, word));
       if (!found.some((range) => !range.startContainer.parentElement.closest("details:not([open])"))) opened(found[0].startContainer);
       ranges.push(...found);
@@ -99,8 +116,11 @@
   }
 
   function show(id) {
-    const target = id && document.getElementById(id);
+    unpack(document.getElementById(id.replace(/^p(\d+)-.*/, "t$1")));
+    const target = document.getElementById(id);
     if (!target) return;
+    one(".target")?.classList.remove("target");
+    target.classList.add("target");
     opened(target);
     const turn = target.closest(".turn");
     if (turn && turn.hidden) { form.reset(); filter(); }
@@ -156,6 +176,7 @@
     const turn = event.target.closest(".turn");
     if (turn && turn !== turns[here]?.element) reach(turns.findIndex((other) => other.element === turn), false);
   });
+  document.addEventListener("toggle", (event) => unpack(event.target.parentElement), true); // it doesn't bubble
   document.addEventListener("click", (event) => {
     const link = event.target.closest('a[href^="#"]');
     if (!link) return;

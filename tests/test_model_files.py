@@ -1,6 +1,6 @@
 import os
 
-from pyterrier_ikat.rank.fingerprint import fingerprint
+from pyterrier_ikat.model_files import fingerprint, loaded_once
 
 
 def test_it_knows_kind_name_and_settings():
@@ -30,3 +30,21 @@ def test_a_folder_is_the_same_model_by_any_path(tmp_path, monkeypatch):
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path)
     assert fingerprint("k", "m") == fingerprint("k", str(tmp_path / "m"))
+
+
+def test_a_model_is_loaded_once_and_again_when_a_file_of_its_folder_changed(tmp_path, monkeypatch):
+    for name in ("m", "other/m"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "weights").write_text(name)
+    monkeypatch.chdir(tmp_path)
+    load = loaded_once(size=4)(lambda model, length: [model, length])
+    first = load("m", 8)
+    assert load("m", 8) is first
+    assert load("m", 9) is not first
+    assert load("of-the-hub", 8) is load("of-the-hub", 8)
+    (tmp_path / "m" / "weights").write_text("retrained")
+    again = load("m", 8)
+    assert again is not first
+    assert load("m", 8) is again
+    monkeypatch.chdir(tmp_path / "other")
+    assert load("m", 8) is not again

@@ -1,0 +1,193 @@
+"""332 turns x 25 systems through a chat server on this machine that answers slowly, refuses and drops calls (see load_server.py).
+
+    python experiments/performance/bench.py load
+
+The turns are the bundled sample's, as often as it takes, each with its own number in it; the index has a few of the sample's passages, for
+the load is on the calls. Everything else is what `ikat run` does. A stage that some turns got no completion for is an error that names
+them, and the run is started again, as its user would, until nothing fails. Waits between two tries are a hundredth of what they are
+elsewhere. The runs are compared with those of a model in this process that answers the same without any trouble; a call too many, a
+completion lost or a failure that is not named is an error here, no figure.
+"""
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+from bench import Row
+from load_server import Troubled, completion, prompt_of, running, turn_of
+from process_memory import watched
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llm import LLM, Ledger, LLMFailure, Reply, StageError
+from pyterrier_ikat.session import Session
+
+TURNS, PASSAGES = 332, 60
+SYSTEMS = (
+    *("qr", "ad", "ad_human", "qd", "qd_human", "aqd", "aqd_human", "aqd_given", "aqd_a", "aqd_a_human"),
+    *("qr_llama", "ad_llama", "qd_llama", "aqd_llama", "aqd_a_llama", "infosense_2023"),
+    *("mq4cs_qr_deberta", "gpt4qr_deberta", "gpt4qr_bm25_qd1", "humanqr_deberta", "wghtdrerank_1", "short_long_2"),
+    *("gtr_gpt", "gtr", "baseline_auto_gpt4_bm25_minilm"),
+)
+SHORTER = 100
+
+
+class Sample:
+    """The bundled sample's turns, ``turns`` of them; all that was said in a turn names it, so that every prompt does."""
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+
+    def get_topics(self, variant: str | None = None) -> pd.DataFrame:
+        """The topics."""
+        topics = pt.get_dataset("ikat:sample").get_topics(variant)
+        copies = (
+            topics.assign(**{name: f"{number}-" + topics[name] for name in ("qid", "qconversation")})
+            for number in islice(count(1), -(-self.turns // len(topics)))
+        )
+        found = pd.concat(copies, ignore_index=True).head(self.turns)
+        said = {name: found[name] + " (turn " + found["qid"] + ")" for name in ("query", "qutterance", "qresolved") if name in found}
+        return found.assign(**said, qhistory=list(map(_history, found["qconversation"], found["qhistory"])))
+
+    def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
+        """The judgements of the first copy of each turn."""
+        qrels = pt.get_dataset("ikat:sample").get_qrels()
+        return qrels.assign(qid="1-" + qrels["qid"])
+
+    def _describe_component(self, name: str) -> list[str]:
+        return ["passages"]
+
+
+def _history(conversation: str, messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    turns = (f"(turn {conversation}_{place // 2 + 1})" for place in range(len(messages)))
+    return [message | {"content": f"{message['content']} {turn}"} for message, turn in zip(messages, turns, strict=True)]
+
+
+class Untroubled:
+    """A model in this process that answers what the server answers."""
+
+    batch_size, concurrency, replays = 1, 1, False
+
+    def __init__(self, model: str) -> None:
+        self.model, self.identity = model, {"provider": "own", "model": model, "params": {}}
+
+    def complete(self, requests: Sequence[Any]) -> list[Any]:
+        """One reply per request."""
+        return [Reply(completion(self.model, prompt_of(request.messages))) for request in requests]
+
+
+class SharedWords(pt.Transformer):
+    """In the place of a re-ranker: the share of the query's words that a passage has."""
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Score and rank."""
+        pt.validate.result_frame(inp, extra_columns=["query", "text"])
+        words = ((_words(query), _words(text)) for query, text in zip(inp["query"], inp["text"], strict=True))
+        return pt.model.add_ranks(inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words]))
+
+    def __repr__(self) -> str:
+        return "SharedWords()"
+
+
+@lru_cache(maxsize=1000)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def rows() -> Iterator[Row]:
+    """The whole load."""
+    with tempfile.TemporaryDirectory() as folder:
+        chat, failures, ledger, figures = under_load(Path(folder), SYSTEMS, TURNS)
+        check(chat, failures, ledger)
+        untroubled(Path(folder), SYSTEMS, TURNS)
+        figures |= {"runs that differ from those of an untroubled model": len(differences(Path(folder), SYSTEMS))}
+    yield Row(f"{TURNS} turns x {len(SYSTEMS)} systems, calls dropped and refused", figures.pop("seconds"), None, "", None, "", figures)
+
+
+def under_load(folder: Path, names: Sequence[str], turns: int) -> tuple[Troubled, list[LLMFailure], Ledger, dict[str, Any]]:
+    """Run the systems into ``folder/troubled``, starting again until nothing fails."""
+    chat, ledger, failures = Troubled(), Ledger(), []
+    with running(chat) as url, watched() as memory:
+        models = [ikat.llm(f"openai:{name} base_url={url} cache={folder}/llm.sqlite", ledger=ledger) for name in ("first", "second")]
+        for model in models:
+            model.retry = replace(model.retry, sleep=_shorter)
+        session, starts, began = _session(folder, "troubled", names, turns, models, ledger), 1, time.perf_counter()
+        while stopped := _stopped(session):
+            failures += stopped
+            starts += 1
+        seconds = time.perf_counter() - began
+        for model in models:
+            model.close()
+    figures = {"seconds": seconds, **_account(chat), "failures named, with turn and reason": len(failures)}
+    sizes = {"MB at the beginning": memory[0], "MB at most": memory[1]}
+    return chat, failures, ledger, {**figures, "times that the run was started": starts, **sizes}
+
+
+def _stopped(session: Session) -> list[LLMFailure]:
+    """What stopped the run; nothing when it is complete."""
+    try:
+        session.run()
+    except StageError as error:
+        if any(failure.kept for failure in error.failures):
+            raise  # no server's trouble: it would stay as it is
+        return error.failures
+    return []
+
+
+def _account(chat: Troubled) -> dict[str, int]:
+    return {
+        "distinct requests": len(chat.asked),
+        "calls": chat.asked.total(),
+        **chat.troubles,
+        "requests that failed for long": len(chat.lasting),
+        "requests without an answer": len(chat.asked) - len(chat.answered),
+    }
+
+
+def untroubled(folder: Path, names: Sequence[str], turns: int) -> None:
+    """Run the systems into ``folder/untroubled``."""
+    _session(folder, "untroubled", names, turns, [ikat.llm(Untroubled(name)) for name in ("first", "second")], Ledger()).run()
+
+
+def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> None:
+    """Whether each request was answered once, each call counted, and each lasting failure named with its turn and reason.
+
+    Raises:
+        AssertionError: when not.
+    """
+    counted = ledger.frame()
+    assert chat.answered == Counter(dict.fromkeys(chat.asked, 1)), "a request was answered never, or more than once"
+    assert chat.asked.total() == counted["calls"].sum() + counted["retries"].sum(), "calls were sent that nobody counted"
+    named, failed = {failure.qid for failure in failures}, set(map(turn_of, chat.lasting.values()))
+    assert named == failed, f"not named: {failed - named}; named without a reason: {named - failed}"
+    assert len(failures) >= len(chat.lasting), "of two failures of a turn one is not named"
+    assert {failure.reason for failure in failures} <= {"the server answers 503: try later (given up after 6 tries)"}
+    assert counted["failures"].sum() == len(failures)
+
+
+def differences(folder: Path, names: Sequence[str]) -> list[str]:
+    """The systems whose rankings, queries or answers differ from those of the untroubled model."""
+
+    def left(out: str, name: str) -> list[bytes]:
+        return [(folder / out / name / file).read_bytes() for file in ("run.trec", "turns.jsonl")]
+
+    return [name for name in names if left("troubled", name) != left("untroubled", name)]
+
+
+def _session(folder: Path, out: str, names: Sequence[str], turns: int, models: Sequence[LLM], ledger: Ledger) -> Session:
+    index = folder / "index"
+    if not index.exists():
+        ikat.PassageIndex(index).index(islice(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False), PASSAGES))
+    given: Mapping[str, Any] = {"llm": models[0], "second_llm": models[1], "reranker": SharedWords()}
+    return Session.open(Sample(turns), "sample", names, index_path=str(index), out=str(folder / out), ledger=ledger, stand_ins=given)
+
+
+def _shorter(seconds: float) -> None:
+    time.sleep(seconds / SHORTER)

@@ -1,0 +1,56 @@
+"""Which model a name or a folder stands for, so that neither it nor what it gave is taken for another one's."""
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from .result_cache import digest
+
+Arguments = ParamSpec("Arguments")
+Model = TypeVar("Model")
+
+
+def fingerprint(kind: str, model: str, *settings: str) -> bytes:
+    """What tells a model's results from another's, of 16 bytes.
+
+    Of a folder it knows each file's size and time of change. A name of the Hugging Face hub stands for itself: a model that is replaced
+    there under the same name is not told apart, nor are versions of the libraries that run it.
+
+    Args:
+        kind: what the model is used as.
+        model: its name, or its folder.
+        settings: whatever else the results depend on; as many for all models of a kind.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        return digest(kind, *settings, model)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return digest(kind, *settings, str(folder.resolve()), *(_described(path, folder) for path in files))
+
+
+def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:
+    """A decorator like ``lru_cache``, for what loads a model: it is loaded again when files of a folder that an argument names changed.
+
+    Args:
+        size: models kept at most.
+    """
+
+    def decorate(load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
+        @lru_cache(maxsize=size)
+        def kept(state: bytes, *arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
+            return load(*arguments, **named)
+
+        @wraps(load)
+        def loaded(*arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
+            state = digest(*(fingerprint("model", value) for value in arguments if isinstance(value, str)))
+            return kept(state, *arguments, **named)  # type: ignore[arg-type]
+
+        return loaded
+
+    return decorate
+
+
+def _described(path: Path, folder: Path) -> str:
+    about = path.stat()
+    return f"{path.relative_to(folder)} {about.st_size} {about.st_mtime_ns}"

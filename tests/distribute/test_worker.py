@@ -1,0 +1,40 @@
+"""What a process of a Ray node says of its part; here without Ray between."""
+
+import pandas as pd
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.distribute.worker import Worker
+from pyterrier_ikat.retrieve.parts import MergeTop
+
+pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
+from pyterrier_ikat.distribute.pipeline import one_frame  # noqa: E402
+from pyterrier_ikat.distribute.shipping import pack  # noqa: E402
+
+TURN = pd.DataFrame({"qid": ["t"], "query": ["tea"], "docno": ["1"], "rank": [0], "score": [1.0]})
+
+
+def outcome(pipeline, turn=TURN):
+    return Worker().begin(pack(pipeline)[0], turn)
+
+
+def test_nodes_with_different_indexes_at_one_path_are_an_error_not_a_mixture(tmp_path):
+    paths = [tmp_path / name for name in ("node", "stale")]
+    for path, text in zip(paths, ("green tea", "black tea"), strict=True):
+        ikat.PassageIndex(path).index([{"docno": "1", "text": text}])
+    texts = ikat.PassageIndex(paths[0]).text_loader()
+    first, again = outcome(texts), outcome(texts)
+    assert one_frame([first, again])["text"].tolist() == ["green tea", "green tea"]
+    paths[0].rename(tmp_path / "gone")
+    paths[1].rename(paths[0])
+    with pytest.raises(ikat.DataError, match=r"the index .*/node isn't the same on all nodes of the Ray cluster: copy one"):
+        one_frame([first, outcome(texts)])
+
+
+def test_indexes_are_found_wherever_they_stand(tmp_path):
+    for name in ("a", "b"):
+        ikat.PassageIndex(tmp_path / name).index([{"docno": name, "text": "green tea"}])
+    first, second = (ikat.PassageIndex(tmp_path / name).bm25() for name in ("a", "b"))
+    for system in (MergeTop([first, second]), ikat.Expand() >> ikat.Union(first % 5, second) >> ikat.Pool()):
+        turn = TURN[["qid", "query"]].assign(qsubqueries=[["tea", "green tea"]])
+        assert set(outcome(system, turn).indexes) == {str(tmp_path / "a"), str(tmp_path / "b")}, system

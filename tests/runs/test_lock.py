@@ -1,0 +1,141 @@
+"""Two processes never make the same run: the second is told at once who is at it, and a killed one keeps nothing locked."""
+
+import errno
+import fcntl
+import os
+import signal
+import threading
+from itertools import permutations
+
+import pytest
+from trust.killing import started
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.runs import lock
+from pyterrier_ikat.runs.lock import alone
+from pyterrier_ikat.session import Session
+
+
+class Holder:
+    """Another process that holds run folders until it is ended."""
+
+    def __init__(self, *folders):
+        said, self.pipes = os.pipe(), os.pipe()
+
+        def hold():
+            with alone(*folders):
+                os.write(said[1], b"held")
+                os.read(self.pipes[0], 1)
+
+        self.pid = started(hold)
+        assert os.read(said[0], 4) == b"held"
+        for pipe in said:
+            os.close(pipe)
+
+    def end(self):
+        os.write(self.pipes[1], b".")
+        self._wait()
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+        self._wait()
+
+    def _wait(self):
+        os.waitpid(self.pid, 0)
+        for pipe in self.pipes:
+            os.close(pipe)
+
+
+def test_the_second_process_is_told_who_is_at_it_and_a_third_folder_is_free(tmp_path):
+    out = tmp_path / "runs"
+    other = Holder(out / "aqd", out / "raw")
+    told = rf"raw is being made by process {other.pid} on .* UTC: wait for it or stop it, or choose another --out"
+    with pytest.raises(ikat.UsageError, match=told), alone(out / "qr", out / "raw"):
+        pass
+    with alone(out / "qr"):  # nothing of the refused one stays locked
+        assert sorted(os.listdir(out)) == [".aqd.lock", ".qr.lock", ".raw.lock"]
+    other.end()
+    assert list(tmp_path.iterdir()) == []  # the folder that the other made was empty
+
+
+def test_a_killed_process_keeps_nothing_locked(tmp_path):
+    other = Holder(tmp_path / "aqd")
+    other.kill()
+    assert os.listdir(tmp_path) == [".aqd.lock"]
+    with alone(tmp_path / "aqd"):
+        assert (tmp_path / ".aqd.lock").read_text().startswith(f"process {os.getpid()} on ")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_session_is_refused_before_anything_is_run(tmp_path):
+    sample, out = find_dataset("ikat:sample"), tmp_path / "runs"
+    ikat.PassageIndex(tmp_path / "index").index(sample.get_corpus_iter(verbose=False))
+    session = Session.open(sample, "ikat:sample", ["raw"], index_path=str(tmp_path / "index"), out=str(out))
+    other = Holder(out / "raw")
+    with pytest.raises(ikat.UsageError, match=f"raw is being made by process {other.pid} on "):
+        session.run()
+    assert os.listdir(out) == [".raw.lock"]
+    other.end()
+    assert len(session.run()["raw"]) > 0
+    assert os.listdir(out) == ["raw"]
+
+
+def test_an_error_sets_it_free(tmp_path):
+    with pytest.raises(ZeroDivisionError), alone(tmp_path / "runs" / "aqd"):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_its_holder_removes_meanwhile_is_not_held(tmp_path, monkeypatch):
+    """Between the opening and the lock the holder ends, and removes the file and the folder that it had made."""
+    path, flock, calls = tmp_path / "runs" / ".aqd.lock", fcntl.flock, []
+
+    def ends_meanwhile(file, how):
+        calls.append(how)
+        if len(calls) == 1:
+            path.unlink()
+            path.parent.rmdir()
+        flock(file, how)
+
+    monkeypatch.setattr(lock.fcntl, "flock", ends_meanwhile)
+    with alone(tmp_path / "runs" / "aqd"):
+        assert path.read_text().startswith("process ")
+    assert len(calls) == 2
+
+
+def test_a_disk_without_locks_is_said(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lock.fcntl, "flock", refuse)
+    told = "aqd can't be locked .No locks available.: choose an --out on a disk that has locks"
+    with pytest.raises(ikat.UsageError, match=told), alone(tmp_path / "aqd"):
+        pass
+
+
+def test_of_many_that_start_together_one_gets_everything(tmp_path):
+    """Each wants the same folders in another order; whoever has them keeps them until all others have been refused."""
+    orders = list(permutations([tmp_path / name for name in "abc"]))
+    together, all_refused = threading.Barrier(len(orders)), threading.Event()
+    got, refused = [], []
+
+    def want(order):
+        together.wait()
+        try:
+            with alone(*order):
+                got.append(order)
+                assert all_refused.wait(30)
+        except ikat.UsageError as error:
+            refused.append(str(error))
+            if len(refused) == len(orders) - 1:
+                all_refused.set()
+
+    threads = [threading.Thread(target=want, args=(order,)) for order in orders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(got), len(refused)) == (1, len(orders) - 1)
+    assert all("a is being made by " in text for text in refused)
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,53 @@
+"""The commands that show things: `ikat report`, `ikat ledger`, `ikat methods NAME --draw`."""
+
+import pytest
+from click.testing import CliRunner
+from small_runs import DOCNOS
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+
+
+def command(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_a_report_of_folders_is_the_one_that_python_makes(folders, tmp_path):
+    out = tmp_path / "report.html"
+    done = command("report", *(run.path for run in folders), "--out", out)
+    assert (done.exit_code, done.output) == (0, f"{out}\n")
+    assert out.read_text(encoding="utf-8") == ikat.report(folders).html
+
+
+def test_a_report_judges_by_the_file_and_measures_that_it_is_given(folders, tmp_path):
+    out, qrels = tmp_path / "report.html", tmp_path / "own.qrels"
+    qrels.write_text(f"1-1_1 0 {DOCNOS[0]} 3\n")
+    done = command("report", folders[0].path, "--qrels", qrels, "--measures", "RR,P@1", "--passages", 1, "--out", out)
+    assert done.exit_code == 0, done.output
+    page = out.read_text(encoding="utf-8")
+    for text in ("1 of them judged", "the best 1 passages", '<th scope="col">RR(rel=1)</th>', '<b class="g3">3</b>'):
+        assert text in page
+    assert DOCNOS[1] not in page
+
+
+def test_a_run_that_is_not_there_leaves_no_report(tmp_path):
+    done = command("report", tmp_path / "none", "--out", tmp_path / "report.html")
+    assert done.exit_code == 2
+    assert "give a folder made by `ikat run`" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex", "csv"])
+def test_a_ledger_in_each_form(folders, form):
+    done = command("ledger", *(run.path for run in folders), "--format", form)
+    assert done.exit_code == 0, done.output
+    assert done.output.strip() == getattr(ikat.show.ledger(folders), form)().strip()
+
+
+@pytest.mark.parametrize("kind", ["svg", "html"])
+def test_a_method_is_drawn_into_a_file(tmp_path, kind):
+    out = tmp_path / f"gtr.{kind}"
+    done = command("methods", "gtr", "--draw", out)
+    assert (done.exit_code, done.output) == (0, f"{out}\n")
+    assert "RerankBy" in out.read_text(encoding="utf-8")
+    assert kind == "html" or out.read_text(encoding="utf-8") == ikat.show.draw("gtr").svg

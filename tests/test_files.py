@@ -1,0 +1,30 @@
+"""Files appear whole or not at all, with the rights that the user's umask gives."""
+
+import os
+
+import pytest
+
+from pyterrier_ikat.files import atomic_write
+
+
+def test_what_breaks_off_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "new folder" / "figures.txt"
+    with atomic_write(path) as file:
+        file.write("old")
+    with pytest.raises(TypeError), atomic_write(path, "wb") as file:
+        file.write("new, but no bytes")
+    assert path.read_text() == "old"
+    assert os.listdir(path.parent) == ["figures.txt"]
+
+
+def test_rights_are_those_of_the_umask_which_is_never_touched(tmp_path, monkeypatch):
+    before = os.umask(0o027)
+    try:
+        # Changed for a moment, it would let other threads write files that anybody may write.
+        monkeypatch.setattr("os.umask", lambda mask: pytest.fail("the umask is the whole process's"))
+        with atomic_write(tmp_path / "figures.txt") as file:
+            file.write("0.25")
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+    assert (tmp_path / "figures.txt").stat().st_mode & 0o777 == 0o640

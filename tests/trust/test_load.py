@@ -1,0 +1,51 @@
+"""332 turns through a server that answers slowly, refuses and drops calls: nothing lost, nothing paid twice, every failure named.
+
+The whole, 25 systems, is the benchmark ``experiments/performance/load.py``; its server and its checks are used here.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import pyterrier_ikat as ikat
+
+PERFORMANCE = Path(__file__).parents[2] / "experiments" / "performance"
+TURNS, SYSTEMS = 332, ("ad", "aqd")
+HELD_MB = 250
+"""What the process may hold more at most than before: the run holds one batch of turns at a time."""
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """The benchmark's module, with a server that doesn't wait, and fails more requests for long."""
+    monkeypatch.syspath_prepend(str(PERFORMANCE))
+    import load
+    import load_server
+
+    for name, value in {"PAUSE": 0, "LONG_PAUSE": 0.01, "LASTING": 0.01}.items():
+        monkeypatch.setattr(load_server, name, value)
+    monkeypatch.setattr(load, "SHORTER", 10_000)
+    return load
+
+
+def test_332_turns_are_answered_once_each_and_all_that_failed_are_named(load, tmp_path):
+    chat, failures, ledger, figures = load.under_load(tmp_path, SYSTEMS, TURNS)
+    load.check(chat, failures, ledger)
+    load.untroubled(tmp_path, SYSTEMS, TURNS)
+    assert load.differences(tmp_path, SYSTEMS) == []
+    for name in SYSTEMS:
+        assert [turn["qid"] for turn in ikat.runs.RunFolder(tmp_path / "troubled" / name).turns()] == turns(load)
+    counted = ledger.frame()
+    assert counted["stage"].tolist() == ["answer", "queries"]
+    assert len(chat.asked) == figures["distinct requests"] == 2 * TURNS
+    # A request that failed for long was one call more when it was asked again, and all its other tries are retries.
+    assert counted["calls"].sum() == 2 * TURNS + len(chat.lasting)
+    assert counted["retries"].sum() == chat.troubles["dropped"] + chat.troubles["refused"] - len(chat.lasting)
+    assert min(chat.troubles["dropped"], chat.troubles["refused"]) > 0.03 * figures["calls"]
+    assert len(failures) == len(chat.lasting) > 3
+    assert figures["times that the run was started"] == 1 + len({failure.stage for failure in failures})
+    assert figures["MB at most"] - figures["MB at the beginning"] < HELD_MB
+
+
+def turns(load):
+    return load.Sample(TURNS).get_topics()["qid"].tolist()
