@@ -43,9 +43,8 @@ docs-check: $(VENV)/dev
 
 check: lint test docs-check
 
-# Tests in processes of their own are not counted.
 coverage: $(VENV)/dev
-	$(BIN)/coverage run -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest --numprocesses auto --dist loadfile
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
 

@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import UsageError
+from ..model_files import fingerprint
 from .failures import BadRequest, LLMFailure, shorten
 from .request import Reply, Request, as_text
 
@@ -31,8 +32,9 @@ class HFBackend:
 
     def __init__(self, name: str, *, params: Mapping[str, Any] | None = None, device: str | None = None, batch_size: int = 8) -> None:
         self.model, self.device = name, device
-        known_as = str(Path(name).resolve()) if Path(name).is_dir() else name  # ./model is another one elsewhere
-        self.identity: dict[str, Any] = {"provider": "hf", "model": known_as, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
+        self.identity: dict[str, Any] = {"provider": "hf", "model": name, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
+        if Path(name).is_dir():  # ./model is another one elsewhere, and another one after more training
+            self.identity |= {"model": str(Path(name).resolve()), "files": fingerprint("llm", name).hex()}
         self.batch_size, self.concurrency, self.replays = batch_size, 1, False
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()

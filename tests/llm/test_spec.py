@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llm import LLM, Ledger, llm
+from pyterrier_ikat.llm import LLM, Ledger, Request, llm
 from pyterrier_ikat.llm.address import Address
+from pyterrier_ikat.llm.cache import key_of
 from pyterrier_ikat.llm.spec import parse
 
 
@@ -126,3 +127,12 @@ def test_any_text_parses_or_is_refused_with_the_typed_error(text):
     except UsageError:
         return
     assert parse(spec.shown).options.keys() == spec.options.keys()
+
+
+def test_a_local_model_that_was_trained_on_in_its_folder_is_another_one(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    before, same = (llm(f"hf:{tmp_path} cache=none").backend.identity for _ in range(2))
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    after = llm(f"hf:{tmp_path} cache=none").backend.identity
+    assert before == same
+    assert key_of(before, Request([], "rewrite", "1_1")) != key_of(after, Request([], "rewrite", "1_1"))
