@@ -28,6 +28,8 @@ class SqliteFile:
         hint: how else to go on when it cannot be used.
     """
 
+    _getpid = staticmethod(os.getpid)  # ours, as a file may be closed when the interpreter ends and has emptied `os`
+
     def __init__(self, path: str, what: str, *, application_id: int, form: int, table: str, hint: str = "") -> None:
         self.path, self.what, self.hint = path, what, hint
         self.application_id, self.form, self.table = application_id, form, table
@@ -44,8 +46,8 @@ class SqliteFile:
         """
         with self._lock:
             try:
-                if self._connection is None or self._process != os.getpid():  # a connection must not be used after a fork
-                    self._connection, self._process = self._connect(), os.getpid()
+                if self._connection is None or self._process != self._getpid():  # a connection must not be used after a fork
+                    self._connection, self._process = self._connect(), self._getpid()
                 yield self._connection
             except sqlite3.Error as error:
                 self._give_up()
@@ -59,7 +61,7 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        if self._connection is not None and self._process == os.getpid():
+        if self._connection is not None and self._process == self._getpid():
             self._connection.close()
         self._connection = None
 

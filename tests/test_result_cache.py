@@ -32,6 +32,16 @@ def test_what_is_put_is_got_and_the_rest_left_out(cache):
     assert cache.get([]) == {}
 
 
+def test_a_file_is_closed_even_when_the_interpreter_has_emptied_os(tmp_path, monkeypatch):
+    cache = ResultCache(tmp_path / "results.sqlite")
+    cache.put({A: b"1"})
+    with monkeypatch.context() as the_end:
+        the_end.setattr(os, "getpid", None)
+        cache.close()
+    assert cache.get([A]) == {A: b"1"}
+    cache.close()
+
+
 def test_a_later_value_takes_the_place_of_the_earlier(cache):
     cache.put({A: b"1"})
     cache.put({A: b"22", B: b""})
