@@ -21,7 +21,7 @@ setup(
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    python_requires=">=3.10",
+    python_requires=">=3.10,<3.14",  # ir-measures 0.4 reads measures with parts of `ast` that 3.14 no longer has
     packages=find_packages(include=["pyterrier_ikat", "pyterrier_ikat.*"]),
     package_data={"pyterrier_ikat": ["prompts/*.jinja", "conversations/sample/*", "show/report_files/*", "pt_docs/*.rst", "py.typed"]},
     install_requires=[
@@ -62,6 +62,7 @@ setup(
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Information Analysis",
     ],
 )

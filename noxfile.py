@@ -1,0 +1,33 @@
+"""The tests on every supported Python whose interpreter is on the path: `make versions`.
+
+One pair alone, some of the tests: `nox --session "tests(python='3.12', pandas='2')" -- tests/submit tests/runs`.
+"""
+
+import re
+from pathlib import Path
+
+import nox
+
+PAIRS = [("3.10", "2"), ("3.11", "3"), ("3.12", "2"), ("3.12", "3"), ("3.13", "3")]  # pandas 3 needs Python 3.11
+PANDAS_2 = "pandas==2.3.3"
+
+
+def constraints(session: nox.Session, pandas: str) -> str:
+    """The file of pinned versions: ours, or a copy of it with pandas 2."""
+    ours = Path("constraints.txt")
+    if pandas == "3":
+        return str(ours)
+    copy = Path(session.create_tmp(), ours.name)
+    copy.write_text(re.sub("(?m)^pandas==.*", "", ours.read_text()) + PANDAS_2)
+    return str(copy)
+
+
+@nox.session(venv_backend="venv")
+@nox.parametrize(("python", "pandas"), PAIRS)
+def tests(session: nox.Session, pandas: str) -> None:
+    """Install with the pinned versions, torch first as in the Makefile, and run the tests; their warnings are errors."""
+    pinned = constraints(session, pandas)
+    session.install("--constraint", pinned, "torch==2.13.0")
+    session.install("--constraint", pinned, "--editable", ".[dev]")
+    command = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile"]
+    session.run(*command, *session.posargs, env={"OMP_NUM_THREADS": "1"})
