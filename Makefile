@@ -3,6 +3,7 @@
 # make check   the whole gate: format, lint, types, tests, documentation
 # make docs    install, then the generated texts of README and docs, and the site in docs/_build/html
 # make audit   look the installed packages up in the advisories; make coverage, make mutants: how good the tests are
+# make versions the tests on every supported Python at hand, with pandas 2 and 3 (hours; several GB for each pair)
 # make bench   install, then the benchmarks (several minutes; real topics and passages are fetched, or read from $IKAT_DATA)
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,7 +12,7 @@ BIN = $(VENV)/bin
 # torch first: pip then takes the pinned build at hand, and no later requirement can change it
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check lint docs docs-check coverage mutants audit bench clean
+.PHONY: demo test check lint docs docs-check coverage mutants versions audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -50,6 +51,11 @@ coverage: $(VENV)/dev
 
 mutants: $(VENV)/dev
 	$(BIN)/python experiments/quality/mutants.py fuse submit llm
+
+# Interpreters that are not on the path are skipped.
+versions: $(VENV)/demo
+	$(PIP) nox
+	$(BIN)/nox
 
 # Needs the network; strict, because it calls packages without known advisories fine that it could not look up.
 audit: $(VENV)/dev
