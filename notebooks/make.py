@@ -57,12 +57,13 @@ def started(**environment: str) -> Iterator[NotebookClient]:
 
 
 def execute(notebook: nbformat.NotebookNode, kernel: NotebookClient) -> nbformat.NotebookNode:
-    """The notebook with its outputs, run without any name of the one before, in an empty folder; an error in a cell is raised.
+    """The notebook with its outputs, run without any name or display option of the one before, in an empty folder; an error is raised.
 
     Progress bars are left out.
     """
     with tempfile.TemporaryDirectory() as folder:
-        start = new_code_cell(f"__import__('os').chdir({folder!r})\n%reset -f\nget_ipython().execution_count = 1")
+        empty = f"__import__('os').chdir({folder!r})\n__import__('pandas').reset_option('^display')\n%reset -f"
+        start = new_code_cell(f"{empty}\nget_ipython().execution_count = 1")
         kernel.nb = new_notebook(cells=[start, *notebook.cells], metadata=notebook.metadata)
         kernel.reset_execution_trackers()
         for index, cell in enumerate(kernel.nb.cells):

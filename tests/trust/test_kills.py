@@ -97,7 +97,7 @@ def test_finished_batches_never_lose_the_parameters_that_they_belong_to(tmp_path
 
     def look():
         left = list(batches.path.glob("0*.json"))
-        assert not left or json.loads((batches.path / "run.json").read_text()) == {"method": "mine"}
+        assert not left or json.loads((batches.path / "run.json").read_text())["method"] == "mine"
         assert batches.finished() <= set(topics["qid"])  # each that is there is whole
 
     every_kill(tmp_path, keep, look, at_least=12)
