@@ -65,6 +65,15 @@ def test_index_run_and_evaluate(tmp_path, monkeypatch):
     assert all(1 <= len(turn["qsubqueries"]) <= 5 and turn["qanswer"] for turn in turns)
 
 
+def test_a_table_in_another_form_comes_alone_and_what_is_lost_goes_to_the_other_stream(tmp_path):
+    (tmp_path / "one.trec").write_text("1_1 Q0 a 1 2.0 one\n1_1 Q0 b 2 1.0 one\n")
+    (tmp_path / "qrels").write_text("1_1 0 b 1\n1_2 0 b 1\n")
+    done = call("evaluate", tmp_path / "one.trec", "--qrels", tmp_path / "qrels", "--measures", "P@1,R@2", "--format", "csv")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == ["name,P(rel=1)@1,R(rel=1)@2,turns", "one,0.0,0.5,2"]
+    assert done.stderr.splitlines() == ["one lacks 1 judged turns: 1_2"]
+
+
 def test_an_automatic_run_sees_no_gold(sample_index, tmp_path):
     assert run(sample_index, tmp_path, "ad").exit_code == 0
     assert "qresolved" not in (tmp_path / "ad" / "turns.jsonl").read_text()
@@ -318,9 +327,12 @@ def script(*arguments, cwd):
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
 
 
-def test_the_demo_runs_every_method(tmp_path):
+def test_the_demo_runs_every_method_on_an_index_of_its_own(tmp_path):
+    stale = tmp_path / "demo" / "sample.index" / "stale"
+    stale.mkdir(parents=True)
     done = script("-c", "from pyterrier_ikat.cli import main; main()", "demo", "--all", "--out", tmp_path / "demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert not stale.exists()
     assert {path.name for path in (tmp_path / "demo" / "runs").iterdir()} == set(METHODS)
     assert {line.split()[0] for line in done.stdout.splitlines() if line.split()} >= set(METHODS)
 

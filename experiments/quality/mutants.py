@@ -37,6 +37,9 @@ LIBRARIES = (
     "openai",
     "jinja2",
     "tenacity",
+    "torch",
+    "transformers",
+    "tokenizers",
 )
 AT_IMPORT = ""
 """The context in which coverage records lines that run at import, before any test."""
@@ -146,7 +149,8 @@ class Room:
         for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
             compiled.unlink()  # it could pass for that of a mutant of the same size and second
         try:
-            paths = (self.tests, str(module.relative_to(self.copy)))
+            files = {test.partition("::")[0] for test in chosen}
+            paths = (*sorted(files), str(module.relative_to(self.copy)))
             return forked(lambda: run_tests(self.copy, Quickest(self.seconds, chosen), *paths), 15 + 3 * expected) not in (0, 5)
         finally:
             module.write_text(original)

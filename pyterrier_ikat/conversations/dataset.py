@@ -1,7 +1,7 @@
 """What all iKAT datasets share: topics, answers, judgements and passages under one name, each variant checked."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 
 import pandas as pd
 import pyterrier as pt
@@ -15,7 +15,7 @@ TOPIC_VARIANTS = (None, "manual")
 Qrels = dict[str | None, Callable[[], pd.DataFrame]]
 
 
-class IkatDataset(pt.datasets.Dataset):
+class IkatDataset(pt.datasets.Dataset, ABC):
     """Conversations, judgements and passages under one name; each file is fetched and read when it is first asked for.
 
     Attributes:
@@ -31,10 +31,10 @@ class IkatDataset(pt.datasets.Dataset):
     name: str
     summary: str
 
-    @cached_property
+    @property
+    @abstractmethod
     def conversations(self) -> list[Conversation]:
         """The conversations with everything that their file says, gold included."""
-        raise NotImplementedError
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame: for an automatic run without any gold field, with ``"manual"`` also ``qresolved`` and ``qgoldptkb``.
@@ -99,11 +99,11 @@ class IkatDataset(pt.datasets.Dataset):
         """The track's page."""
         return "https://www.trecikat.com/"
 
-    def _qrels(self) -> Qrels:
-        raise NotImplementedError
+    @abstractmethod
+    def _qrels(self) -> Qrels: ...
 
-    def _passages(self) -> tuple[Iterable[dict[str, str]], int]:
-        raise NotImplementedError
+    @abstractmethod
+    def _passages(self) -> tuple[Iterable[dict[str, str]], int]: ...
 
     def _provenance(self) -> pd.DataFrame:
         return provenance_qrels(self.conversations)

@@ -71,8 +71,6 @@ def _parsed(text: str) -> ir_measures.Measure:
         raise UsageError(
             f"measure {text!r} is unknown: write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
         ) from error
-    except AssertionError as error:
-        raise _bad_parameter(text) from error
 
 
 def _checked(measure: ir_measures.Measure, text: str) -> ir_measures.Measure:
@@ -88,9 +86,16 @@ def _checked(measure: ir_measures.Measure, text: str) -> ir_measures.Measure:
     return measure
 
 
+def _name(measure: ir_measures.Measure) -> str:
+    known = measure.params.keys() <= measure.SUPPORTED_PARAMS.keys()  # ir_measures can't print another one
+    return label(measure) if known else str(measure.NAME)
+
+
 def _bad_parameter(text: str) -> UsageError:
     name = text.partition("@")[0]
-    return UsageError(f"measure {text!r} has no cutoff, or a parameter of a wrong kind: write it as ir_measures does, such as {name}@20")
+    return UsageError(
+        f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: write it as ir_measures does, such as {name}@20"
+    )
 
 
 def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
@@ -105,7 +110,7 @@ def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Meas
         [nDCG@5, R@20]
     """
     given = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
-    found = [parse_measures([one])[0] if isinstance(one, str) else _checked(one, label(one)) for one in given]
+    found = [parse_measures([one])[0] if isinstance(one, str) else _checked(one, _name(one)) for one in given]
     if not found:
         raise UsageError("there is no measure: give some, such as [nDCG @ 5] or TRACK_2024")
     named: dict[str, ir_measures.Measure] = {}

@@ -11,7 +11,7 @@ PLACES = 12
 """Decimal places to which sums are compared."""
 
 
-def reciprocal_ranks(turn: Turn, k: int = 60) -> tuple[Integers, Floats]:
+def reciprocal_ranks(turn: Turn, k: int) -> tuple[Integers, Floats]:
     """The sum of 1 / (k + position) over the lists that hold a passage, positions counted from 1.
 
     Returns:

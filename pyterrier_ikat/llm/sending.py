@@ -59,16 +59,18 @@ class Sending:
 
     def _batch(self, batch: Batch) -> dict[str, Outcome]:
         tries = 0
+
+        def attempt() -> dict[str, Outcome]:
+            nonlocal tries
+            tries += 1
+            return self._attempt(batch, tries)
+
         try:
-            for attempt in self.llm.retry.loop(self.stop):
-                with attempt:
-                    tries = attempt.retry_state.attempt_number
-                    return self._attempt(batch, tries)
+            return self.llm.retry.loop(self.stop)(attempt)
         except Transient as error:
             if self.stop.is_set():
                 raise Stopped from None
             return {key: self._gave_up(request, error, tries) for key, request in batch}
-        raise AssertionError("the retry loop ended without a result")
 
     def _attempt(self, batch: Batch, number: int) -> dict[str, Outcome]:
         llm = self.llm

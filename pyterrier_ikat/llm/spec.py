@@ -96,8 +96,8 @@ def parse(text: str) -> Spec:
         raise UsageError(f"an LLM is named {_forms()}; this one is empty or has an open quote") from None
     if "://" in head:
         raise UsageError(f"an LLM is named {_forms()}: the address of its server is given as base_url=ADDRESS")
-    provider, colon, name = head.partition(":")
-    if provider not in OPTIONS or not colon or not name:
+    provider, _, name = head.partition(":")
+    if provider not in OPTIONS or not name:
         raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: it is named {_forms()}")
     options: dict[str, Any] = {}
     shown = [head]
@@ -118,10 +118,10 @@ def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
             "a key does not belong in code or on a command line: put it in an environment variable and give api_key_env=VARIABLE"
         )
     if not equals or "://" in key:
-        lacks, names = "key" if equals else "'='", ", ".join(known) or "(none)"
+        lacks, names = "key" if equals else "'='", ", ".join(known)
         raise UsageError(f"option {position} of the LLM has no {lacks}: options are key=value with the keys {names}")
     if key not in known:
-        raise UsageError(f"unknown LLM option {key!r}: {provider} knows {', '.join(known) or 'no options'}")
+        raise UsageError(f"unknown LLM option {key!r}: {provider} knows {', '.join(known)}")
     try:
         return key, known[key](value)
     except ValueError:

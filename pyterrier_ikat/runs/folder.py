@@ -150,9 +150,7 @@ class RunFolder:
                     table.to_csv(file, index=False)
             with atomic_write(partial / "run.json") as file:
                 json.dump(parameters | {"versions": versions()}, file, indent=1)
-            if self.path.exists():
-                self.path.rmdir()
-            partial.rename(self.path)
+            partial.rename(self.path)  # takes the place of an empty folder
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise

@@ -19,7 +19,7 @@ def parse_object(values: Sequence[tuple[int, Any]], place: Place, statement: Sta
     """Read the one object; ``extra`` are fields of the run that only one of the years has."""
     if len(values) != 1:
         place.error(f"there are {len(values)} JSON values: the file has to be one object with all turns")
-    got = fields(place, values[0][1] if values else {}, {"run_name": str, "run_type": str, **extra, "turns": list})
+    got = fields(place, values[0][1], {"run_name": str, "run_type": str, **extra, "turns": list})
     run = Run(got.get("run_name"), got.get("run_type"), evaluated=got.get("eval_response", True))
     for number, item in enumerate(got.get("turns", [])):
         here = place.at("turns").at(number)

@@ -11,6 +11,18 @@ from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import read_run
 
 
+class Reranks(Operator):
+    """Needs passages, which topics do not have."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, context=self)
+        return inp
+
+
 class Finds(Operator):
     """A retriever that looks its result up, and counts how often it runs."""
 
@@ -136,6 +148,10 @@ def test_mistakes_are_found_before_anything_runs(setting):
             lambda: experiment({"a": pt.Transformer.identity()}, topics=topics, qrels=qrels),
             "makes no ranking: its result has no docno, score",
         ),
+        (
+            lambda: experiment({"a": one, "b": Reranks(runs["one"])}, topics=topics, qrels=qrels),
+            "system b does not work on these topics: .*docno",
+        ),
         (lambda: experiment({"a": one, "b": "bm25"}, topics=topics, qrels=qrels), "system b is a str"),
     ]
     for call, message in usage:
@@ -240,3 +256,8 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"a": good}, measure="R@20")
     with pytest.raises(UsageError, match="baseline 'b' is none of the runs: a"):
         win_tie_loss({"a": good}, None, "nDCG@5", "b")
+
+
+def test_a_measure_with_an_unknown_parameter_is_named():
+    with pytest.raises(UsageError, match="measure 'P' has no cutoff, or a parameter that is unknown"):
+        as_measures([P(relevance=2) @ 20])

@@ -1,6 +1,7 @@
 """Bringing sub-queries back, against plain definitions, worked examples and ranx."""
 
 import math
+import re
 import warnings
 from functools import partial
 
@@ -182,7 +183,7 @@ def test_rrf_ties_go_by_best_rank_then_sub_query():
 
 def test_rrf_counts_a_passage_once_per_list():
     found = expanded({"t": [["a", "b", "a"]]})
-    assert ikat.RRF()(found)["score"].tolist() == pytest.approx([1 / 61, 1 / 62])
+    assert ikat.RRF()(found)["score"].tolist() == [0.016393442623, 0.016129032258]  # 1/61 and 1/62 to 12 places
 
 
 def test_strictly_falling_parts_ties_by_the_least_step():
@@ -320,10 +321,23 @@ def test_rerank_by_names_what_is_wrong_with_the_scorer(change, message):
         ikat.RerankBy(pt.apply.generic(change), "qanswer")(expanded({"t": [["a"]]}))
 
 
+def test_rerank_by_names_the_passage_that_the_scorer_made_up_not_the_first():
+    scorer = pt.apply.generic(lambda rows: rows.assign(score=1.0, docno=["a", "zz"]))
+    with pytest.raises(ikat.DataError, match="returned passage zz for turn t"):
+        ikat.RerankBy(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
+
+
+def test_a_scorer_without_scores_is_named_with_the_column():
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.RerankBy(pt.apply.generic(lambda rows: rows.drop(columns="score", errors="ignore")), "qanswer")(expanded({"t": [["a"]]}))
+
+
 def test_rerank_by_names_the_turns_without_the_text():
-    found = expanded({"t": [["a"]], "u": [["a"]]}).assign(qanswer=["yes", None])
-    with pytest.raises(ikat.DataError, match=r"1 turns have no qanswer to re-rank by \(u\)"):
-        ikat.RerankBy(ByAnswer(), "qanswer")(found)
+    found = expanded({turn: [["a"]] for turn in "tuvwxyz"})
+    for lacking, shown in (("u", "u"), ("uvwxy", "u, v, w, x, y"), ("uvwxyz", "u, v, w, x, y, ...")):
+        answers = [None if turn in lacking else "yes" for turn in found["qid_0"]]
+        with pytest.raises(ikat.DataError, match=re.escape(f"{len(lacking)} turns have no qanswer to re-rank by ({shown}): fill")):
+            ikat.RerankBy(ByAnswer(), "qanswer")(found.assign(qanswer=answers))
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)

@@ -199,6 +199,17 @@ def test_a_read_only_file_is_said_before_anything_is_paid(model, server, tmp_pat
     assert server.calls == 1
 
 
+def test_an_error_leaves_a_cache_in_memory_as_it_was_before():
+    cache = Cache(":memory:")
+    cache.put("a", COMPLETION)
+    with contextlib.suppress(KeyboardInterrupt), cache._file.connection() as connection:
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM completions")
+        raise KeyboardInterrupt
+    cache.put("b", COMPLETION)
+    assert [cache.get(key) == COMPLETION for key in "ab"] == [True, True]
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, model):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be made"):

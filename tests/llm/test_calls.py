@@ -24,7 +24,9 @@ from pyterrier_ikat.llm import (
     Unavailable,
     llm,
 )
+from pyterrier_ikat.llm.failures import Transient
 from pyterrier_ikat.llm.retry import Retry
+from pyterrier_ikat.llm.sending import Sending
 
 
 def row(model, stage="answer"):
@@ -169,7 +171,7 @@ def test_a_senseless_or_absent_retry_after_backs_off(model, server, slept, heade
     assert all(2**n <= wait <= 2**n + 1 for n, wait in enumerate(slept))
 
 
-@pytest.mark.parametrize("failure", [refused(500), refused(502), refused(503), refused(504), refused(408), refused(429), DROP])
+@pytest.mark.parametrize("failure", [*(refused(status) for status in (408, 409, 425, 429, 500, 502, 503, 504)), DROP])
 @pytest.mark.parametrize("times", [0, 2, 4])
 def test_transient_failures_are_retried_and_counted_exactly(model, server, failure, times):
     server.script = [failure] * times
@@ -256,11 +258,39 @@ def test_a_refusal_that_comes_late_stops_the_stage_after_the_calls_in_flight(mod
     assert server.calls == row(made)["calls"] == 4
 
 
+class BusyThenWrongKey:
+    """The first of two calls finds the server busy once the second has found the key to be wrong."""
+
+    model, identity, batch_size, concurrency, replays = "m", {"provider": "fake", "params": {}}, 1, 2, False
+
+    def __init__(self):
+        self.begun, self.stop = threading.Event(), None
+
+    def complete(self, requests):
+        if requests[0].qid == "1_2":
+            assert self.begun.wait(20)
+            raise FatalLLMError("the key is wrong")
+        self.begun.set()
+        assert self.stop.wait(20)
+        raise Transient(None, "busy")
+
+
+def test_a_call_that_is_not_tried_again_because_the_stage_ended_is_no_failure_of_its_turn():
+    made = llm(BusyThenWrongKey())
+    made.throttle.patience = 0.01
+    sending = Sending(made, 0)
+    made.backend.stop = sending.stop
+    with pytest.raises(FatalLLMError, match="the key is wrong"):
+        sending.run(dict(zip("ab", ask("a", "b"), strict=True)))
+    assert row(made)[["calls", "retries", "failures"]].tolist() == [2, 0, 0]
+
+
 def test_no_server_is_named(slept, monkeypatch):
     made = llm("openai:m base_url=http://me:secret-pw@127.0.0.1:9/v1 retries=1 cache=none")
     made.retry = Retry(tries=2, sleep=slept.append)
     (failure,) = made.ask(ask("a"))
     assert str(failure).startswith("answer of turn 1_1: no connection to http://***@127.0.0.1:9/v1: ")
+    assert "Connection error" not in str(failure)  # what the client says of every cause
 
 
 def test_too_many_requests_reduce_the_calls_in_flight_and_lose_nothing(model, server):

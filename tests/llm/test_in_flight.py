@@ -54,6 +54,23 @@ def test_equal_requests_of_two_threads_are_paid_once(model, server):
     assert made.ledger.frame()[["stage", "calls", "cache_hits"]].values.tolist() == [["answer", 2, 0], ["rewrite", 1, 1]]
 
 
+def test_a_thread_that_waits_for_another_one_sleeps(model, server):
+    made = model()
+    held = Held(server, lambda body: said())
+    looked = []
+    claim = made._in_flight.claim
+    made._in_flight.claim = lambda keys: looked.append(keys) or claim(keys)
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(made.ask, ask("a"))
+        assert held.asked.wait(20)
+        other = pool.submit(made.ask, ask("a"))
+        with pytest.raises(TimeoutError):
+            other.result(0.1)
+        assert len(looked) == 2
+        held.let.set()
+        assert one.result(20)[0].text == other.result(20)[0].text == "fine"
+
+
 def test_a_failure_of_one_thread_is_asked_again_by_the_other(model, server):
     made = model()
     answers = [refused(400, "too long"), said("fine")]

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -75,6 +76,24 @@ def test_requests_of_different_length_limits_share_an_ask(templated):
     long, short = model.ask([*ask("tea"), *ask("tea", params={"max_tokens": 1})])
     assert long.text == "drink rooibos"
     assert isinstance(short, CutOff)
+
+
+def test_a_tokenizer_without_a_padding_token_pads_all_the_same(templated, tmp_path):
+    folder = shutil.copytree(templated, tmp_path / "unpadded")
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        if (folder / name).exists():  # newer versions of transformers write only the first
+            settings = json.loads((folder / name).read_text())
+            settings.pop("pad_token", None)
+            (folder / name).write_text(json.dumps(settings))
+    model = llm(f"hf:{folder} max_tokens=8 cache=none")
+    assert texts(model, "tea", "which which which tea") == ["drink rooibos", "drink rooibos"]
+    assert model.backend._load()[0].pad_token == "</s>"
+
+
+def test_without_transformers_the_install_line_is_named(templated, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(UsageError, match=r'hf: needs transformers and torch .*: pip install "pyterrier-ikat\[rank\]"'):
+        llm(f"hf:{templated} cache=none").ask(ask("tea"))
 
 
 def test_no_model_is_named(tmp_path):

@@ -27,6 +27,20 @@ def test_names_with_dots_slashes_colons_and_urls_with_equals():
     assert (backend.servers.all[0].address.url, backend.servers.all[0].address.query) == ("http://localhost:8000/v1", {"a": "b", "c": "d"})
 
 
+def test_the_least_that_every_kind_of_number_may_be():
+    options = parse("openai:m temperature=0 seed=0 retries=0 max_tokens=1 top_k=1 on_error=fallback api_key_env=MY_KEY").options
+    assert options == {
+        "temperature": 0.0,
+        "seed": 0,
+        "retries": 0,
+        "max_tokens": 1,
+        "top_k": 1,
+        "on_error": "fallback",
+        "api_key_env": "MY_KEY",
+    }
+    assert parse("hf:m top_p=0.5 seed=7 batch_size=2").options == {"top_p": 0.5, "seed": 7, "batch_size": 2}
+
+
 def test_quotes_hold_spaces_together():
     assert parse("hf:'/my models/m' device=cpu").name == "/my models/m"
     assert repr(llm("hf:'/my models/m' device=cpu")) == "ikat.llm(\"'hf:/my models/m' device=cpu\")"
@@ -39,14 +53,23 @@ def test_quotes_hold_spaces_together():
         ("gpt-4o", "unknown LLM 'gpt-4o': it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE"),
         ("azure:x", "unknown LLM 'azure:x'"),
         ("openai:", "unknown LLM 'openai:'"),
+        ("openai", "unknown LLM 'openai'"),
+        ("http://host/v1", "the address of its server is given as base_url=ADDRESS"),
         ("", "empty or has an open quote"),
         ("openai:'x", "empty or has an open quote"),
+        (
+            "openai:m api_key=x",
+            "a key does not belong in code or on a command line: put it in an environment variable and give api_key_env=",
+        ),
         (
             "openai:m warmth=1",
             "unknown LLM option 'warmth': openai knows base_url, api_key_env, temperature, top_p, top_k, max_tokens, seed",
         ),
         ("hf:m base_url=http://x", "unknown LLM option 'base_url': hf knows temperature"),
         ("recorded:f temperature=1", "recorded knows on_error"),
+        ("recorded:f on_error=raise fallback", "option 2 of the LLM has no '=': options are key=value with the keys on_error"),
+        ("recorded:f http://host/v1?a=b", "option 1 of the LLM has no key: options are key=value with the keys on_error"),
+        ("openai:m on_error=hope", "on_error=hope is no good: it is raise or fallback"),
         ("openai:m temperature=warm", "temperature=warm is no good: it is a number from 0"),
         ("openai:m temperature=nan", "a number from 0"),
         ("openai:m temperature=-1", "a number from 0"),
@@ -69,7 +92,9 @@ def test_what_is_not_understood_says_what_is_valid(text, message):
 
 
 @pytest.mark.parametrize(
-    "text", ["openai:m api_key=sk-planted", "openai:m sk-planted", "openai:m token=sk-planted", "recorded:f sk-planted"]
+    "text",
+    ["openai:m api_key=sk-planted", "openai:m sk-planted", "openai:m token=sk-planted", "recorded:f sk-planted"]
+    + ["openai:m api_key_env=sk-planted", "openai:m timeout=http://me:sk-planted@host/v1"],
 )
 def test_a_key_in_the_line_is_refused_and_not_repeated(text):
     with pytest.raises(UsageError) as raised:

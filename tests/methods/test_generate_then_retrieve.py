@@ -139,6 +139,16 @@ def test_llama10_keeps_the_order_of_equal_labels_and_puts_unjudged_last(topics):
     assert llm.ledger.frame()["fallbacks"].sum() == 1
 
 
+def test_llama10_judges_only_what_has_a_rank():
+    llm, backend = scripted()
+    frame = pd.DataFrame({"qid": ["1_1", "1_2", "1_2"], "query": "tea", "docno": ["a", "b", "c"], "score": 1.0, "text": "x"})
+    with pytest.raises(ikat.DataError, match="a passage of 1_2 has no rank: rank the frame first"):
+        ikat.Rerank(llm)(frame.assign(rank=[0, 0, None]))
+    with pytest.raises(ikat.UsageError, match="depth=0: judge at least one passage"):
+        ikat.Rerank(llm, depth=0)
+    assert backend.asked == []
+
+
 def test_the_design_expression_runs_as_written(topics):
     (llm, _), retriever, crossencoder = scripted("the answer", "1. q one\n2. q two"), Retriever(), Reranker()
     answer_rerank = ikat.RerankBy(crossencoder, "qanswer")

@@ -3,10 +3,12 @@
 import importlib.util
 import logging
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from tiny_cross_encoders import CONFIGS, WORDS, save_cross_encoder
 
 import pyterrier_ikat as ikat
@@ -58,6 +60,22 @@ def test_without_openvino_the_install_line_is_named(folders, monkeypatch):
     with pytest.raises(ikat.UsageError, match=r"needs openvino: pip install 'pyterrier_ikat\[openvino\]'"):
         score_pairs(folders["albert"], 16, "openvino", 64, PAIRS)
     assert "openvino" not in backends.usable(folders["albert"], 16)
+
+
+def test_a_network_without_a_layer_for_the_score_is_refused(monkeypatch):
+    monkeypatch.setattr(backends, "load_cross_encoder", lambda model, max_length: SimpleNamespace(model=torch.nn.Linear(3, 2)))
+    with pytest.raises(ikat.UsageError, match="Linear has no layer of its own for the score: take backend='fp32'"):
+        backends.load_logits("headless", 16, "bf16")
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_gpu_is_asked_whether_bfloat16_is_fast_and_openvino_is_for_processors(monkeypatch, fast):
+    on_gpu = SimpleNamespace(device=torch.device("cuda"))
+    monkeypatch.setattr(backends, "load_cross_encoder", lambda model, max_length: on_gpu)
+    monkeypatch.setattr(backends, "_bf16_on_cpu", lambda: not fast)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: fast)
+    assert backends.usable("m", 16) == ["fp32", "bf16"][: 1 + fast]
 
 
 def test_a_backend_that_is_none_is_refused():

@@ -1,6 +1,8 @@
 """What goes wrong on a disk: it is full, a builder was killed or is still at work, a part is lost; and what of an index may be removed."""
 
+import contextlib
 import errno
+import io
 import os
 import shutil
 import sqlite3
@@ -136,6 +138,17 @@ def test_pisa_is_not_started_where_the_disk_has_no_room_for_its_files(folder, mo
         path.unlink()
     with pytest.raises(SystemExit, match="and 60 may be needed"):
         pisa_writer.check_room(folder / "pisa")
+
+
+@pytest.mark.parametrize("end", [b" whole\n", b"d3 black t"])
+def test_passages_that_end_without_a_word_end_the_process_that_writes_them(monkeypatch, end):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"d1 green tea\nd2 \n" + end)))
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    passages, read = pisa_writer.Passages(), []
+    with pytest.raises(SystemExit, match="1") if b"black" in end else contextlib.nullcontext():
+        read.extend(passages)
+    assert read[:2] == [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": ""}]
+    assert passages.are == ("" if b"black" in end else "whole")
 
 
 def test_a_lost_shard_is_named(tmp_path, toy_pisa):

@@ -1,5 +1,7 @@
 import json
 import os
+import platform
+from importlib import metadata
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
-from pyterrier_ikat.runs.folder import OtherVersionsWarning, versions
+from pyterrier_ikat.runs.folder import OtherVersionsWarning, another, versions
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -125,7 +127,16 @@ def test_a_run_folder_holds_everything(written):
         {"qid": "1_1", "qutterance": "x", "qptkb": {"1": "I am vegan"}, "qsubqueries": ["x1", "x2"], "passages": 1},
         {"qid": "1_2", "qutterance": "y", "qptkb": {}, "passages": 0},
     ]
+    assert (written.path / "measures.csv").read_text() == "qid,nDCG@5\n1_1,1.0\n"
+    assert (written.path / "ledger.csv").read_text() == "stage\nanswer\n"
     assert written.parameters()["versions"]["pyterrier"]
+
+
+def test_a_turn_keeps_its_response_and_the_passages_it_is_based_on_best_first(tmp_path):
+    found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2)).assign(qanswer="Yes.", used=[True, False, True])
+    folder = RunFolder(tmp_path / "aqd")
+    folder.write(pd.DataFrame({"qid": ["1_1", "1_2"]}), found.iloc[::-1], pd.DataFrame(), pd.DataFrame(), {})
+    assert folder.turns() == [{"qid": "1_1", "response": "Yes.", "used": ["a", "c"], "passages": 3}, {"qid": "1_2", "passages": 0}]
 
 
 def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
@@ -166,6 +177,41 @@ def test_a_folder_whose_parameters_cannot_be_read_is_no_finished_run(written, te
     (written.path / "run.json").write_text(text)
     with pytest.raises(DataError, match="is no finished run"):
         written.reusable({"method": "aqd"})
+
+
+def test_a_run_may_go_into_an_empty_folder_or_one_in_a_folder_that_is_not_there(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "new" / "deep"):
+        folder = RunFolder(path)
+        assert folder.reusable({}) is False
+        folder.write(pd.DataFrame({"qid": ["1_1"]}), results(("1_1", "a", 2.0, 0)), pd.DataFrame(), pd.DataFrame(), {})
+        assert folder.results().values.tolist() == [["1_1", "a", 2.0, 0]]
+        assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_versions_are_those_of_what_is_installed(monkeypatch):
+    def version(package):
+        if package in ("pyterrier-pisa", "openai"):
+            raise metadata.PackageNotFoundError(package)
+        return f"{package} 1"
+
+    monkeypatch.setattr(metadata, "version", version)
+    found = versions()
+    assert found.pop("python") == platform.python_version()
+    assert found["torch"] == "torch 1"
+    assert not {"pyterrier-pisa", "openai"} & set(found)
+
+
+def test_a_finished_run_that_found_nothing_has_an_empty_ranking(written):
+    (written.path / "run.trec").write_text("")
+    found = written.results()
+    assert found.dtypes.astype(str).to_dict() == {"qid": "object", "docno": "object", "score": "float64", "rank": "int64"}
+    assert len(found) == 0
+
+
+def test_a_value_that_became_an_object_is_shown_whole():
+    assert another({"llm": "a"}, {"llm": {"spec": "a"}}) == "another llm ('a', now {'spec': 'a'})"
+    assert another({"llm": {"spec": "a"}}, {"llm": "a"}) == "another llm ({'spec': 'a'}, now 'a')"
 
 
 def test_foreign_files_are_not_overwritten(tmp_path):

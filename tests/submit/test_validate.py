@@ -129,8 +129,10 @@ CASES = [
     (BOTH, edit((*P, 1, "id"), "msmarco-1"), "warning", "1", "responses[0].passage_provenance", "no id of the collection"),
     (BOTH, edit((*P, 0, "used"), False), "error", "1", "responses[0].passage_provenance", "no passage is marked as used"),
     (BOTH, edit((*P, 1, "used"), ...), "warning", "1", "responses[0].passage_provenance", "lack the field used"),
+    (BOTH, edit((*P, 1), {"id": IDS[1], "score": 2.0}), "warning", "1", "responses[0].passage_provenance", "lack the field used"),
     (BOTH, edit((*P, 1, "used"), 0), "error", "1", "responses[0].passage_provenance[1].used", "true or false"),
     (BOTH, edit(P, []), "warning", "1", "responses[0].passage_provenance", "there is no passage"),
+    (BOTH, edit(P, ...), "error", "1", "responses[0].passage_provenance", "missing"),
     (BOTH, edit(P, passages(*range(1001, 0, -1))), "error", "1", "responses[0].passage_provenance", "1001 passages, 1000 are"),
     ((2025,), edit((0, "references", IDS[1]), 3.0), "error", "1", "references", "strictly decrease"),
     ((2025,), edit((0, "references", IDS[1]), 9.0), "warning", "1", "references", "not in the order"),
@@ -236,6 +238,8 @@ def test_wrong_ids_are_counted_and_one_is_shown(tmp_path, count, others):
     [
         (2023, edit((*P, 0, "score"), "3.0"), ["responses[0].passage_provenance[0].score"]),
         (2024, edit((*P, 0, "score"), None), ["responses[0].passage_provenance[0].score"]),
+        (2023, edit(P, ...), ["responses[0].passage_provenance"]),
+        (2024, edit(P, None), ["responses[0].passage_provenance"]),
         (2025, edit((*A, "citations", IDS[0]), None), [f"responses[0].citations.{IDS[0]}"]),
         (2025, edit((0, "references", IDS[0]), "3.0"), [f"references.{IDS[0]}"]),
         (2025, edit((0, "references"), dict.fromkeys(IDS[:1], "3.0")), [f"references.{IDS[0]}"]),
@@ -343,6 +347,15 @@ def test_half_of_a_character_in_the_name_of_a_field_is_an_error(tmp_path):
 def test_objects_over_several_lines(tmp_path):
     [found] = check(tmp_path, 2025, "\n".join(json.dumps(line, indent=1) for line in valid(2025)))
     assert "write each object in a line of its own" in found.message
+
+
+@pytest.mark.parametrize("year", BOTH)
+def test_a_second_object_is_named_and_the_first_one_checked(tmp_path, year):
+    second = valid(year)
+    second["run_name"] = ""
+    [found] = check(tmp_path, year, "\n".join(map(json.dumps, [valid(year), second])))
+    assert (found.severity, found.field) == ("error", "")
+    assert found.message == "there are 2 JSON values: the file has to be one object with all turns"
 
 
 def test_a_line_that_is_cut_short(tmp_path):

@@ -1,0 +1,37 @@
+"""The OpenAI-compatible backend by itself: its defaults, what it leaves open, when its client is loaded."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llm import llm
+from pyterrier_ikat.llm.openai_backend import OpenAIBackend
+
+
+def test_two_minutes_and_32_calls_unless_said_otherwise():
+    backend = llm("openai:m").backend
+    assert (backend.servers.all[0].timeout, backend.concurrency) == (120.0, 32)
+
+
+def test_the_connections_of_a_forgotten_backend_are_closed():
+    backend = OpenAIBackend("m", base_url="http://127.0.0.1:9/v1")
+    backend.open()
+    client = backend.servers.all[0].client
+    assert not client.is_closed()
+    del backend
+    gc.collect()
+    assert client.is_closed()
+
+
+def test_a_backend_that_could_not_be_made_is_forgotten_in_silence():
+    with pytest.raises(UsageError, match="no web address"):
+        OpenAIBackend("m", base_url="nowhere")
+    gc.collect()
+
+
+def test_the_client_is_loaded_by_the_first_call_only():
+    program = "import sys, pyterrier_ikat as ikat; ikat.llm('openai:m'); sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
