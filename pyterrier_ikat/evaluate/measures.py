@@ -94,7 +94,8 @@ def _name(measure: ir_measures.Measure) -> str:
 def _bad_parameter(text: str) -> UsageError:
     name = text.partition("@")[0]
     return UsageError(
-        f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: write it as ir_measures does, such as {name}@20"
+        f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: "
+        f"write it as ir_measures does, such as {name}@20"
     )
 
 
