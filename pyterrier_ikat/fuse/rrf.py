@@ -5,7 +5,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..operator import Operator
-from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, first_of_each, joined, ranked, read_lists, validate
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, joined, ranked, read_lists, validate
 
 PLACES = 12
 """Decimal places to which sums are compared."""
@@ -20,13 +20,16 @@ def reciprocal_ranks(turn: Turn, k: int) -> tuple[Integers, Floats]:
     """
     # The lists stand in order of sub-query, and a stable sort keeps that among equal ranks.
     order = np.argsort(turn.rank(), kind="stable")
-    passage = pd.factorize(turn.docno[order])[0]
+    passage = turn.passages()[order]
     share = 1.0 / (k + 1 + turn.rank()[order])
     again = pd.Series(passage * len(turn.lists) + turn.number()[order]).duplicated().to_numpy()
     share[again] = 0.0  # a list that has a passage twice counts it once, at the better place
     # Summed from the best rank on and rounded, so that equal sums are equal whatever ranks they are made of and whichever lists gave them.
-    total = np.bincount(passage, weights=share)
-    return order[first_of_each(passage)], np.asarray(total.round(PLACES), dtype=np.float64)
+    total = np.bincount(passage, weights=share).round(PLACES)
+    best = np.empty(len(total), dtype=np.int64)
+    best[passage[::-1]] = np.arange(len(order))[::-1]
+    by_best = np.argsort(best)
+    return order[best[by_best]], np.asarray(total[by_best], dtype=np.float64)
 
 
 class RRF(Operator):

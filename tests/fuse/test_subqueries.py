@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.fuse.subqueries import first_of_each, numbered, read_lists
+from pyterrier_ikat.fuse.subqueries import numbered, read_lists
 
 rows_of_lists = st.lists(
     st.tuples(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), st.integers(0, 3), st.sampled_from("abcdefg"), st.integers(0, 4)), max_size=40
@@ -99,7 +99,6 @@ def test_turns_are_numbered_in_the_order_of_their_first_occurrence(qids):
     numbers = {qid: number for number, qid in enumerate(dict.fromkeys(qids))}
     codes = numbered(np.array(qids, dtype=object))
     assert codes.tolist() == [numbers[qid] for qid in qids]
-    assert first_of_each(codes).tolist() == [qids.index(qid) for qid in numbers]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
