@@ -43,7 +43,10 @@ def example(make: Callable[..., pt.Transformer]) -> pt.Transformer:
         KeyError: when nothing stands for such an argument yet: name it in ``ARGUMENTS``.
     """
     placed, named = [], {}
-    for name, parameter in inspect.signature(make).parameters.items():
+    parameters = inspect.signature(make.__init__).parameters if isinstance(make, type) else inspect.signature(make).parameters
+    for name, parameter in parameters.items():
+        if name == "self":
+            continue
         if parameter.kind is parameter.VAR_POSITIONAL:
             placed.extend(ARGUMENTS[name]())
         elif parameter.default is parameter.empty:
