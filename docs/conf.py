@@ -53,7 +53,7 @@ def class_signature(app: Any, what: str, name: str, value: Any, options: Any, si
     """The arguments of a class as its ``__init__`` takes them; PyTerrier's own ``__new__`` would hide them."""
     if what != "class" or not isinstance(value, type) or issubclass(value, Exception):
         return None
-    # Python before 3.11.4 gives that of `__new__` for the class itself.
+    # Some Pythons (3.11.2) give that of `__new__` for the class itself.
     parameters = [] if value.__init__ is object.__init__ else list(inspect.signature(value.__init__).parameters.values())[1:]
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
     return str(inspect.Signature(bare)), None
