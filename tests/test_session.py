@@ -8,13 +8,14 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
 from pyterrier_ikat.generate import Answer, Rewrite
 from pyterrier_ikat.llm import Ledger
 from pyterrier_ikat.retrieve.bm25 import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.batches import Batches
 from pyterrier_ikat.runs.folder import versions
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.session import TURNS_AT_ONCE, Session
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
@@ -228,3 +229,8 @@ def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path
     (tmp_path / "raw.partial" / "run.json").unlink()
     with pytest.raises(ikat.DataError, match=r"run.json can't be read .*remove .*raw.partial"):
         opened(index, tmp_path, "raw", batch=5).run()
+
+
+def test_the_help_of_batch_says_what_is_done_without_it():
+    [option] = [option for option in main.commands["run"].params if option.name == "batch"]
+    assert f" {TURNS_AT_ONCE} by default" in option.help

@@ -59,7 +59,7 @@ def _dataset_not_file(name: str) -> Any:
 @click.option(
     "--batch",
     type=int,
-    help="turns to retrieve for and re-rank at a time, 64 by default; a finished batch is never repeated; more take more memory, and keep "
+    help="turns to retrieve for and re-rank at a time, 128 by default; a finished batch is never repeated; more take more memory, and keep "
     "an LLM that reads passages busier",
 )
 @click.option("--cache", type=click.Path(dir_okay=False), help="file for searches and scores: no later run with it repeats them")
