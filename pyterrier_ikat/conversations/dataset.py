@@ -84,8 +84,12 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return iter(pt.tqdm(passages, desc=f"{self.name} passages", total=total, disable=not verbose))
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
-        """An operator that adds the passages' ``fields`` (``"text"``, ``"url"``) by ``docno``."""
-        raise NotImplementedError
+        """An operator that adds the passages' ``fields`` (``"text"``, ``"url"``) by ``docno``.
+
+        Raises:
+            UsageError: when the dataset has none of its own.
+        """
+        raise UsageError(f"{self.name} has no text loader: index its passages and take ikat.PassageIndex(PATH).text_loader()")
 
     def get_topics_lang(self) -> str:
         """English."""

@@ -5,6 +5,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
+from pyterrier_ikat.conversations.dataset import IkatDataset
 from pyterrier_ikat.conversations.datasets import DATASETS, IkatProvider, SampleDataset, find_dataset
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
@@ -218,3 +219,17 @@ def test_an_experiment_runs_on_mini(get, ikat_data):
     perfect = pt.Transformer.from_df(gold.merge(data.get_topics()[["qid", "query"]], on="qid"))
     table = pt.Experiment([perfect], data.get_topics(), data.get_qrels(), [pt.measures.P @ 1])
     assert table["P@1"].tolist() == [1.0]
+
+
+def test_a_dataset_without_a_text_loader_says_where_there_is_one():
+    class Own(IkatDataset):
+        name, conversations = "own:topics", ()
+
+        def _qrels(self):
+            return {}
+
+        def _passages(self):
+            return [], 0
+
+    with pytest.raises(UsageError, match=r"own:topics has no text loader: index its passages"):
+        Own().text_loader()
