@@ -28,8 +28,8 @@ def reciprocal_ranks(turn: Turn, k: int) -> tuple[Integers, Floats]:
     total = np.bincount(passage, weights=share).round(PLACES)
     best = np.empty(len(total), dtype=np.int64)
     best[passage[::-1]] = np.arange(len(order))[::-1]
-    by_best = np.argsort(best)
-    return order[best[by_best]], np.asarray(total[by_best], dtype=np.float64)
+    best.sort()
+    return order[best], np.asarray(total[passage[best]], dtype=np.float64)
 
 
 class RRF(Operator):

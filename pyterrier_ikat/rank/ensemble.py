@@ -1,6 +1,7 @@
 """Re-ranking by several scorers at once: their scores brought to one scale per turn, and averaged."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class Ensemble(Operator):
             return as_given(inp)
         total, turns = np.zeros(len(inp)), pd.factorize(inp["qid"])[0]
         row_of: Rows = {}
-        firsts = [row_of.setdefault(qid, {}).setdefault(docno, row) for row, (qid, docno) in enumerate(_keys(inp))]
+        firsts = list(chain.from_iterable(map(row_of.setdefault(qid, {}).setdefault, docnos, rows) for qid, docnos, rows in _runs(inp)))
         for scorer in self.scorers:
             reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
             total += min_max(_aligned(inp, row_of, reranker)[firsts], turns)
@@ -69,8 +70,12 @@ Rows = dict[Any, dict[Any, int]]
 """Turn -> passage -> its first row. A dict per turn stays in the processor's cache, which one of all pairs doesn't."""
 
 
-def _keys(frame: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
-    return zip(frame["qid"].tolist(), frame["docno"].tolist(), strict=True)
+def _runs(frame: pd.DataFrame) -> Iterator[tuple[Any, list[Any], range]]:
+    """The rows that stand together and have one qid: the qid, their docnos and their numbers."""
+    qids, docnos = frame["qid"].to_numpy(dtype=object), frame["docno"].tolist()
+    starts = np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1])).tolist()
+    for start, stop in pairwise([*starts, len(qids)]):
+        yield qids[start], docnos[start:stop], range(start, stop)
 
 
 def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Floats:
@@ -78,8 +83,8 @@ def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Float
     scored = scorer.transform(frame)
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
     scores = scored["score"].to_numpy(dtype=np.float64)
-    none: dict[Any, int] = {}
-    rows = np.fromiter((row_of.get(qid, none).get(docno, -1) for qid, docno in _keys(scored)), dtype=np.int64, count=len(scored))
+    places = chain.from_iterable(map(row_of.get(qid, {}).get, docnos, repeat(-1)) for qid, docnos, _ in _runs(scored))
+    rows = np.fromiter(places, dtype=np.int64, count=len(scored))
     for wrong, what in ((rows < 0, "returned, without having been given it,"), (~np.isfinite(scores), "gave no finite score to")):
         if wrong.any():
             row = scored.iloc[int(np.flatnonzero(wrong)[0])]
