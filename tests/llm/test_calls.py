@@ -293,6 +293,13 @@ def test_no_server_is_named(slept, monkeypatch):
     assert "Connection error" not in str(failure)  # what the client says of every cause
 
 
+def test_the_first_answer_lets_all_that_is_allowed_be_in_flight(model):
+    made = model("concurrency=4")
+    assert made.throttle.limit == 1
+    made.ask(ask("a"))
+    assert made.throttle.limit == 4
+
+
 def test_too_many_requests_reduce_the_calls_in_flight_and_lose_nothing(model, server):
     server.respond = lambda body: refused(429) if 20 < server.calls <= 30 else said()
     widths = []
