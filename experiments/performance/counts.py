@@ -3,6 +3,10 @@
 A user's pt.Experiment over these systems asks for everything that their stages ask for, one system after the other; with ``plan="tree"``
 only equal beginnings are shared. Ours computes what is distinct. Counted are LLM requests, queries to the index, and pairs of a
 cross-encoder. Its scores are made up here, since only their number counts; the LLM's completions are the sample's recorded ones.
+
+What the bookkeeping costs is measured on a few turns, with a real cross-encoder: the seconds of the experiment against those of its
+searches and its model alone, on the same distinct queries and pairs. The recorded completions take no time, so all that the LLM layer does
+counts as ours.
 """
 
 import json
@@ -17,13 +21,17 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 from bench import Row
+from reranking import save_model
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import result_cache
 from pyterrier_ikat.llm import LLM
 from pyterrier_ikat.llm.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.rank import backends
 from pyterrier_ikat.retrieve import BM25, bm25
 
+FEW_TURNS, FEW_PASSAGES = 3, 20
 Things = dict[str, list[Any]]
 
 
@@ -46,12 +54,12 @@ def _request(model: str, request: Any) -> str:
     return json.dumps([model, request.messages, request.sample, dict(request.params)])
 
 
-def _systems(index: ikat.PassageIndex, computed: Things) -> dict[str, pt.Transformer]:
+def _systems(index: ikat.PassageIndex, computed: Things, reranker: str, most: int) -> dict[str, pt.Transformer]:
     llms = {name: ikat.llm(Sample(f"sample{tail}", computed["LLM requests"])) for name, tail in (("llm", ""), ("second_llm", "-claude"))}
     stand_ins = {"rewriter": ikat.Rewrite(llms["llm"], style="llama"), "expander": ikat.Answer(llms["llm"], style="llama")}
-    given = {**llms, **stand_ins, "reranker": ikat.CrossEncoder("counted")}
+    given = {**llms, **stand_ins, "reranker": ikat.CrossEncoder(reranker)}
     return {
-        name: entry.build(**given, retriever=index.bm25(num_results=entry.depth, **entry.bm25))
+        name: entry.build(**given, retriever=index.bm25(num_results=min(entry.depth, most), **entry.bm25))
         for name, entry in METHODS.items()
         if not name.endswith("_given_llama")  # the recorded answer that it was written for is the first model's
     }
@@ -105,8 +113,41 @@ def _experiment(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> 
     return perf_counter() - started
 
 
+def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
+    """The whole catalogue on a few turns, against what its searches and its cross-encoder take alone."""
+    searches: list[tuple[Any, ...]] = []
+    pairs: list[tuple[str, str]] = []
+    search, score = bm25.by_pisa, backends.score_pairs
+
+    def noted(*given: Any) -> Any:
+        searches.append(given)
+        return search(*given)
+
+    def scored(model: str, max_length: int, backend: str, batch_tokens: int | None, asked: Sequence[tuple[str, str]]) -> Any:
+        pairs.extend(asked)
+        return score(model, max_length, backend, batch_tokens, asked)
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = save_model(folder)
+        encoder = ikat.CrossEncoder(model)
+        encoder(pd.DataFrame([("t", "tea", "d", "rooibos")], columns=["qid", "query", "docno", "text"], dtype=object))  # loads it
+        systems = _systems(index, {"LLM requests": []}, model, FEW_PASSAGES)
+        result_cache._known.clear()
+        with patch.object(bm25, "by_pisa", noted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
+            seconds = _experiment(systems, topics)
+        started = perf_counter()
+        for given in searches:
+            search(*given)
+        score(model, encoder.max_length, "fp32", None, pairs)
+        bare = perf_counter() - started
+    queries = sum(len(given[2]) for given in searches)
+    why = f"its {queries} searches and the scores of its {len(pairs)} pairs in one call each, nothing else"
+    task = f"{len(systems)} systems, {len(topics)} turns, best {FEW_PASSAGES} passages, MiniLM-L6 cross-encoder"
+    return Row(task, seconds, None, "", bare, why, {"over the bare stages": seconds / bare - 1})
+
+
 def rows() -> Iterator[Row]:
-    """One row per kind of thing; the seconds are those of the whole experiment."""
+    """One row per kind of thing, whose seconds are those of the whole experiment, and one of what the bookkeeping costs."""
     data = pt.get_dataset("ikat:sample")
     topics = data.get_topics("manual")
     search = bm25.by_pisa
@@ -121,8 +162,9 @@ def rows() -> Iterator[Row]:
         def scored(*given: Any) -> Any:
             return _scores(computed["pairs"], given[-1])
 
+        overhead = _overhead(index, topics.head(FEW_TURNS))
         with patch.object(bm25, "by_pisa", counted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
-            systems = _systems(index, computed)
+            systems = _systems(index, computed, "counted", 1000)
             seconds = _experiment(systems, topics)
             done = {name: len(things) for name, things in computed.items()}
             alone, tree = _asked(systems, topics)
@@ -135,3 +177,4 @@ def rows() -> Iterator[Row]:
             'plan="tree" / needed': tree[name] / needed,
         }
         yield Row(f"{name} of {len(systems)} systems, {len(topics)} turns", seconds, None, "", None, "", more)
+    yield overhead

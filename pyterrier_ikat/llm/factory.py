@@ -36,7 +36,7 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
         ledger: the account to count in; a new one when None.
 
     Raises:
-        UsageError: for a specification that is not understood; it lists what is valid.
+        UsageError: for a specification that is not understood; it lists what is valid. For an `LLM` that counts in another ledger.
         DataError: for a file of recorded completions that is missing or malformed.
 
     Example:
@@ -45,6 +45,8 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
         ikat.llm('openai:gpt-4o temperature=0')
     """
     if isinstance(spec_or_object, LLM):
+        if ledger is not None and ledger is not spec_or_object.ledger:
+            raise UsageError(f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, or read its own, .ledger")
         return spec_or_object
     if isinstance(spec_or_object, str):
         return _from_spec(parse(spec_or_object), ledger)

@@ -34,6 +34,13 @@ def _real(text: str) -> float:
     return value
 
 
+def _seconds(text: str) -> float:
+    value = _real(text)
+    if value == 0:
+        raise ValueError
+    return value
+
+
 def _whole(text: str) -> int:
     value = int(text)
     if value < 0:
@@ -64,6 +71,7 @@ ON_ERROR = ("raise", "fallback")
 Convert = Callable[[str], Any]
 KINDS: dict[Convert, str] = {
     _real: "a number from 0",
+    _seconds: "a number of seconds, more than 0",
     _whole: "a whole number from 0",
     _positive: "a whole number from 1",
     _policy: "raise or fallback",
@@ -73,7 +81,7 @@ KINDS: dict[Convert, str] = {
 DECODING: dict[str, Convert] = {"temperature": _real, "top_p": _real, "top_k": _positive, "max_tokens": _positive, "seed": _whole}
 ACCOUNT: dict[str, Convert] = {"on_error": _policy, "retries": _whole, "cache": str, "budget": _real, "price_in": _real, "price_out": _real}
 OPTIONS: dict[str, dict[str, Convert]] = {
-    "openai": {"base_url": str, "api_key_env": _variable, **DECODING, "timeout": _real, "concurrency": _positive, **ACCOUNT},
+    "openai": {"base_url": str, "api_key_env": _variable, **DECODING, "timeout": _seconds, "concurrency": _positive, **ACCOUNT},
     "hf": {**DECODING, "device": str, "batch_size": _positive, **ACCOUNT},
     "recorded": {"on_error": _policy},
 }

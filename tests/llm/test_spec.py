@@ -72,6 +72,7 @@ def test_quotes_hold_spaces_together():
         ("openai:m on_error=hope", "on_error=hope is no good: it is raise or fallback"),
         ("openai:m temperature=warm", "temperature=warm is no good: it is a number from 0"),
         ("openai:m temperature=nan", "a number from 0"),
+        ("openai:m timeout=0", "timeout=0 is no good: it is a number of seconds, more than 0"),
         ("openai:m temperature=-1", "a number from 0"),
         ("openai:m budget=inf", "a number from 0"),
         ("openai:m max_tokens=0", "a whole number from 1"),
@@ -140,6 +141,9 @@ def test_equal_when_they_answer_alike(tmp_path):
 def test_a_model_passes_through_and_other_things_are_refused():
     made = llm("openai:m")
     assert llm(made) is made
+    assert llm(made, ledger=made.ledger) is made
+    with pytest.raises(UsageError, match=r"ikat.llm\('openai:m'\) counts in a ledger already: give ledger= where it is made"):
+        llm(made, ledger=Ledger())
     assert isinstance(made, LLM)
     with pytest.raises(UsageError, match=r"int is no language model: give .* an object with \.generate"):
         llm(5)
