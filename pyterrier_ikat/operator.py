@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Hashable
 from typing import Any
 
+import pandas as pd
 import pyterrier as pt
 
 from .profiling import measured
@@ -71,6 +72,11 @@ class Operator(pt.Transformer):
 
     def __hash__(self) -> int:
         return hash((type(self), tuple(_hashable(value) for value in self.arguments().values())))
+
+
+def apart(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+    """What ``stage`` gets of a frame that others read, too: a copy where the stage isn't one of ours and may write into it."""
+    return frame if isinstance(stage, Operator) else frame.copy()
 
 
 def _hashable(value: Any) -> Hashable:

@@ -9,7 +9,8 @@
 ``qrewrite``, ``qanswer``             newest rewrite, newest LLM answer
 ``qstatements``, ``qsuggestion``      chosen statements as a list of (id, score), best first; what an answer would need
 ``qsubqueries``, ``qweights``         what the query generators wrote, before ``Expand``
-``qid_0``, ``qsub``, ``qweight``      after ``Expand``: the turn's qid, the sub-query's number and weight
+``qid_0``, ``qquery``                 after ``Expand``: the turn's qid and query
+``qsub``, ``qweight``                 after ``Expand``: the sub-query's number and weight
 ``query_0``, ...                      earlier queries, pushed by PyTerrier's own convention
 ====================================  ============================================================================
 
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -95,15 +97,43 @@ def well_formed(text: str) -> str:
         >>> well_formed(chr(0xD800) + " tea")
         '� tea'
     """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def numbered(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+    """The number of each row's turn, in the order in which turns first occur.
+
+    Raises:
+        DataError: when a qid is missing.
+
+    Example:
+        >>> numbered(column(["9-1_3", "9-1_3", "9-1_1"]).to_numpy()).tolist()
+        [0, 0, 1]
+    """
+    starts = np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1]))
+    numbers = pd.factorize(qids[starts])[0].astype(np.int64)
+    if (numbers < 0).any():
+        row = int(starts[np.flatnonzero(numbers < 0)[0]])
+        raise DataError(f"row {row} of the frame has no qid: give every row the qid of its turn")
+    return np.repeat(numbers, np.diff(np.append(starts, len(qids))))
+
+
+def turns_of(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """The numbers of the rows' turns, by ``qid``; see :func:`numbered`."""
+    return numbered(frame["qid"].to_numpy(dtype=object))
 
 
 def each_turn_once(frame: pd.DataFrame) -> None:
-    """Check that no two rows have the same qid.
+    """Check that every row has a qid, and no two the same.
 
     Raises:
-        DataError: naming the first turn that occurs again.
+        DataError: naming the row without one, or the first turn that occurs again.
     """
+    turns_of(frame)
     again = frame["qid"][frame["qid"].duplicated()]
     if len(again):
         raise DataError(f"turn {again.iloc[0]} has several rows: their results could not be told apart; drop one, or give it another qid")

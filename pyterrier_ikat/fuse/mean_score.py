@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..conversations.frame import numbered
 from ..errors import DataError, UsageError
-from ..operator import Operator
-from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, numbered, ranked, read_lists, validate, within
+from ..operator import Operator, apart
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, ranked, read_lists, validate, within
 
 PAIRS_AT_ONCE = 500_000
 """Rows of (sub-query, passage) that a scorer gets at a time; a turn is never divided, whatever its size."""
@@ -151,7 +152,7 @@ def _shares(frame: pd.DataFrame, subs: Integers, turn: Integers) -> Floats:
 
 
 def _scores(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
-    scored = scorer.transform(rows)
+    scored = scorer.transform(apart(scorer, rows))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
     score = scored["score"].to_numpy(dtype=np.float64)
     places = _places(scorer, rows, scored)

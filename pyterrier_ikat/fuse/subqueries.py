@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import STALE_WITH_QUERY
+from ..conversations.frame import STALE_WITH_QUERY, numbered
 from ..errors import DataError, UsageError
 
 Integers = npt.NDArray[np.int64]
@@ -123,9 +123,15 @@ def read_lists(frame: pd.DataFrame) -> Lists:
     Equal ranks within a list are put in the order of docno.
 
     Raises:
-        DataError: when a rank or a turn's qid is missing.
+        DataError: when a rank or a turn's qid is missing, or a turn that isn't expanded has a passage twice.
     """
     expanded = "qid_0" in frame.columns
+    if not expanded and (again := frame.duplicated(["qid", "docno"])).any():
+        row = frame[again].iloc[0]
+        raise DataError(
+            f"turn {row['qid']} has passage {row['docno']} twice: unite the lists of several systems with ikat.Union, "
+            "or tell them apart by qid_0, qsub and query_0, as ikat.Expand does"
+        )
     sub = frame["qsub"].to_numpy(dtype=np.int64) if expanded else np.zeros(len(frame), dtype=np.int64)
     turn = numbered(frame["qid_0" if expanded else "qid"].to_numpy(dtype=object))
     return lists_of(turn, sub, ranks_of(frame), frame["docno"].to_numpy(dtype=object))
@@ -142,20 +148,6 @@ def ranks_of(frame: pd.DataFrame) -> Floats:
         where = frame["qid"].iloc[int(np.flatnonzero(np.isnan(rank))[0])]
         raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
     return rank
-
-
-def numbered(qids: Objects) -> Integers:
-    """The number of each row's turn, in the order in which turns first occur.
-
-    Raises:
-        DataError: when a qid is missing.
-    """
-    starts = np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1]))
-    numbers = pd.factorize(qids[starts])[0].astype(np.int64)
-    if (numbers < 0).any():
-        row = int(starts[np.flatnonzero(numbers < 0)[0]])
-        raise DataError(f"row {row} of the result frame has no qid: give every row the qid of its turn")
-    return np.repeat(numbers, np.diff(np.append(starts, len(qids))))
 
 
 def _check_docnos(docnos: Objects, rows: Integers) -> None:
@@ -185,19 +177,40 @@ def _orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iter
 def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, other columns stay.
 
-    ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...). ``qid_0``,
+    ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...), further up where
+    stages behind ``Expand`` pushed queries of their own. ``qid_0``, ``qquery``,
     ``qsub``, ``qweight`` and what was computed from the
     sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without zeros at its end.
+
+    Raises:
+        DataError: when the turns' own queries aren't there.
     """
     if "qid_0" not in frame.columns:
         return frame.take(rows).reset_index(drop=True)
     older = list(takewhile(frame.columns.__contains__, (f"query_{number}" for number in count())))
-    popped = dict(zip(older, ["query", *older[:-1]], strict=True))
     gone = {"qid", "qsub", "qweight", "query", *STALE_WITH_QUERY}
     # Whole columns left away first cost nothing; chosen first, the others would be copied.
     kept = frame.drop(columns=[name for name in frame.columns if name in gone]).take(rows).reset_index(drop=True)
     kept.insert(0, "qid", kept.pop("qid_0"))
-    return kept.rename(columns=popped).assign(qfound=_found(frame, rows))
+    pushed = _pushed(kept, older)
+    popped = dict(zip(older[pushed:], ["query", *older], strict=False))
+    kept = kept.drop(columns=[*older[:pushed], "qquery"], errors="ignore").rename(columns=popped)
+    return kept.assign(qfound=_found(frame, rows))
+
+
+def _pushed(turns: pd.DataFrame, older: list[str]) -> int:
+    """How many queries stages behind ``Expand`` have pushed; the rows stand turn by turn."""
+    if "qquery" in turns.columns:
+        own = turns["qquery"].to_numpy(dtype=object)
+    else:
+        turn = numbered(turns["qid"].to_numpy(dtype=object))
+        own = turns["query_0"].to_numpy(dtype=object)[np.flatnonzero(np.diff(turn, prepend=-1))][turn]
+    for number, name in enumerate(older):
+        if not (turns[name].to_numpy(dtype=object) != own).any():
+            return number
+    raise DataError(
+        "the turns' own queries aren't in the frame: behind Expand, keep its columns qquery and query_0, query_1, ... as they are"
+    )
 
 
 def _found(frame: pd.DataFrame, rows: Integers) -> Objects:

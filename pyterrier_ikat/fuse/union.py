@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import STALE_WITH_QUERY, column
+from ..conversations.frame import STALE_WITH_QUERY, column, numbered
 from ..errors import UsageError
-from ..operator import Operator
+from ..operator import Operator, apart
 from .interleave import interleave
 from .pool import pool
-from .subqueries import Integers, lists_of, numbered, ranked, ranks_of, validate
+from .subqueries import Integers, lists_of, ranked, ranks_of, validate
 
 
 class Union(Operator):
@@ -61,7 +61,7 @@ class Union(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Run the branches on a query frame and unite their result frames."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        found = [branch.transform(inp) for branch in self.branches]
+        found = [branch.transform(apart(branch, inp)) for branch in self.branches]
         with_text = any("text" in frame.columns for frame in found)
         for branch, frame in zip(self.branches, found, strict=True):
             validate(frame, branch, ["text"] if with_text else None)

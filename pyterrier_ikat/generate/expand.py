@@ -15,9 +15,10 @@ class Expand(Operator):
     """Make one row per sub-query, so that any retriever works on each.
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
-    qid), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to ``query_0``). ``Interleave``,
-    ``Pool``, ``RRF`` and ``RerankBy`` undo it. A turn with an empty list, or none, keeps its query as its only sub-query. Where
-    the frame has ``qweights`` (see :class:`PassageQueries`), each row gets its own ``qweight``, 1 for a turn's query.
+    qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to
+    ``query_0``). ``Interleave``, ``Pool``, ``RRF``, ``MeanScore`` and ``RerankBy`` undo it. A turn with an empty list, or
+    none, keeps its query as its only sub-query. Where the frame has ``qweights`` (see :class:`PassageQueries`), each row
+    gets its own ``qweight``, 1 for a turn's query.
 
     Raises:
         UsageError: when the frame is expanded already.
@@ -48,7 +49,7 @@ class Expand(Operator):
         texts = [text for queries in lists for text in queries]
         expanded = inp.iloc[rows].reset_index(drop=True)
         qids = [f"{qid}::{number}" for qid, number in zip(expanded["qid"], numbers, strict=True)]
-        expanded = with_columns(expanded, qid_0=expanded["qid"], qid=qids)
+        expanded = with_columns(expanded, qid_0=expanded["qid"], qquery=expanded["query"], qid=qids)
         expanded = expanded.assign(qsub=pd.Series(numbers, dtype="int64"))
         if weights is not None:
             expanded = expanded.assign(qweight=pd.Series(weights, dtype="float64"))

@@ -8,12 +8,15 @@ import pandas as pd
 from ..conversations.frame import with_columns
 from ..errors import UsageError
 from ..llm import Completion, LLMFailure
-from ..llm.parsing import parse_queries
+from ..llm.parsing import parse_queries, spoken
 from ..prompts.operator import LLMOperator, log
 
 
 class QueryLists(LLMOperator):
-    """Ask for lists of at most ``n`` search queries; a completion without any query falls back, counted (facts page, section 5)."""
+    """Ask for lists of at most ``n`` search queries; a completion without any query falls back, counted (facts page, section 5).
+
+    One that says nothing, or only declines, is a failure as everywhere.
+    """
 
     stage = "queries"
     n: int
@@ -23,12 +26,12 @@ class QueryLists(LLMOperator):
             raise UsageError(f"n={n}: ask for at least one query")
         self.n = n
 
-    def parse(self, text: str) -> list[str]:
-        """At most ``n`` queries, perhaps none."""
+    def parse(self, text: str) -> list[str] | None:
+        """At most ``n`` queries, perhaps none; None for a refusal, or a thought that no words follow."""
         queries, dropped = parse_queries(text, self.n)
         if dropped:
             log.info("stage %s: left out %r", self.stage, dropped)
-        return queries
+        return queries if queries or spoken(text) else None
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Completion | LLMFailure]) -> list[Any]:
         """As everywhere, and a completion that came but holds no query falls back, counted."""

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column, texts_in
+from ..conversations.frame import column, texts_in, turns_of
 from ..errors import DataError, UsageError
 from ..llm import LLM
 from ..llm.parsing import spoken
@@ -43,7 +43,7 @@ class Respond(LLMOperator):
 
     Raises:
         UsageError: when ``passages`` or ``words`` is below 1, or ``form`` or ``statements`` is unknown.
-        DataError: when a passage has no rank, or one that is to be shown no text.
+        DataError: when a passage has no rank or qid, or one that is to be shown no text.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -132,6 +132,7 @@ class Respond(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Respond to every turn of a result frame."""
         pt.validate.result_frame(inp, extra_columns=self.needs(), context=self)
+        turns_of(inp)
         if len(inp) == 0:
             return self.write(inp, [])
         return self.write(inp, self.settle(inp, self.llm.ask(self.requests(inp))))

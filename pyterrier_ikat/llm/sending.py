@@ -9,6 +9,7 @@ import pyterrier as pt
 
 from .dispatch import Stopped, run_all
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, Transient, Unavailable
+from .parsing import spoken
 from .request import Completion, Reply, Request, failure_of
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Sending:
         failure = failure_of(request, reply)
         llm.ledger.count(request.stage, llm.model, **used, seconds=seconds, cost=cost, failures=int(failure is not None))
         outcome: Outcome = failure or completion_of(reply, llm.model, seconds)
-        if llm.cache is not None and isinstance(outcome, Completion):
+        if llm.cache is not None and isinstance(outcome, Completion) and spoken(outcome.text):
             llm.cache.put(key, outcome)
         llm.budget.spend(cost)
         return outcome

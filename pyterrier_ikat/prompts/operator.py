@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import question_column, texts_in, values
+from ..conversations.frame import question_column, texts_in, turns_of, values
 from ..errors import UsageError
 from ..llm import LLM, Completion, LLMFailure, Request, StageError
 from ..llm.failures import Refused
@@ -135,6 +135,7 @@ class LLMOperator(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame (``qid``, ``query``; ``qutterance``, ``qhistory``, ``qptkb`` where there are any)."""
         pt.validate.query_frame(inp, extra_columns=self.needs(), context=self)
+        turns_of(inp)
         if len(inp) == 0:
             return self.write(inp, [])
         return self.write(inp, self.settle(inp, self.llm.ask(self.requests(inp))))
@@ -164,6 +165,7 @@ class LLMOperator(Operator):
 
     def unusable(self, qid: str, completion: Completion) -> LLMFailure:
         """The failure for a completion that came but holds nothing usable."""
-        if is_refusal(strip_thinking(completion.text)):
-            return Refused(self.stage, qid, f"the model refused: {completion.text[:80]!r}", kept=True)
-        return LLMFailure(self.stage, qid, f"nothing usable in the completion {completion.text[:80]!r}", kept=True)
+        said = strip_thinking(completion.text)
+        if is_refusal(said):
+            return Refused(self.stage, qid, f"the model refused: {completion.text[:80]!r}")
+        return LLMFailure(self.stage, qid, f"nothing usable in the completion {completion.text[:80]!r}", kept=bool(said))

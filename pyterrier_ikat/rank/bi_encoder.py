@@ -43,7 +43,7 @@ class BiEncoder(Operator):
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
-        DataError: at use, when the cache can't be read or written.
+        DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -66,7 +66,7 @@ class BiEncoder(Operator):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        return ranked_by(inp, cosines(as_texts(inp["query"]), as_texts(inp["text"]), self._embed), repr(self))
+        return ranked_by(inp, cosines(as_texts(inp, "query"), as_texts(inp, "text"), self._embed), repr(self))
 
     def _embed(self, texts: Sequence[str], of: str) -> Embeddings:
         return embedded_once(texts, fingerprint("bi-encoder", self.model, of), shared(self.cache), partial(self._encode, of=of))

@@ -45,7 +45,7 @@ class CrossEncoder(Operator):
     Raises:
         UsageError: when there is no such backend; at first use, when the model can't be loaded or run, wasn't trained to score pairs,
             gives more than one score per pair, or a score that isn't finite.
-        DataError: at use, when the cache can't be read or written.
+        DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -83,7 +83,7 @@ class CrossEncoder(Operator):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        queries, texts = as_texts(inp["query"]), as_texts(inp["text"])
+        queries, texts = as_texts(inp, "query"), as_texts(inp, "text")
         if self.chosen is None:
             self._choose(queries, texts)
         backend = self.chosen or "fp32"

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
+from ..conversations.frame import turns_of
 from ..errors import UsageError
-from ..operator import Operator
+from ..operator import Operator, apart
 from .cross_encoder import CrossEncoder
 from .scoring import Floats, as_given, ranked_by
 
@@ -57,7 +58,7 @@ class Ensemble(Operator):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         if len(inp) == 0:
             return as_given(inp)
-        total, turns = np.zeros(len(inp)), pd.factorize(inp["qid"])[0]
+        total, turns = np.zeros(len(inp)), turns_of(inp)
         row_of: Rows = {}
         firsts = list(chain.from_iterable(map(row_of.setdefault(qid, {}).setdefault, docnos, rows) for qid, docnos, rows in _runs(inp)))
         for scorer in self.scorers:
@@ -80,7 +81,7 @@ def _runs(frame: pd.DataFrame) -> Iterator[tuple[Any, list[Any], range]]:
 
 def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Floats:
     """What the scorer gives a passage, at the passage's first row: the first score if it returns it twice, NaN if not at all."""
-    scored = scorer.transform(frame)
+    scored = scorer.transform(apart(scorer, frame))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
     scores = scored["score"].to_numpy(dtype=np.float64)
     places = chain.from_iterable(map(row_of.get(qid, {}).get, docnos, repeat(-1)) for qid, docnos, _ in _runs(scored))

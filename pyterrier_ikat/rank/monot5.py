@@ -32,7 +32,7 @@ class MonoT5(Operator):
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
-        DataError: at use, when the cache can't be read or written.
+        DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -62,7 +62,7 @@ class MonoT5(Operator):
         if len(inp) == 0:
             return as_given(inp)
         model = fingerprint("monoT5", self.model, fingerprint("tokenizer", self.tokenizer).hex())
-        scores = scored_once(as_texts(inp["query"]), as_texts(inp["text"]), model, shared(self.cache), self._score)
+        scores = scored_once(as_texts(inp, "query"), as_texts(inp, "text"), model, shared(self.cache), self._score)
         return ranked_by(inp, scores, repr(self))
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:

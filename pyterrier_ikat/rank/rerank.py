@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import texts_in, values
+from ..conversations.frame import texts_in, turns_of, values
 from ..errors import DataError, UsageError
 from ..llm import LLM, Request
 from ..llm.parsing import parse_label
@@ -77,7 +77,7 @@ class Rerank(LLMOperator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Order each turn by label, then by the rank before; the score is the label plus a fraction that keeps that order strict."""
-        turns = pd.Series(pd.factorize(frame["qid"])[0], index=frame.index)
+        turns = pd.Series(turns_of(frame), index=frame.index)
         order = pd.DataFrame({"turn": turns, "label": -pd.Series(list(found), index=frame.index, dtype=float), "rank": frame["rank"]})
         ranked = frame.loc[order.sort_values(["turn", "label", "rank"], kind="stable").index]
         labels = -order["label"].loc[ranked.index]
@@ -87,6 +87,7 @@ class Rerank(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "rank", "text"], context=self)
+        turns_of(inp)
         if inp["rank"].isna().any():
             where = inp["qid"][inp["rank"].isna()].iloc[0]
             raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")

@@ -7,15 +7,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..conversations.frame import well_formed
+from ..conversations.frame import texts_in, turns_of, well_formed
 from ..errors import UsageError
 
 Floats = npt.NDArray[np.float64]
 
 
-def as_texts(values: "pd.Series[Any]") -> list[str]:
-    """The column as texts that a tokenizer takes; what isn't a string is an empty text."""
-    return [well_formed(value) if isinstance(value, str) else "" for value in values]
+def as_texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """The column as texts that a tokenizer takes.
+
+    Raises:
+        DataError: naming the turns of rows without a text.
+    """
+    return [well_formed(text) for text in texts_in(frame, name)]
 
 
 def distinct(texts: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
@@ -34,12 +38,13 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
     """The frame with these scores, turns in their order of first occurrence, each ranked anew from 0; equal scores go by docno.
 
     Raises:
+        DataError: when a row has no qid.
         UsageError: when a score is not a finite number, naming the passage.
     """
     if not np.isfinite(scores).all():
         row = frame.iloc[int(np.flatnonzero(~np.isfinite(scores))[0])]
         raise UsageError(f"{model} gave no finite score to passage {row['docno']} of {row['qid']}: its weights are damaged, use another")
-    turn = pd.factorize(frame["qid"])[0]
+    turn = turns_of(frame)
     order = np.lexsort((-scores, turn))
     if ((np.diff(turn[order]) == 0) & (np.diff(scores[order]) == 0)).any():
         order = np.lexsort((pd.factorize(frame["docno"], sort=True)[0], -scores, turn))

@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations.frame import each_turn_once
 from ..errors import DataError, UsageError
-from ..operator import Operator
+from ..operator import Operator, apart
 from .result_frame import NoResultWarning, report_turns_without_result
 
 
@@ -69,7 +69,7 @@ class MergeTop(Operator):
             return self.retrievers[0].transform(inp)
         with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:
             warnings.simplefilter("ignore", NoResultWarning)  # what one part lacks another may have
-            found = list(threads.map(lambda retriever: retriever.transform(inp), self.retrievers))
+            found = list(threads.map(lambda retriever: retriever.transform(apart(retriever, inp)), self.retrievers))
         merged = merge_top(found, inp["qid"].tolist(), self.num_results)
         report_turns_without_result(inp, inp["qid"].isin(merged["qid"]).to_numpy(dtype=np.int64))
         return merged

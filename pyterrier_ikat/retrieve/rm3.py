@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import STALE_WITH_QUERY, with_columns
+from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator
 from .pisa import STEMMERS, STOPS
@@ -44,7 +44,7 @@ class RM3(Operator):
 
     Raises:
         UsageError: when an argument is out of range or unknown.
-        DataError: when a turn's scores are negative, not finite or all 0.
+        DataError: when a turn's scores are negative, not finite or all 0, or a row has no qid or text.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -78,6 +78,7 @@ class RM3(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Make a query frame with ``query_toks`` of a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "score", "rank", "text"], context=self)
+        turns_of(inp)
         kept = [name for name in inp.columns if name.startswith("q") and name not in STALE_WITH_QUERY]
         turns = inp[~inp["qid"].duplicated()][kept].reset_index(drop=True)
         best = inp.sort_values("rank", kind="stable").groupby("qid", sort=False).head(self.fb_docs)
@@ -90,7 +91,7 @@ class RM3(Operator):
         scores = rows["score"].to_numpy(dtype=np.float64)
         if not (np.isfinite(scores).all() and (scores >= 0).all() and scores.sum() > 0):
             raise DataError(f"the scores of turn {qid} can't weigh its passages ({scores.min()}): put RM3 right behind a BM25 retriever")
-        return relevance_model([self._terms(text) for text in rows["text"]], scores.tolist(), self.fb_terms, self._no_feedback())
+        return relevance_model([self._terms(text) for text in texts_in(rows, "text")], scores.tolist(), self.fb_terms, self._no_feedback())
 
     def _terms(self, text: str) -> list[str]:
         left_out = stop_terms(self.stops, self.stemmer)

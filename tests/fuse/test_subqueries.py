@@ -2,12 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.fuse.subqueries import numbered, read_lists
+from pyterrier_ikat.conversations.frame import numbered
+from pyterrier_ikat.fuse.subqueries import read_lists
 
 rows_of_lists = st.lists(
     st.tuples(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), st.integers(0, 3), st.sampled_from("abcdefg"), st.integers(0, 4)), max_size=40
@@ -73,11 +75,48 @@ def test_fusions_follow_the_plain_definitions_with_ties_repeats_and_missing_list
 @given(rows_of_lists)
 @settings(max_examples=60, deadline=None)
 def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
-    rows = [(turn, 0, docno, rank) for turn, _, docno, rank in rows]
+    rows = [(turn, 0, docno, rank) for (turn, docno), rank in {(turn, docno): rank for turn, _, docno, rank in rows}.items()]
     for operator in (ikat.Interleave(None), ikat.RRF(60, None)):
         fused = operator(frame_of(rows, expanded=False))
         found = {qid: of_turn["docno"].tolist() for qid, of_turn in fused.groupby("qid", sort=False)}
-        assert found == {turn: list(dict.fromkeys(lists[0])) for turn, lists in plain_lists(rows).items()}
+        assert found == {turn: lists[0] for turn, lists in plain_lists(rows).items()}
+
+
+@pytest.mark.parametrize("operator", [ikat.Interleave(), ikat.RRF(), ikat.Pool()])
+def test_the_lists_of_two_systems_are_not_taken_for_one(operator):
+    first, second = ([("9-1_1", 0, docno, rank) for rank, docno in enumerate(docnos)] for docnos in ("xy", "yz"))
+    with pytest.raises(ikat.DataError, match=r"turn 9-1_1 has passage y twice: unite .* with ikat.Union, or tell them apart by qid_0"):
+        operator(frame_of([*first, *second], expanded=False))
+
+
+PUSHING = pt.apply.query(lambda row: f"{row['query']} caffeine")
+KEEPING = pt.apply.generic(lambda rows: rows)
+
+
+@pytest.mark.parametrize(
+    "operator", [ikat.Interleave(), ikat.RRF(), ikat.Pool(), ikat.RerankBy(KEEPING, "query"), ikat.MeanScore([KEEPING])]
+)
+@pytest.mark.parametrize("stages", [0, 1, 2])
+@pytest.mark.parametrize("subs", [["a", "b"], ["a"], []])
+def test_the_turns_query_comes_back_over_stages_that_pushed_their_own(operator, stages, subs):
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["which tea?", "which tram?"], "query_0": ["it?", "that?"]}, dtype=object)
+    expanded = ikat.Expand()(turns.assign(qsubqueries=[subs, subs]))
+    for _ in range(stages):
+        expanded = PUSHING(expanded)
+    found = expanded.merge(pd.DataFrame({"docno": ["x", "y"], "rank": [0, 1], "score": [2.0, 1.0], "text": "t"}), how="cross")
+    fused = operator(found)
+    assert fused.drop_duplicates("qid")[["qid", "query"]].values.tolist() == [["1_1", "which tea?"], ["1_2", "which tram?"]]
+    if subs:
+        assert fused["query_0"].unique().tolist() == ["it?", "that?"]
+        assert not {"query_1", "query_2", "query_3", "qquery"} & set(fused.columns)
+
+
+def test_a_frame_without_the_turns_own_query_is_refused():
+    found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
+    with pytest.raises(ikat.DataError, match="the turns' own queries aren't in the frame: behind Expand, keep its columns qquery"):
+        ikat.Interleave()(found.assign(query_0=["a", "b"]))
+    with pytest.raises(ikat.DataError, match="own queries"):
+        ikat.Interleave()(found.assign(qquery="another"))
 
 
 def test_sums_of_different_ranks_that_are_equal_tie():
@@ -105,5 +144,5 @@ def test_turns_are_numbered_in_the_order_of_their_first_occurrence(qids):
 def test_a_row_without_its_turn_is_named(missing):
     found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
     found["qid_0"] = pd.Series(["9-1_1", missing], dtype=object)
-    with pytest.raises(ikat.DataError, match="row 1 of the result frame has no qid"):
+    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
         ikat.Interleave()(found)

@@ -256,3 +256,15 @@ def test_an_experiment_with_a_shared_prefix_runs():
 
 
 TestUnion = pt.testing.transformer_test_class(lambda: ikat.Union(ikat.Utterance() >> Finds({}), Finds({})))
+
+
+def test_a_foreign_branch_that_writes_into_its_turns_changes_no_other():
+    def overwritten(turns):
+        turns["query"] = "overwritten"
+        return turns.assign(docno="z", score=1.0, rank=0)
+
+    seen = []
+    other = pt.apply.generic(lambda turns: seen.extend(turns["query"]) or turns.assign(docno="x", score=1.0, rank=0))
+    before = TURNS.copy()
+    ikat.Union(pt.apply.generic(overwritten), other)(TURNS)
+    assert seen == before["query"].tolist() == TURNS["query"].tolist()

@@ -94,16 +94,28 @@ def test_operators_without_a_model_take_the_question_too(plain):
 
 @pytest.mark.parametrize(
     "make",
-    [ikat.Answer, ikat.Rewrite, ikat.Clarify, ikat.Suggest, lambda llm, **options: ikat.PassageQueries(llm, ("short",), **options)],
+    [
+        *(ikat.Answer, ikat.Rewrite, ikat.Clarify, ikat.Suggest, ikat.Queries, ikat.MultiQuery, ikat.StatementQueries),
+        lambda llm: ikat.PassageQueries(llm, ("short",)),
+    ],
 )
 def test_a_refusal_is_a_typed_failure_and_no_query(plain, make):
     llm, _ = scripted("I'm sorry, but I can't help with that.")
-    with pytest.raises(
-        StageError, match=r"1 Refused.*the model refused: .I'm sorry.*the same completions from the cache.*on_error=fallback"
-    ) as info:
+    plain = plain.assign(qstatements=[[]], qptkb=[{}])
+    with pytest.raises(StageError, match=r"1 Refused.*the model refused: .I'm sorry.*; run it again .*on_error=fallback") as info:
         make(llm)(plain)
     assert isinstance(info.value.failures[0], Refused)
-    assert "run it again" not in str(info.value)
+    assert "same completions from the cache" not in str(info.value)
+
+
+def test_a_refusal_is_asked_again(plain):
+    llm, asked = scripted("I cannot assist with that.", "<think>hm</think>", "rooibos tea")
+    for failure in ("1 Refused", "nothing usable"):
+        with pytest.raises(StageError, match=failure):
+            ikat.Rewrite(llm)(plain)
+    assert ikat.Rewrite(llm)(plain)["query"].tolist() == ["rooibos tea"]
+    assert ikat.Rewrite(llm)(plain)["query"].tolist() == ["rooibos tea"]
+    assert len(asked.asked) == 3
 
 
 def test_the_fallback_for_a_refusal_is_the_question(plain):
@@ -111,7 +123,8 @@ def test_the_fallback_for_a_refusal_is_the_question(plain):
     assert ikat.Rewrite(llm, on_error="fallback")(plain)["query"].tolist() == [ASKED]
     assert llm.ledger.frame()["fallbacks"].sum() == 1
     llm, _ = scripted("I cannot assist with that.")
-    assert ikat.Queries(llm)(plain)["qsubqueries"].tolist() == [[ASKED]]
+    assert ikat.Queries(llm, on_error="fallback")(plain)["qsubqueries"].tolist() == [[ASKED]]
+    assert llm.ledger.frame()["fallbacks"].sum() == 1
 
 
 def test_an_answer_that_begins_with_regret_stays_an_answer(plain):
@@ -124,3 +137,17 @@ def test_a_stage_error_says_for_which_turns_running_again_can_help():
     llm, _ = scripted("???", "ERROR::other")
     with pytest.raises(StageError, match=r"2 requests failed.*run it again.*; 1 of the completions came.*only on_error=fallback helps"):
         ikat.Rewrite(llm)(frame)
+
+
+@pytest.mark.parametrize("operator", [ikat.Answer(scripted()[0]), ikat.Expand(), ikat.Append(ikat.Utterance())])
+def test_a_row_without_a_turn_is_named(operator):
+    turns = pd.DataFrame({"qid": ["1", None], "query": ["tea", "oats"], "qsubqueries": [["a"], ["b"]]})
+    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid: give every row the qid of its turn"):
+        operator(turns)
+
+
+@pytest.mark.parametrize("operator", [ikat.Rerank(scripted()[0]), ikat.Respond(scripted()[0]), ikat.RM3()])
+def test_a_passage_without_a_turn_is_named(operator):
+    rows = {"qid": ["1", None], "query": ["tea", "oats"], "docno": ["a", "b"], "text": ["x", "y"], "rank": [0, 0], "score": [2.0, 1.0]}
+    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
+        operator(pd.DataFrame(rows))

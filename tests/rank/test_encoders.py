@@ -121,9 +121,20 @@ def test_equal_pairs_are_scored_once_and_every_row_gets_the_score(lengths):
     assert ranked["score"].tolist() == [4.0, 4.0, 4.0]
 
 
-def test_values_that_are_not_text_are_scored_as_empty_text(lengths):
-    ikat.CrossEncoder("m")(results(("t", None, "d1", "x"), ("t", "q", "d2", float("nan"))))
-    assert sorted(lengths.pairs) == [("", "x"), ("q", "")]
+@pytest.mark.parametrize("make", [lambda: ikat.CrossEncoder("m"), lambda: ikat.BiEncoder("m"), lambda: ikat.MonoT5("m")])
+def test_what_is_no_text_is_named_and_not_scored(make, lengths):
+    for lacking in (None, float("nan"), 5):
+        with pytest.raises(ikat.DataError, match=r"1 rows have no text in query \(turns v\)"):
+            make()(results(("t", "q", "d1", "x"), ("v", lacking, "d2", "x")))
+        with pytest.raises(ikat.DataError, match=r"1 rows have no text in text \(turns v\)"):
+            make()(results(("t", "q", "d1", "x"), ("v", "q", "d2", lacking)))
+    assert lengths.pairs == []
+
+
+def test_a_row_without_a_turn_is_named(lengths):
+    for reranker in (ikat.CrossEncoder("m"), ikat.Ensemble(["m"])):
+        with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
+            reranker(results(("t", "q", "d1", "x"), (None, "q", "d2", "x")))
 
 
 def test_a_score_that_is_not_finite_names_the_passage(lengths):

@@ -96,6 +96,18 @@ def test_a_passage_that_is_there_twice_keeps_both_rows():
     assert ranking(ranked) == [("b", 1.0, 0), ("a", 0.0, 1), ("a", 0.0, 2)]
 
 
+def test_a_foreign_scorer_that_writes_into_the_frame_changes_no_other():
+    def shortened(rows):
+        rows["text"] = ""
+        return rows.assign(score=1.0)
+
+    by_length = pt.apply.generic(lambda rows: rows.assign(score=rows["text"].str.len().astype(float)))
+    frame = found(*ABC).assign(text=["x", "xxx", "xx"])
+    for scorers in ([pt.apply.generic(shortened), by_length], [by_length, pt.apply.generic(shortened)]):
+        assert ranking(ikat.Ensemble(scorers)(frame)) == [("b", 0.75, 0), ("c", 0.5, 1), ("a", 0.25, 2)]
+    assert frame["text"].tolist() == ["x", "xxx", "xx"]
+
+
 def test_each_scorer_gets_the_frame_once():
     parts = [scores(a=1.0, b=3.0), scores(a=1.0, b=3.0)]
     ikat.Ensemble(parts)(found(*ABC, ("u", "a")))
