@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import pandas as pd
@@ -62,6 +62,7 @@ class Worker:
         self._pipeline: Any = None
         self._events: SimpleQueue[Question | Outcome | BaseException] = SimpleQueue()
         self._answers: SimpleQueue[Answers] = SimpleQueue()
+        self._asking = Lock()  # a pipeline may ask from several threads, and an answer doesn't say to which question
 
     def ready(self) -> int:
         """The process id: the worker has started."""
@@ -84,8 +85,9 @@ class Worker:
         return event
 
     def _ask(self, llm: int, requests: Sequence[Request]) -> Answers:
-        self._events.put(Question(llm, list(requests)))
-        return self._answers.get()
+        with self._asking:
+            self._events.put(Question(llm, list(requests)))
+            return self._answers.get()
 
     def _work(self, packed: bytes, frame: pd.DataFrame) -> None:
         try:

@@ -17,7 +17,7 @@ def deaths() -> tuple[type[Exception], ...]:
     """The errors by which Ray says that a process is gone."""
     from ray import exceptions
 
-    return exceptions.RayActorError, exceptions.OutOfMemoryError, exceptions.NodeDiedError
+    return exceptions.RayActorError, exceptions.OutOfMemoryError, exceptions.NodeDiedError, exceptions.ObjectLostError
 
 
 class Workers:

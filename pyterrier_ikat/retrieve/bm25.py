@@ -75,7 +75,7 @@ class BM25(Operator):
         self.b = b
         self.num_results = num_results
         self.cache = None if cache is None else str(cache)
-        self._pisa: dict[tuple[str, bool], Any] = {}
+        self._pisa: dict[tuple[str, bool, float, float], Any] = {}
 
     def fuse_rank_cutoff(self, k: int) -> "BM25":
         """This retriever with ``k`` passages per query at most, for ``bm25 % k``."""
@@ -84,6 +84,7 @@ class BM25(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Retrieve for each row of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        check_bm25(self.k1, self.b)  # which pt.GridSearch sets
         questions = asked(inp)
         index = self.index.fingerprint()
         keys = [self._key(index, question) for question in questions]
@@ -101,10 +102,11 @@ class BM25(Operator):
         return by_pisa(copy(self._retriever(index, terms)), "query_toks" if terms else "query", queries, self.num_results)
 
     def _retriever(self, index: str, terms: bool) -> Any:
-        if (index, terms) not in self._pisa:
+        key = (index, terms, self.k1, self.b)
+        if key not in self._pisa:
             threads = min(max(os.cpu_count() or 2, 2), 16)  # with one thread PISA keeps Python's lock while it searches
-            self._pisa[index, terms] = self.index.retriever(self.k1, self.b, self.num_results + 1, threads, terms)
-        return self._pisa[index, terms]
+            self._pisa[key] = self.index.retriever(self.k1, self.b, self.num_results + 1, threads, terms)
+        return self._pisa[key]
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_pisa": {}}  # an open index can't be sent to another process

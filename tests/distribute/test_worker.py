@@ -1,10 +1,11 @@
 """What a process of a Ray node says of its part; here without Ray between."""
 
 import pandas as pd
+import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.distribute.worker import Worker
+from pyterrier_ikat.distribute.worker import Question, Worker
 from pyterrier_ikat.retrieve.parts import MergeTop
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
@@ -38,3 +39,34 @@ def test_indexes_are_found_wherever_they_stand(tmp_path):
     for system in (MergeTop([first, second]), ikat.Expand() >> ikat.Union(first % 5, second) >> ikat.Pool()):
         turn = TURN[["qid", "query"]].assign(qsubqueries=[["tea", "green tea"]])
         assert set(outcome(system, turn).indexes) == {str(tmp_path / "a"), str(tmp_path / "b")}, system
+
+
+class Says:
+    """An LLM that always says its name."""
+
+    def __init__(self, name):
+        self.model_id = name
+
+    def generate(self, chats):
+        return [self.model_id for _ in chats]
+
+
+class Named(pt.Transformer):
+    """One part's retriever: its only passage has the name of the part and of the query."""
+
+    def __init__(self, part):
+        self.part = part
+
+    def transform(self, inp):
+        return inp.assign(docno=[f"{self.part} {query}" for query in inp["query"]], score=1.0, rank=0)
+
+
+def test_threads_that_ask_at_once_get_each_its_own_answer():
+    parts = [ikat.Rewrite(ikat.llm(Says(name))) >> Named(name) for name in "ABCDEFGH"]
+    packed, models = pack(MergeTop(parts))
+    for _ in range(10):
+        worker = Worker()
+        event = worker.begin(packed, TURN[["qid", "query"]])
+        while isinstance(event, Question):
+            event = worker.answer(models[event.llm].ask(event.requests))
+        assert sorted(event.frame["docno"]) == [f"{name} {name}" for name in "ABCDEFGH"]

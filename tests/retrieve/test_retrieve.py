@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import result_cache
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, pisa, shards
 from pyterrier_ikat.retrieve.plain import plain
 from pyterrier_ikat.retrieve.text_store import all_texts, read_texts, write_texts
@@ -213,6 +214,20 @@ def test_an_index_is_not_written_to_by_searching(folder, index):
     before = state()
     index.bm25()(queries("tea"))
     assert state() == before
+
+
+def test_parameters_that_are_set_later_are_those_that_are_searched_with(index):
+    tuned, asked = index.bm25(), pd.DataFrame({"qid": ["1"], "query": ["tea caffeine"]})
+    before = tuned(asked)
+    tuned.set_parameter("k1", 0.1)  # as pt.GridSearch does
+    tuned.set_parameter("b", 0.0)
+    after = tuned(asked)
+    assert after["score"].tolist() != before["score"].tolist()
+    result_cache._known.clear()
+    assert after["score"].tolist() == index.bm25(0.1, 0.0)(asked)["score"].tolist()
+    tuned.set_parameter("b", 2.0)
+    with pytest.raises(ikat.UsageError, match="b=2.0"):
+        tuned(asked)
 
 
 def test_other_parameters_where_nothing_can_be_written_name_the_repair(index, monkeypatch):
