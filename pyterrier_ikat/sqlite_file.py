@@ -9,15 +9,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from .errors import DataError
 
 IN_MEMORY = ":memory:"
 WAIT_FOR_OTHERS = 60.0
 
+_files: "WeakSet[SqliteFile]" = WeakSet()
+_closed: list["SqliteFile"] = []
+_making = threading.Lock()
+
 
 class SqliteFile:
-    """A file that is opened at its first use, and again by a process that was forked.
+    """A file that is opened at its first use, and again where it was removed or replaced meanwhile, or the process forks.
 
     Args:
         path: the file, made when it is missing; ``":memory:"`` keeps everything in this process.
@@ -28,14 +33,14 @@ class SqliteFile:
         hint: how else to go on when it cannot be used.
     """
 
-    _getpid = staticmethod(os.getpid)  # ours, as a file may be closed when the interpreter ends and has emptied `os`
-
     def __init__(self, path: str, what: str, *, application_id: int, form: int, table: str, hint: str = "") -> None:
         self.path, self.what, self.hint = path, what, hint
         self.application_id, self.form, self.table = application_id, form, table
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._process = 0
+        self._place: tuple[int, int] | None = None
+        with _making:
+            _files.add(self)
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -46,8 +51,11 @@ class SqliteFile:
         """
         with self._lock:
             try:
-                if self._connection is None or self._process != self._getpid():  # a connection must not be used after a fork
-                    self._connection, self._process = self._connect(), self._getpid()
+                if self._place != self._found():  # what is written to a removed file is lost
+                    self.close()
+                if self._connection is None:
+                    self._connection = self._connect()
+                    self._place = self._found()
                 yield self._connection
             except sqlite3.Error as error:
                 self._give_up()
@@ -61,7 +69,7 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        if self._connection is not None and self._process == self._getpid():
+        if self._connection is not None:
             self._connection.close()
         self._connection = None
 
@@ -73,6 +81,14 @@ class SqliteFile:
             self.close()
         elif self._connection is not None:
             self._connection.rollback()  # closed, it would lose everything
+
+    def _found(self) -> tuple[int, int] | None:
+        """Which file lies at the path now."""
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            return None
+        return there.st_dev, there.st_ino
 
     def _connect(self) -> sqlite3.Connection:
         if self.path != IN_MEMORY:
@@ -113,3 +129,23 @@ class SqliteFile:
         # Another process may be in the file already; it works in either mode, and the next one to open it finds WAL set or tries no more.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _before_fork() -> None:
+    """Close the files, once nobody is at them: a process must not have a connection that another one opened."""
+    _making.acquire()
+    _closed[:] = _files
+    for file in _closed:
+        file._lock.acquire()
+        if file.path != IN_MEMORY:
+            file.close()
+
+
+def _after_fork() -> None:
+    for file in _closed:
+        file._lock.release()
+    _closed.clear()
+    _making.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -32,16 +32,6 @@ def test_what_is_put_is_got_and_the_rest_left_out(cache):
     assert cache.get([]) == {}
 
 
-def test_a_file_is_closed_even_when_the_interpreter_has_emptied_os(tmp_path, monkeypatch):
-    cache = ResultCache(tmp_path / "results.sqlite")
-    cache.put({A: b"1"})
-    with monkeypatch.context() as the_end:
-        the_end.setattr(os, "getpid", None)
-        cache.close()
-    assert cache.get([A]) == {A: b"1"}
-    cache.close()
-
-
 def test_a_later_value_takes_the_place_of_the_earlier(cache):
     cache.put({A: b"1"})
     cache.put({A: b"22", B: b""})
@@ -111,6 +101,58 @@ def test_a_forked_process_opens_the_file_anew(tmp_path):
         os._exit(0 if cache.get([A]) == {A: b"1"} else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert cache.get([A, B]) == {A: b"1", B: b"2"}
+
+
+def test_what_a_forked_process_puts_stays_when_its_parent_closes_the_file(tmp_path):
+    cache, (heard, say), (told, tell) = ResultCache(tmp_path / "results.sqlite"), os.pipe(), os.pipe()
+    cache.put({A: b"1"})
+    child = os.fork()
+    if child == 0:
+        cache.put({B: b"2"})
+        os.write(say, b".")
+        os.read(told, 1)
+        cache.put({C: b"3"})
+        os._exit(0)
+    os.read(heard, 1)
+    cache.close()
+    os.write(tell, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    for end in (heard, say, told, tell):
+        os.close(end)
+    assert cache.get([A, B, C]) == {A: b"1", B: b"2", C: b"3"}
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_waits_for_who_is_at_the_file_and_frees_it_in_both(tmp_path):
+    cache, at_it, go_on = ResultCache(tmp_path / "results.sqlite"), threading.Event(), threading.Event()
+
+    def slow():
+        with cache._file.connection():
+            at_it.set()
+            go_on.wait(20)
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    at_it.wait(20)
+    threading.Timer(0.05, go_on.set).start()
+    child = os.fork()
+    if child == 0:
+        cache.put({B: b"2"})
+        os._exit(0 if go_on.is_set() else 1)
+    thread.join(20)
+    assert os.waitpid(child, 0)[1] == 0
+    assert cache.get([B]) == {B: b"2"}
+
+
+def test_a_file_that_was_removed_meanwhile_is_made_anew(tmp_path):
+    path = tmp_path / "results.sqlite"
+    cache = ResultCache(path)
+    cache.put({A: b"1"})
+    path.unlink()
+    assert cache.get([A]) == {}
+    cache.put({B: b"2"})
+    cache.close()
+    assert ResultCache(path).get([A, B]) == {B: b"2"}
 
 
 @pytest.mark.parametrize("damage", ["value = x'00'", "value = 'text'", "checksum = x'00'", f"key = x'{B.hex()}'"])
