@@ -15,6 +15,7 @@ from ..runs import write_run
 from .evaluation import check_baseline
 from .figures import Scorer
 from .measures import TRACK_2023, as_measures
+from .same_turns import check_shared
 from .significance import experiment_table
 from .systems import System, check_system, named_systems, run_files, turns_and_qrels
 
@@ -76,6 +77,7 @@ Keep = Callable[[str, pd.DataFrame], None]
 def _kept(scorer: Scorer, name: str, found: pd.DataFrame, path: Path | None) -> pd.DataFrame:
     if len(found) == 0:
         raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
+    check_shared(f"system {name}", found["qid"].unique(), scorer.turns)
     ranking = scorer.ranking(name, found)
     if path is not None:
         write_run(ranking, path, name)

@@ -7,6 +7,7 @@ from test_evaluate import direct, random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluate import TRACK_2024, as_measures, breakdown, evaluate, experiment, per_turn, win_tie_loss
+from pyterrier_ikat.generate import Expand
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import read_run
 
@@ -36,6 +37,14 @@ class Finds(Operator):
         pt.validate.query_frame(inp, context=self)
         Finds.calls += len(inp) > 0
         return inp[["qid", "query"]].merge(self.table.frame, on="qid")
+
+
+class Known(Operator):
+    """A retriever that finds one passage, whatever is asked."""
+
+    def transform(self, inp):
+        pt.validate.query_frame(inp, context=self)
+        return inp.assign(docno="d1", score=1.0, rank=0)
 
 
 class Table:
@@ -193,6 +202,17 @@ def test_rankings_that_are_not_clean_name_their_system(setting):
         experiment({"a": systems["one"], "b": Finds(Table(twice))}, topics=topics, qrels=qrels)
     with pytest.raises(DataError, match="system b found no passage for any turn"):
         experiment({"b": Finds(Table(runs["one"][:0]))}, topics=topics, qrels=qrels)
+
+
+def test_a_system_that_ends_in_sub_queries_is_refused(setting):
+    systems, runs, topics, qrels = setting
+    topics = topics.assign(qsubqueries=[["a", "b"]] * len(topics))
+    dropping = pt.apply.generic(lambda rows: rows[["qid", "query"]].assign(docno="d1", score=1.0, rank=0))
+    with pytest.raises(UsageError, match="system b ends in sub-queries, .*: end it with ikat.Interleave"):
+        experiment({"a": systems["one"], "b": Expand() >> Known()}, topics=topics, qrels=qrels)
+    assert Finds.calls == 0
+    with pytest.raises(DataError, match="system b has no turn of the qrels: .*9-1_0::0"):
+        experiment({"b": Expand() >> dropping}, topics=topics, qrels=qrels)
 
 
 def test_measures_by_name_once_each():
