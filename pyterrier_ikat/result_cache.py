@@ -4,10 +4,11 @@ A file's values have their checksum beside them: a damaged value is a miss, a da
 """
 
 import hashlib
+import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .sqlite_file import SqliteFile
@@ -20,6 +21,7 @@ OF_AN_ITEM = 250
 """Bytes that an item in memory takes beside those of its key and value: two Python objects and a place in a dictionary."""
 KEYS_AT_ONCE = 500
 
+log = logging.getLogger("pyterrier_ikat")
 _known: dict[str | None, "ResultCache"] = {}
 _opening = threading.Lock()
 
@@ -76,6 +78,7 @@ class ResultCache:
         self.max_bytes = max_bytes
         self.bytes = 0
         self._kept: dict[bytes, bytes] = {}
+        self._full = False
         self._lock = threading.Lock()
         self._file = None if self.path is None else _file(self.path)
 
@@ -89,12 +92,17 @@ class ResultCache:
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
         """Keep ``items``, all or none of them in a file, in the place of what their keys had."""
+        self.revise([], lambda _: items)
+
+    def revise(self, keys: Sequence[bytes], revised: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes]]) -> None:
+        """Keep what ``revised`` makes of what is known of ``keys``; no thread or process puts anything between."""
         if self._file is None:
             with self._lock:
-                self._keep(items)
+                self._keep(revised({key: self._kept[key] for key in keys if key in self._kept}))
             return
         with self._file.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            items = revised(dict(_read(connection, keys)))
             rows = ((key, value, digest(key, value)) for key, value in items.items())
             connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", rows)
             connection.execute("COMMIT")
@@ -109,6 +117,13 @@ class ResultCache:
             self._drop(key)
             self._kept[key] = value
             self.bytes += _size(key, value)
+        if self.bytes > self.max_bytes and not self._full:
+            self._full = True
+            log.warning(
+                "the memory for searches and scores (%d MiB) is full: what was kept first is computed again where it is needed; "
+                "a file keeps everything (ikat run --cache FILE, cache=FILE)",
+                self.max_bytes >> 20,
+            )
         while self.bytes > self.max_bytes:
             self._drop(next(iter(self._kept)))
 

@@ -68,6 +68,40 @@ def test_memory_is_bounded_and_what_was_put_longest_ago_goes():
     assert cache.bytes == cache.max_bytes
 
 
+def test_that_memory_is_full_is_said_once(caplog):
+    cache = ResultCache(max_bytes=2 << 20)
+    cache.put({A: bytes(1 << 20)})
+    assert caplog.messages == []
+    for _ in range(2):
+        cache.put({B: bytes(1 << 20), C: bytes(1 << 20)})
+    (said,) = caplog.messages
+    assert "(2 MiB) is full" in said
+    assert "--cache FILE" in said
+
+
+def test_what_is_revised_is_revised_by_one_at_a_time(cache):
+    def one_more(known):
+        return {A: b"%d" % (int(known.get(A, b"0")) + 1)}
+
+    threads = [threading.Thread(target=lambda: [cache.revise([A, B], one_more) for _ in range(25)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert cache.get([A]) == {A: b"100"}
+
+
+def test_two_processes_revise_one_file(tmp_path):
+    script = (
+        "import sys; from pyterrier_ikat.result_cache import ResultCache; cache = ResultCache(sys.argv[1])\n"
+        "for _ in range(25): cache.revise([b'k' * 16], lambda known: {b'k' * 16: b'%d' % (int(known.get(b'k' * 16, b'0')) + 1)})"
+    )
+    path = tmp_path / "results.sqlite"
+    both = [subprocess.Popen([sys.executable, "-c", script, str(path)]) for _ in range(2)]
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert ResultCache(path).get([b"k" * 16]) == {b"k" * 16: b"50"}
+
+
 def test_what_is_larger_than_the_bound_is_not_kept():
     cache = ResultCache(max_bytes=1000)
     cache.put({A: bytes(1000)})

@@ -95,7 +95,8 @@ def check_system(name: str, system: System, turns: pd.DataFrame) -> None:
         raise UsageError(f"system {name} is a {type(system).__name__}: give a pipeline or a result frame")
     if "qid_0" in found:
         raise UsageError(
-            f"system {name} ends in sub-queries, whose passages belong to no turn: end it with ikat.Interleave, Pool, RRF, MeanScore or RerankBy"
+            f"system {name} ends in sub-queries, whose passages belong to no turn: "
+            "end it with ikat.Interleave, Pool, RRF, MeanScore or RerankBy"
         )
     lacking = [column for column in RANKING if column not in found]
     if lacking:

@@ -137,7 +137,9 @@ def read_lists(frame: pd.DataFrame) -> Lists:
 def _check_turns(frame: pd.DataFrame) -> None:
     for qid in frame["qid"].unique():
         if re.search(r"::\d+\Z", str(qid)):
-            raise DataError(f"{qid} is a sub-query of ikat.Expand without its columns: let the retriever keep qid_0, qquery, qsub and query_0")
+            raise DataError(
+                f"{qid} is a sub-query of ikat.Expand without its columns: let the retriever keep qid_0, qquery, qsub and query_0"
+            )
     again = frame.duplicated(["qid", "docno"])
     if again.any():
         row = frame[again].iloc[0]

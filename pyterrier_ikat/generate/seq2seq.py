@@ -12,8 +12,9 @@ from tqdm.auto import tqdm
 from ..conversations.frame import question_column, texts_in, values, well_formed, with_columns, with_query
 from ..errors import UsageError
 from ..loading import load
-from ..model_files import loaded_once
+from ..model_files import fingerprint, loaded_once
 from ..operator import Operator
+from ..result_cache import digest, shared
 
 ROOM = 512
 """Tokens of the input at most: the length that T5 is trained with."""
@@ -30,8 +31,8 @@ class Seq2SeqRewrite(Operator):
     frame gives the same queries.
 
     Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; the PTKB isn't shown. Each distinct input is decoded
-    once. Writes ``qrewrite``, sets ``query`` to it and pushes the old one to ``query_0``; where the model says nothing, the rewrite is the
-    question itself, which is logged.
+    once in a process, in whatever systems it stands, or once for all with ``ikat run --cache FILE``. Writes ``qrewrite``, sets ``query``
+    to it and pushes the old one to ``query_0``; where the model says nothing, the rewrite is the question itself, which is logged.
 
     Source: Lin et al., Multi-Stage Conversational Passage Retrieval (2021), for the rewriter, its 10 beams and 64 tokens. Mo et al.,
     ConvGQR (2023), puts a rewrite and an expansion together, each by a model of its own:
@@ -91,17 +92,27 @@ class Seq2SeqRewrite(Operator):
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 
     def _outputs(self, texts: Sequence[str]) -> list[str]:
-        if not texts:
-            return []
+        model = fingerprint("seq2seq", self.model, str(self.max_length), str(self.num_beams))
+        keys = {text: digest(model, text) for text in texts}
+        known = shared().get(list(keys.values()))
+        known |= self._decoded({text: key for text, key in keys.items() if key not in known})
+        return [known[keys[text]].decode() for text in texts]
+
+    def _decoded(self, keys: dict[str, bytes]) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = {}
+        if not keys:
+            return found
         tokenizer, model = load_seq2seq(self.model)
-        distinct = sorted(set(texts), key=lambda text: (-len(text), text))
-        written: dict[str, str] = {}
-        with tqdm(total=len(distinct), desc="rewriting", unit="turn", delay=2, leave=False) as bar:
-            for start in range(0, len(distinct), self.batch_size):
-                batch = distinct[start : start + self.batch_size]
-                written.update(zip(batch, decode(tokenizer, model, batch, self.max_length, self.num_beams), strict=True))
+        texts = sorted(keys, key=lambda text: (-len(text), text))
+        with tqdm(total=len(texts), desc="rewriting", unit="turn", delay=2, leave=False) as bar:
+            for start in range(0, len(texts), self.batch_size):
+                batch = texts[start : start + self.batch_size]
+                outputs = decode(tokenizer, model, batch, self.max_length, self.num_beams)
+                written = {keys[text]: output.encode() for text, output in zip(batch, outputs, strict=True)}
+                shared().put(written)
+                found |= written
                 bar.update(len(batch))
-        return [written[text] for text in texts]
+        return found
 
 
 def source(history: Sequence[dict[str, str]], question: str, responses: int = 0) -> str:

@@ -5,6 +5,7 @@ import re
 import traceback
 from base64 import b64encode
 from collections.abc import Iterable
+from hashlib import blake2b
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsplit, urlunsplit
 
 from ..errors import UsageError
@@ -13,6 +14,10 @@ HIDDEN = "***"
 SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|code", re.IGNORECASE)
 SHORTEST = 4
 _CORE = ("connection", "http11", "http2", "proxy", "socks")
+SECRETS = re.compile(
+    r"(?:(?:api|access|client|subscription)[-_]?)?(?:key|token|secret|password|pwd|sig|signature|auth|code)", re.IGNORECASE
+)
+"""Names of parameters that change no answer; other hidden ones may."""
 HTTP_LOGGERS = ("httpx", "httpx2", "openai._base_client", *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in _CORE))
 """Those that write records: a filter does not reach the records of the loggers below it."""
 
@@ -27,6 +32,7 @@ class Address:
         url: without user, password, query and a slash at its end.
         query: the query's parameters, sent with every call.
         login: (user, password), or None.
+        identity: ``shown``, with a checksum of what is hidden and may yet decide what is answered.
         shown: the whole address with user, password and the values of secret parameters replaced by ``***``.
         secrets: what was replaced, where it is long enough to be a secret and not a syllable of every message.
         local: True for this machine.
@@ -56,6 +62,8 @@ class Address:
         hidden = {name: HIDDEN if SECRET_NAME.search(name) else value for name, value in self.query.items()}
         login = f"{HIDDEN}@" if self.login else ""
         self.shown = urlunsplit((parts.scheme, login + host, path, urlencode(hidden, safe=HIDDEN), ""))
+        unknown = {name: value for name, value in self.query.items() if hidden[name] != value and not SECRETS.fullmatch(name)}
+        self.identity = self.shown + (f" {blake2b(repr(unknown).encode(), digest_size=8).hexdigest()}" if unknown else "")
         values = [value for name, value in self.query.items() if SECRET_NAME.search(name)]
         values += [*self.login, b64encode(":".join(self.login).encode()).decode()] if self.login else []
         forms = {form for value in values for form in (value, quote(value), quote(value, safe=""), quote_plus(value))}

@@ -50,7 +50,7 @@ class OpenAIBackend:
         self.identity: dict[str, Any] = {
             "provider": "openai",
             "model": model,
-            "base_url": self.servers.all[0].address.shown,
+            "base_url": self.servers.all[0].address.identity,
             "params": dict(params or {}),
         }
         self.batch_size, self.concurrency, self.replays = 1, concurrency, False

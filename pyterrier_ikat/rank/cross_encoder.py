@@ -16,7 +16,7 @@ from .backends import BACKENDS, score_pairs, usable
 from .each_pair_once import scored_once, scoring
 from .scoring import as_given, as_texts, ranked_by
 
-_chosen: dict[tuple[str, int], str] = {}
+_chosen: dict[bytes, str] = {}
 
 
 class CrossEncoder(Operator):
@@ -76,7 +76,7 @@ class CrossEncoder(Operator):
     @property
     def chosen(self) -> str | None:
         """The backend in use; None as long as ``"auto"`` has not decided."""
-        return _chosen.get((self.model, self.max_length)) if self.backend == "auto" else self.backend
+        return _chosen.get(self._fingerprint()) if self.backend == "auto" else self.backend
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Re-rank a result frame."""
@@ -93,8 +93,11 @@ class CrossEncoder(Operator):
     def _score(self, backend: str) -> trial.Score:
         return partial(score_pairs, self.model, self.max_length, backend, self.batch_tokens)
 
+    def _fingerprint(self) -> bytes:
+        return fingerprint("cross-encoder", self.model, str(self.max_length))
+
     def _choose(self, queries: Sequence[str], texts: Sequence[str]) -> None:
         with scoring:
             if self.chosen is None and len(pairs := trial.some(queries, texts)) == trial.PAIRS:
                 backends = {name: self._score(name) for name in usable(self.model, self.max_length)}
-                _chosen[self.model, self.max_length] = trial.fastest(backends, pairs, self.model)
+                _chosen[self._fingerprint()] = trial.fastest(backends, pairs, self.model)

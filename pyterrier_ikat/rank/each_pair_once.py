@@ -4,7 +4,7 @@ A model's scores for one query are one value in the cache: the sorted hashes of 
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -70,9 +70,12 @@ def _known(cache: ResultCache, keys: Sequence[bytes], of_query: Numbers, hashes:
 
 
 def _keep(cache: ResultCache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes, scores: Floats) -> None:
-    numbers = np.unique(of_query)
-    entries = cache.get([keys[number] for number in numbers])
-    cache.put({keys[n]: merged(entries.get(keys[n], b""), hashes[of_query == n], scores[of_query == n]) for n in numbers})
+    of_key = {keys[number]: of_query == number for number in np.unique(of_query)}
+
+    def with_ours(entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+        return {key: merged(entries.get(key, b""), hashes[ours], scores[ours]) for key, ours in of_key.items()}
+
+    cache.revise(list(of_key), with_ours)
 
 
 def merged(entry: bytes, hashes: Hashes, scores: Floats) -> bytes:

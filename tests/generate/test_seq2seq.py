@@ -8,6 +8,7 @@ import pytest
 from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import result_cache
 from pyterrier_ikat.conversations.frame import object_frame
 from pyterrier_ikat.generate.seq2seq import decode, load_seq2seq, source
 
@@ -93,7 +94,9 @@ def test_the_query_is_what_the_model_writes_for_each_turn_alone(kind, request):
 def test_the_same_frame_gives_the_same_queries(t5):
     operator = ikat.Seq2SeqRewrite(t5, max_length=8)
     asked = turns("what is tea ?", "which one ?", history=HISTORY)
-    assert operator(asked)["query"].tolist() == operator(asked)["query"].tolist()
+    first = operator(asked)["query"].tolist()
+    result_cache._known.clear()
+    assert operator(asked)["query"].tolist() == first
 
 
 def test_a_model_that_is_set_to_sample_is_not_sampled(tmp_path):
@@ -143,6 +146,16 @@ def test_each_distinct_input_is_decoded_once_long_ones_first(monkeypatch):
     model = Silent(monkeypatch)
     ikat.Seq2SeqRewrite("m", batch_size=2)(turns("b", "a longer one", "b", "middle"))
     assert model.batches == [["a longer one", "middle"], ["b"]]
+
+
+def test_systems_share_what_is_decoded_and_other_settings_do_not(monkeypatch):
+    model = Silent(monkeypatch, {"tea ?": "green tea", "oats ?": "porridge"})
+    for asked, expected in (("tea ?",), ["green tea"]), (("oats ?", "tea ?"), ["porridge", "green tea"]):
+        assert ikat.Seq2SeqRewrite("m")(turns(*asked))["query"].tolist() == expected
+    assert model.batches == [["tea ?"], ["oats ?"]]
+    for other in (ikat.Seq2SeqRewrite("n"), ikat.Seq2SeqRewrite("m", max_length=9), ikat.Seq2SeqRewrite("m", num_beams=1)):
+        other(turns("tea ?"))
+    assert model.batches[2:] == [["tea ?"]] * 3
 
 
 def test_frames_without_a_conversation_are_rewritten_from_their_query(monkeypatch):

@@ -117,6 +117,14 @@ def test_a_slash_at_the_end_names_the_same_server():
     assert Address("https://me:pw@host.org/v1/?a=b").url == "https://host.org/v1"
 
 
+def test_what_is_hidden_and_may_decide_the_answer_tells_servers_apart():
+    one, two = (llm(f"openai:m base_url=https://host.org/v1?design={name}&api-key=k-{name}234") for name in "ab")
+    assert repr(one) == repr(two)  # what is hidden stays hidden
+    assert one != two
+    keys = [llm(f"openai:m base_url=https://host.org/v1?{name}={value}") for name in ("api-key", "sig", "access_token") for value in "ab"]
+    assert [keys[place] == keys[place + 1] for place in (0, 2, 4)] == [True] * 3  # another key to the same server
+
+
 def test_a_local_model_is_known_by_its_whole_path(tmp_path, monkeypatch):
     made = []
     for name in ("one", "two"):
