@@ -64,7 +64,24 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
     """
     if name not in frame.columns:
         return [default] * len(frame)
-    return [default if is_missing(value) else value for value in frame[name].tolist()]
+    found = [default if is_missing(value) else value for value in frame[name].tolist()]
+    return [value.tolist() if isinstance(value, np.ndarray) else value for value in found]  # a list that was in a parquet file
+
+
+def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
+    """The statements about each row's user, by id; of a list the ids are ``"1"``, ``"2"``, ...
+
+    Example:
+        >>> personas(pd.DataFrame({"qptkb": [{"1": "I'm vegan.", "2": None}, ["I like tea."], None]}))
+        [{'1': "I'm vegan."}, {'1': 'I like tea.'}, {}]
+    """
+    return [_statements(ptkb) for ptkb in values(frame, "qptkb")]
+
+
+def _statements(ptkb: Any) -> dict[str, str]:
+    if isinstance(ptkb, Mapping):  # which has the ids of all users, where the frame was in a parquet file
+        return {name: text for name, text in ptkb.items() if not is_missing(text)}
+    return {str(number): text for number, text in enumerate(ptkb or [], 1)}
 
 
 def is_missing(value: Any) -> bool:
@@ -186,7 +203,7 @@ def conversation(
             )
     if not messages or messages[-1]["role"] != "user":
         raise UsageError("a conversation ends with a message of the user: append the question that is to be answered")
-    statements = dict(ptkb) if isinstance(ptkb, Mapping) else {str(i): text for i, text in enumerate(ptkb or [], 1)}
+    statements = _statements(ptkb)
     turn = sum(message["role"] == "user" for message in messages)
     utterance = messages[-1]["content"]
     return object_frame(

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import texts_in, values, with_query
+from ..conversations.frame import personas, texts_in, values, with_query
 from ..errors import DataError
 from ..operator import Operator
 
@@ -40,8 +40,8 @@ class WithStatements(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query", self.column], context=self)
-        rows = zip(inp["qid"], texts_in(inp, "query"), values(inp, "qptkb"), values(inp, self.column), strict=True)
-        return with_query(inp, [" ".join([query, *self._texts(qid, ptkb or {}, chosen or [])]) for qid, query, ptkb, chosen in rows])
+        rows = zip(inp["qid"], texts_in(inp, "query"), personas(inp), values(inp, self.column), strict=True)
+        return with_query(inp, [" ".join([query, *self._texts(qid, ptkb, chosen or [])]) for qid, query, ptkb, chosen in rows])
 
     def _texts(self, qid: str, ptkb: Mapping[str, str], chosen: Iterable[Any]) -> list[str]:
         ids = [item if isinstance(item, str) else item[0] for item in chosen]

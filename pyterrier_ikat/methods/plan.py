@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column, object_frame, question_column, values, with_columns, with_query
+from ..conversations.frame import column, object_frame, personas, question_column, values, with_columns, with_query
 from ..fuse import RRF, Interleave, MeanScore, Pool, RerankBy, Union
+from ..fuse.subqueries import bring_back
 from ..generate import (
     AllUtterances,
     Append,
@@ -144,7 +146,7 @@ def _behind(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
     if isinstance(stage, Interleave | MeanScore | Pool | RRF | RerankBy):
         return _restored(frame)
     if isinstance(stage, RankStatements):
-        chosen = [[(number, 0.0) for number in list(ptkb or {})[: stage.n]] for ptkb in values(frame, "qptkb")]
+        chosen = [[(number, 0.0) for number in list(ptkb)[: stage.n]] for ptkb in personas(frame)]
         return with_columns(frame, qstatements=chosen)
     if isinstance(stage, HistoricalQueryExpansion | Seq2SeqRewrite):
         questions = values(frame, question_column(frame))
@@ -157,8 +159,7 @@ def _behind(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
 def _restored(frame: pd.DataFrame) -> pd.DataFrame:
     if "qid_0" not in frame.columns:
         return frame
-    turns = frame[frame["qsub"] == 0].assign(qid=lambda rows: rows["qid_0"])
-    return pt.model.pop_queries(turns).drop(columns=["qid_0", "qsub", "qweight"], errors="ignore").reset_index(drop=True)
+    return bring_back(frame, np.flatnonzero(frame["qsub"] == 0)).drop(columns="qfound")
 
 
 def _passages_read(stage: LLMOperator, frame: pd.DataFrame, cut: int) -> int:

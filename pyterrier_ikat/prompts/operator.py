@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import question_column, texts_in, turns_of, values
+from ..conversations.frame import personas, question_column, texts_in, turns_of, values
 from ..errors import UsageError
 from ..llm import LLM, Completion, LLMFailure, Request, StageError
 from ..llm.failures import Refused
@@ -82,7 +82,7 @@ class LLMOperator(Operator):
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """The statements about the user that each row's prompt shows."""
-        ptkbs = [dict(ptkb or {}) for ptkb in values(frame, "qptkb")]
+        ptkbs = personas(frame)
         if self.statements == "all" or "qstatements" not in frame.columns:
             return ptkbs
         return [chosen(ptkb, statements or []) for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)]

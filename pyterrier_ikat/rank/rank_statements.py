@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import each_turn_once, object_frame, texts_in, values, with_columns
+from ..conversations.frame import each_turn_once, object_frame, personas, texts_in, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator
 
@@ -46,11 +46,11 @@ class RankStatements(Operator):
         """Set ``qstatements`` of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         each_turn_once(inp)
-        rows = zip(inp["qid"], texts_in(inp, "query"), values(inp, "qptkb"), strict=True)
-        asked = [(qid, query, number, text) for qid, query, ptkb in rows for number, text in (ptkb or {}).items()]
+        ptkbs = personas(inp)
+        rows = zip(inp["qid"], texts_in(inp, "query"), ptkbs, strict=True)
+        asked = [(qid, query, number, text) for qid, query, ptkb in rows for number, text in ptkb.items()]
         scores = self._scores(asked) if asked else {}
-        personas = [list(ptkb or {}) for ptkb in values(inp, "qptkb")]
-        scored = [[(number, scores[qid, number]) for number in ptkb] for qid, ptkb in zip(inp["qid"], personas, strict=True)]
+        scored = [[(number, scores[qid, number]) for number in ptkb] for qid, ptkb in zip(inp["qid"], ptkbs, strict=True)]
         return with_columns(inp, qstatements=[sorted(pairs, key=lambda pair: -pair[1])[: self.n] for pairs in scored])
 
     def _scores(self, asked: list[tuple[str, str, str, str]]) -> dict[tuple[str, str], float]:

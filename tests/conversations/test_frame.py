@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.conversations.frame import column, conversation, object_frame, values, with_columns, with_query
+from pyterrier_ikat.conversations.frame import column, conversation, object_frame, personas, values, with_columns, with_query
 from pyterrier_ikat.errors import UsageError
 
 CHAT = [
@@ -69,3 +69,12 @@ def test_columns_are_set_on_a_new_frame():
     assert list(frame) == ["qid"]
     assert values(frame, "qid") == ["1", "2"]
     assert values(frame, "qhistory", ()) == [(), ()]
+
+
+def test_turns_that_were_in_a_parquet_file_are_the_turns_that_were_written(tmp_path):
+    pytest.importorskip("pyarrow")
+    turns = pd.concat([conversation(CHAT, {"1": "I'm vegan."}, number="a"), conversation(CHAT[:1], {"2": "I like tea."}, number="b")])
+    turns.to_parquet(tmp_path / "turns.parquet")
+    read = pd.read_parquet(tmp_path / "turns.parquet")
+    assert values(read, "qhistory") == values(turns, "qhistory")
+    assert personas(read) == personas(turns) == [{"1": "I'm vegan."}, {"2": "I like tea."}]
