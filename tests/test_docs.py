@@ -119,15 +119,56 @@ def test_a_method_page_says_what_the_catalogue_says():
     assert 'on `get_topics("manual")`' in method_pages._page(METHODS["rtg_manual"])
 
 
-def test_measured_times_become_a_table(tmp_path, monkeypatch):
+ROW = {"task": "fuse", "ours": 0.5, "today": None, "instead": "", "limit": None, "why": "", "more": {}}
+COMPARED = ROW | {"today": 2.0, "instead": "a loop", "limit": 0.0025, "why": "2 GB"}
+FIGURES = {"ratio": 1.0, "MB": 1234.4, "seconds": 0.0123456, "pairs": 131466, "same": True, "chosen": "bf16"}
+
+
+def _measured(benchmark, *rows, cpu="X"):
+    machine = {"cpu": cpu, "cores": 2, "load": 0.1, "python": "3.11", "versions": {"pandas": "3"}}
+    return {"benchmark": benchmark, "command": f"python {benchmark}", "machine": machine, "rows": rows}
+
+
+@pytest.fixture
+def table_of(tmp_path, monkeypatch):
+    """The text about measured times, of a file with these runs."""
+    monkeypatch.setattr(performance, "BENCH", tmp_path / "bench.json")
+
+    def made(*runs):
+        performance.BENCH.write_text(json.dumps({"runs": runs}))
+        return performance.performance_table("")
+
+    return made
+
+
+def test_measured_times_become_a_table_per_command(table_of):
+    head = "| task | ours (s) | today (s) | written as | limit (s) | the limit is |"
+    row = "| fuse | 0.500 | 2.00 (4.00 x ours) | a loop | 0.00250 (ours is 200 x the limit) | 2 GB |"
+    assert table_of(_measured("a", COMPARED), _measured("b", ROW)) == (
+        "Measured on 2 cores (X), Python 3.11, pandas 3.\n\n"
+        f"## a\n\n`python a`\n\n{head}\n| --- | --- | --- | --- | --- | --- |\n{row}\n\n"
+        "## b\n\n`python b`\n\n| task | ours (s) |\n| --- | --- |\n| fuse | 0.500 |"
+    )
+
+
+def test_further_figures_are_shown_with_three_digits(table_of):
+    made = table_of(_measured("a", ROW, ROW | {"more": FIGURES}))
+    assert "| task | ours (s) | more |" in made
+    assert "| fuse | 0.500 |  |" in made
+    assert "| fuse | 0.500 | ratio: 1.00; MB: 1,230; seconds: 0.0123; pairs: 131,466; same: yes; chosen: bf16 |" in made
+
+
+def test_benchmarks_of_several_machines_name_theirs(table_of):
+    made = table_of(_measured("a", ROW), _measured("a", ROW), _measured("b", ROW, cpu="Y"))
+    assert made.count("## a") == 1
+    assert made.startswith(
+        "- a: measured on 2 cores (X), Python 3.11, pandas 3.\n- b: measured on 2 cores (Y), Python 3.11, pandas 3.\n\n## a"
+    )
+
+
+def test_without_measured_times_the_page_says_how_to_measure(tmp_path, monkeypatch):
     monkeypatch.setattr(performance, "BENCH", tmp_path / "bench.json")
     assert "`make bench`" in performance.performance_table("")
-    row = {"task": "fuse", "ours": 0.5, "today": 2.0, "instead": "a loop", "limit": None, "why": "", "more": {}}
-    machine = {"cpu": "X", "cores": 2, "python": "3.11", "versions": {"pandas": "3"}}
-    (tmp_path / "bench.json").write_text(json.dumps({"machine": machine, "rows": [row]}))
-    made = performance.performance_table("")
-    assert "| fuse | 0.5 | 2 (4.00 x ours) | a loop |  |  |" in made
-    assert made.endswith("Measured on 2 cores (X), Python 3.11, pandas 3.")
 
 
 def test_cells_and_sentences():

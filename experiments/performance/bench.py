@@ -4,7 +4,8 @@
     python experiments/performance/bench.py fusion --out fusion.json
 
 A benchmark is a module in this folder with ``rows() -> Iterator[Row]``. Nothing here is a test: times depend on the machine, which is
-why the JSON file says which machine and which versions they were measured with.
+why the JSON file says which machine and which versions they were measured with. A file that is there keeps what it has of other
+benchmarks, and of the same ones with other settings: what is run takes the place of what the same command gave before.
 """
 
 import gc
@@ -12,18 +13,36 @@ import importlib
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-BENCHMARKS = ("counts", "llm_stage", "bm25", "reranking", "fusion", "evaluation", "memory", "load", "readers", "ray_scale", "report_size")
+from pyterrier_ikat import result_cache
+from pyterrier_ikat.files import atomic_write
+
+BENCHMARKS: dict[str, tuple[str, ...]] = {
+    "startup": (),
+    "counts": (),
+    "llm_stage": (),
+    "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
+    "reranking": (),
+    "fusion": (),
+    "evaluation": (),
+    "memory": (),
+    "load": (),
+    "readers": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_SECONDS"),
+    "ray_scale": (),
+    "report_size": (),
+}
+"""Name of a benchmark -> the variables of the environment that set what it measures."""
 PACKAGES = (
     "pyterrier",
     "pyterrier-pisa",
@@ -36,6 +55,7 @@ PACKAGES = (
     "ir-measures",
     "openai",
 )
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -85,6 +105,19 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3, warm: int = 1) -> 
     return statistics.median(taken)
 
 
+def anew(work: Callable[..., Result], *given: Any) -> Result:
+    """``work(*given)`` with an empty memory: what was searched or scored before is searched and scored once more."""
+    result_cache._known.clear()
+    return work(*given)
+
+
+def command(name: str) -> str:
+    """What makes the rows of a benchmark, with the settings that it was given; of a path only ``PATH``."""
+    given = {setting: os.environ[setting] for setting in BENCHMARKS[name] if setting in os.environ}
+    settings = [f"{setting}={value if re.fullmatch('[0-9.]+', value) else 'PATH'} " for setting, value in given.items()]
+    return f"{''.join(settings)}python experiments/performance/bench.py {name}"
+
+
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
@@ -100,25 +133,48 @@ def _installed(name: str) -> bool:
     return any(metadata.distributions(name=name))
 
 
-def _run(name: str) -> Iterator[Row]:
-    yield from importlib.import_module(name).rows()
+def _run(name: str) -> dict[str, Any]:
+    """The rows of one benchmark, printed as they come, with the command that makes them and the machine."""
+    click.echo(f"\n{name}")
+    found: dict[str, Any] = {"benchmark": name, "command": command(name), "machine": machine(), "rows": []}
+    for row in importlib.import_module(name).rows():
+        click.echo(f"  {row.line()}")
+        found["rows"].append(asdict(row))
+    return found
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """What the file has, by command."""
+    if not path.exists():
+        return {}
+    try:
+        return {run["command"]: run for run in json.loads(path.read_text(encoding="utf-8"))["runs"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.UsageError(
+            f"{path} is no file of these benchmarks ({error!r}): name another one with --out, or move it away"
+        ) from error
+
+
+def _write(path: Path, runs: Mapping[str, Any]) -> None:
+    """Write them in the order of ``BENCHMARKS``."""
+    ordered = [run for name in BENCHMARKS for run in runs.values() if run["benchmark"] == name]
+    with atomic_write(path) as file:
+        file.write(json.dumps({"runs": ordered}, indent=1) + "\n")
 
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--out", type=click.Path(dir_okay=False), default="bench.json", show_default=True, help="the JSON file to write")
+@click.option("--out", type=click.Path(dir_okay=False), default="bench.json", show_default=True, help="the JSON file to write or renew")
 def main(names: tuple[str, ...], out: str) -> None:
     """Run the benchmarks NAMES, all of them by default, one after the other."""
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
         raise click.UsageError(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    found: dict[str, Any] = {"machine": machine(), "rows": []}
+    runs = _kept(Path(out))
     for name in names or BENCHMARKS:
-        click.echo(f"\n{name}")
-        for row in _run(name):
-            click.echo(f"  {row.line()}")
-            found["rows"].append({"benchmark": name, **asdict(row)})
-            Path(out).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        found = _run(name)
+        runs[found["command"]] = found
+        _write(Path(out), runs)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,29 @@
 """BM25 on the queries of this field: ours, PISA as PyTerrier opens it, bm25s, pyserini, and what the machine's memory would allow.
 
 The index holds synthetic passages (see ``index_build.py``), 100,000 or as many as ``IKAT_BENCH_PASSAGES`` says; it is built in a temporary
-folder. Queries are drawn as the passages are: 5 words, an answer's 200 words, and a whole passage. All rankings are 1000 deep. PISA's
-default is what a user writes, ``PisaIndex(path).bm25()`` with repeated words counted, so that both rank alike. bm25s and pyserini are in
-``bm25_others.py``; pyserini is left out unless ``IKAT_BENCH_PYSERINI`` names an interpreter that has it.
+folder. Queries are drawn as the passages are: 5 words, an answer's 200 words, and a whole passage, 8 of each, asked in one call. All
+rankings are 1000 deep, and every call is one of a process that remembers none of them.
+
+Two things are compared. ``index.bm25()`` is the operator as a user calls it: rankings with ties in order, and the passages' texts from the
+index. Beside it stands what a user would write for the same frame: PISA's default, ``PisaIndex(path).bm25()`` with repeated words counted,
+so that both rank alike, and the texts from a dictionary, which the memory holds for a million passages but not for the full collection.
+PISA alone gives docnos and scores: with our options, on one thread and on two, beside its default, which takes one, and beside bm25s and
+pyserini (in ``bm25_others.py``) on as many threads. pyserini is left out unless ``IKAT_BENCH_PYSERINI`` names an interpreter that has it.
 
 Words drawn at random are a hard case for ``maxscore`` and for Lucene, which skip passages that can't reach the top: no passage here fits a
 long query much better than the others. bm25s, which adds up scores that it computed when indexing, was faster than ours on the long
-queries (about 4 times at 100,000 passages) and slower on short ones. pyserini stems with Porter's first stemmer, ours and bm25s with his
+queries (2 to 3 times, on as many threads) and slower on short ones. pyserini stems with Porter's first stemmer, ours and bm25s with his
 second; the top 10 of such random queries differ for bm25s as well, whose stop words and parameters are ours.
 
-The limit is that of a retriever that reads every posting of every query term once: bytes of compressed postings over the memory bandwidth
-measured here. ``maxscore`` skips, so it can be faster than that on long lists.
+The limit of the operator is PISA alone as it asks it. That of PISA is a retriever that reads every posting of every query term once: bytes
+of compressed postings over the memory bandwidth measured here. ``maxscore`` skips, so it can be faster than that on long lists.
 """
 
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,8 +31,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from bench import Row, median_seconds
-from bm25_others import bm25s_search, overlap, pyserini_figures
+from bench import Row, anew, median_seconds
+from bm25_others import Other, bm25s_search, overlap, pyserini_searches
 from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
@@ -41,6 +46,7 @@ PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
 QUERIES = 8
 KINDS = {"short query (5 words)": 5, "answer (200 words)": 200, "passage query (whole passage)": 10_000}
 DEPTH = 1000
+THREADS = (1, 2)
 
 
 def rows() -> Iterator[Row]:
@@ -51,41 +57,82 @@ def rows() -> Iterator[Row]:
         write_files(source, PASSAGES)
         build(source, target, threads=2)
         index = ikat.PassageIndex(target)
+        texts = {passage["docno"]: passage["text"] for passage in ikat.PassageFiles(source)}
         queries = {kind: _queries(words) for kind, words in KINDS.items()}
-        postings, bm25s = _Postings(index), bm25s_search(source, DEPTH)
-        pyserini = pyserini_figures(source, {kind: asked["query"].tolist() for kind, asked in queries.items()})
+        postings, search = _Postings(index), bm25s_search(source, DEPTH)
+        pyserini = pyserini_searches(source, {kind: asked["query"].tolist() for kind, asked in queries.items()})
         for kind, asked in queries.items():
-            yield _compared(kind, index, asked, postings, bm25s, pyserini[kind])
+            task = f"{kind}, {PASSAGES:,} passages, seconds per query"
+            yield _operator(task, index, asked, texts)
+            yield from _alone(task, index, asked, postings)
+            yield from _beside(task, index, asked, [_bm25s(search, asked), *pyserini.get(kind, ())])
         yield _remembered(index, _queries(20))
         yield _progress(index, queries["answer (200 words)"])
 
 
-def _compared(
-    kind: str, index: ikat.PassageIndex, queries: pd.DataFrame, postings: "_Postings", bm25s: Callable[..., Any], pyserini: dict[str, Any]
-) -> Row:
-    ours, alone, pisa = _bare(index, "maxscore", 2), _bare(index, "maxscore", 1), _bare(index, "block_max_wand", 1)
-    texts, found = queries["query"].tolist(), ours(queries)
-    top = found[found["rank"] < 10].groupby("qid")["docno"].agg(list)[queries["qid"]].tolist()
-    more: dict[str, Any] = {
-        "maxscore on one thread": _per_query(lambda: alone(queries)),
-        "whole operator with texts": _per_query(lambda: _operator(index)(queries)),
-        "same top 100 as PISA's default": _same_top(found, pisa(queries)),
-        "bm25s on 2 threads": _per_query(lambda: bm25s(texts)),
-        "top 10 shared with bm25s": overlap(top, bm25s(texts)),
-        **{name: overlap(top, value) if isinstance(value, list) else value for name, value in pyserini.items()},
-    }
-    read = postings.of(queries["query"]) / QUERIES
-    needed, seconds = read * postings.size, _per_query(lambda: ours(queries))
-    more["nanoseconds per posting"] = seconds / read * 1e9
+def _operator(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, texts: Mapping[str, str]) -> Row:
+    """The operator as a user calls it, against PISA's default with the texts."""
+    operator, default = index.bm25(num_results=DEPTH), _bare(index, "block_max_wand", 1)
+    alone = operator._retriever(index.fingerprint(), terms=False)
     return Row(
-        task=f"{kind}, {PASSAGES:,} passages, {os.cpu_count()} cores, seconds per query",
-        ours=seconds,
-        today=_per_query(lambda: pisa(queries)),
-        instead="PISA through PyTerrier (block_max_wand, one thread)",
-        limit=needed / postings.bandwidth,
-        why=f"{needed / 1e6:.2f} MB of compressed postings per query over {postings.bandwidth / 1e9:.1f} GB/s of memory, on one core",
-        more=more,
+        task=f"{task}: index.bm25() with texts, {alone.threads} threads",
+        ours=_per_query(lambda: anew(operator, queries)),
+        today=_per_query(lambda: with_texts_of(default(queries), texts)),
+        instead="PISA's default through PyTerrier (block_max_wand, 1 thread), texts from a dictionary in memory",
+        limit=_per_query(lambda: alone(queries)),
+        why=f"PISA alone as index.bm25() asks it (maxscore, {alone.threads} threads): docnos and scores, no texts",
+        more={"same top 100": _same_top(operator(queries), default(queries))},
     )
+
+
+def with_texts_of(found: pd.DataFrame, texts: Mapping[str, str]) -> pd.DataFrame:
+    """The ranking with the passages' texts, as a user writes it."""
+    return found.assign(text=[texts[docno] for docno in found["docno"]])
+
+
+def _alone(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, postings: "_Postings") -> Iterator[Row]:
+    """PISA alone: our options on one thread and on two, against its default."""
+    default = _bare(index, "block_max_wand", 1)
+    today, expected = _per_query(lambda: default(queries)), default(queries)
+    read = postings.of(queries["query"]) / QUERIES
+    needed = read * postings.size
+    for threads in THREADS:
+        ours = partial(_bare(index, "maxscore", threads), queries)
+        seconds = _per_query(ours)
+        yield Row(
+            task=f"{task}: {_named(threads)}",
+            ours=seconds,
+            today=today,
+            instead="PISA's default through PyTerrier (block_max_wand, 1 thread)",
+            limit=needed / postings.bandwidth,
+            why=f"{needed / 1e6:.2f} MB of compressed postings per query over {postings.bandwidth / 1e9:.1f} GB/s of memory, on one core",
+            more={"same top 100": _same_top(ours(), expected), "nanoseconds per posting": seconds / read * 1e9},
+        )
+
+
+def _beside(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, others: Iterable[Other]) -> Iterator[Row]:
+    """PISA alone with our options, against other libraries on as many threads."""
+    for other in others:
+        ours = partial(_bare(index, "maxscore", other.threads), queries)
+        found = ours().groupby("qid")["docno"].agg(list)[queries["qid"]].tolist()
+        yield Row(
+            task=f"{task}: {_named(other.threads)}, beside {other.library}",
+            ours=_per_query(ours),
+            today=other.seconds,
+            instead=other.how,
+            limit=None,
+            why="",
+            more={f"top 10 shared with {other.library}": overlap(found, other.docnos)},
+        )
+
+
+def _bm25s(search: Callable[[list[str]], list[list[str]]], queries: pd.DataFrame) -> Other:
+    texts = queries["query"].tolist()
+    return Other("bm25s", "bm25s, docnos and scores", 2, _per_query(lambda: search(texts)), search(texts))
+
+
+def _named(threads: int) -> str:
+    return f"PISA alone with our options (maxscore, {threads} thread{'s' * (threads > 1)})"
 
 
 def _remembered(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
@@ -120,7 +167,7 @@ def _progress(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
     """How much another Python thread gets done while PISA searches, of what it does alone."""
     alone, _ = _counted(lambda: time.sleep(1))
     many, shares, seconds = pd.concat([queries] * 4), {}, 0.0
-    for threads in (1, 2):
+    for threads in THREADS:
         pace, seconds = _counted(partial(_bare(index, "maxscore", threads), many))
         shares[threads] = pace / alone
     return Row(
@@ -166,13 +213,6 @@ def _bare(index: ikat.PassageIndex, algorithm: str, threads: int) -> Any:
 
     opened = PisaIndex(str(Path(index.path) / "pisa"), stops="lucene")
     return opened.bm25(num_results=DEPTH, query_algorithm=algorithm, query_weighted=True, threads=threads)
-
-
-def _operator(index: ikat.PassageIndex) -> Any:
-    import pyterrier_ikat.retrieve.bm25 as module
-
-    module.shared = lambda _: ResultCache()  # an empty one, in place of the process's, which would know the queries after the first run
-    return index.bm25(num_results=DEPTH)
 
 
 def _queries(words: int) -> pd.DataFrame:

@@ -11,12 +11,32 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyterrier_ikat as ikat
 
 SCRIPT = Path(__file__).with_name("pyserini_search.py")
+
+
+@dataclass(frozen=True)
+class Other:
+    """What another library took and found for some queries.
+
+    Attributes:
+        library: its name.
+        how: how it was asked, and what it gave.
+        threads: how many it had.
+        seconds: per query.
+        docnos: the ranking of each query.
+    """
+
+    library: str
+    how: str
+    threads: int
+    seconds: float
+    docnos: Sequence[Sequence[str]]
 
 
 def bm25s_search(source: Path, depth: int) -> Callable[[list[str]], list[list[str]]]:
@@ -41,25 +61,27 @@ def bm25s_search(source: Path, depth: int) -> Callable[[list[str]], list[list[st
     return search
 
 
-def pyserini_figures(source: Path, queries: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """For each kind of ``queries`` pyserini's seconds per query and its rankings, or that it was left out."""
+def pyserini_searches(source: Path, queries: Mapping[str, list[str]]) -> dict[str, list[Other]]:
+    """What pyserini took and found for each kind of ``queries``, one by one and in a batch; nothing without its interpreter."""
     interpreter = os.environ.get("IKAT_BENCH_PYSERINI")
     if not interpreter:
-        return {kind: {"pyserini": "left out, IKAT_BENCH_PYSERINI isn't set"} for kind in queries}
+        return {}
     with tempfile.TemporaryDirectory() as name:
         asked, found = Path(name, "queries.json"), Path(name, "found.json")
         asked.write_text(json.dumps(queries), encoding="utf-8")
         subprocess.run([interpreter, SCRIPT, source, asked, found], check=True, stdout=subprocess.DEVNULL)
         measured = json.loads(found.read_text(encoding="utf-8"))
-    return {
-        kind: {
-            "pyserini one by one": figures["one"],
-            "pyserini in a batch on 2 threads": figures["batch"],
-            "reading pyserini's docnos and scores into Python": figures["reading"],
-            "top 10 shared with pyserini (Porter's first stemmer)": figures["docnos"],
-        }
-        for kind, figures in measured.items()
-    }
+    return {kind: _both_ways(figures) for kind, figures in measured.items()}
+
+
+def _both_ways(figures: Mapping[str, Any]) -> list[Other]:
+    ways = {"one": ("one query after the other", 1), "batch": ("in a batch", 2)}
+    return [
+        Other(
+            "pyserini", f"pyserini {how}, docnos and scores read into Python", threads, figures[way] + figures["reading"], figures["docnos"]
+        )
+        for way, (how, threads) in ways.items()
+    ]
 
 
 def overlap(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:

@@ -87,7 +87,7 @@ def rows() -> Iterator[Row]:
     ]
     for name, work, instead, other in compared:
         apart = float(np.abs(work()[list(map(label, TRACK_2023))].to_numpy(dtype=float) - expected).max())
-        more = {"largest difference": apart, "MB at the peak": peak(work), "theirs": peak(other)}
+        more = {"largest difference": apart, "MB at the peak": peak(work), "MB at the peak, theirs": peak(other)}
         task = f"{name}: {SYSTEMS} runs of {TURNS} turns x {PASSAGES} passages, {len(TRACK_2023)} measures"
         why = "trec_eval's C code, its dictionaries built beforehand"
         yield Row(task, median_seconds(work), median_seconds(other), f"{instead} on PyTerrier's frames", limit, why, more)

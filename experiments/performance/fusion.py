@@ -37,6 +37,7 @@ def expanded(of_a_turn: int = OF_A_TURN) -> pd.DataFrame:
     found = np.concatenate([random.permutation(pool)[:DEPTH] for pool in pools for _ in range(SUBS)])
     turn, sub = np.repeat(np.arange(TURNS), SUBS * DEPTH), np.tile(np.repeat(np.arange(SUBS), DEPTH), TURNS)
     columns = {name: column(f"{name} of turn {t}" for t in range(TURNS)).to_numpy()[turn] for name in OF_THE_TURN}
+    columns["qquery"] = columns["query_0"]
     columns |= {"qhistory": column([{"role": "user", "content": f"turn {t}"}] * 6 for t in range(TURNS)).to_numpy()[turn]}
     columns |= {"qptkb": column({"1": f"turn {t}"} for t in range(TURNS)).to_numpy()[turn]}
     columns |= {"qid_0": column(f"9-{t}_1" for t in range(TURNS)).to_numpy()[turn]}
@@ -69,7 +70,7 @@ class RankScores(pt.Transformer):
 
 def by_system(frame: pd.DataFrame) -> list[pd.DataFrame]:
     """The lists of each sub-query, as if one system had found them."""
-    of_turn = frame.drop(columns=["qid", "query", "qsub"]).rename(columns={"qid_0": "qid", "query_0": "query"})
+    of_turn = frame.drop(columns=["qid", "query", "qsub", "qquery"]).rename(columns={"qid_0": "qid", "query_0": "query"})
     return [of_turn[frame["qsub"] == sub].reset_index(drop=True) for sub in range(SUBS)]
 
 
@@ -140,7 +141,7 @@ def _ensemble(candidates: pd.DataFrame) -> Row:
     limit = least(read, DEPTH * (SUBS + 1), DEPTH)
     why = f"numbering the docnos of the candidates and of the {SUBS} rankings, and taking the candidates"
     ours = median_seconds(lambda: ensemble(candidates))
-    return Row("Ensemble, 1000 candidates x 5 scorers", ours, today, "groupby.apply", limit, why, {"same_order": agree})
+    return Row("Ensemble, 1000 candidates x 5 scorers", ours, today, "groupby.apply", limit, why, {"same order": agree})
 
 
 def by_turn(frame: pd.DataFrame, plain: Plain, size: int) -> pd.DataFrame:
@@ -193,4 +194,4 @@ def _row(task: str, ours: Callable[[], pd.DataFrame], plain: Plain, frame: pd.Da
     today = time.perf_counter() - started
     agree = found["docno"].tolist() == expected["docno"].tolist()
     why = f"numbering {read} docnos a turn and taking {left} rows of {frame.shape[1]} columns"
-    return Row(task, median_seconds(ours), today, "groupby.apply", least(frame, read, min(left, DEPTH * SUBS)), why, {"same_order": agree})
+    return Row(task, median_seconds(ours), today, "groupby.apply", least(frame, read, min(left, DEPTH * SUBS)), why, {"same order": agree})

@@ -3,24 +3,28 @@
     python experiments/performance/bench.py memory
 
 The index has 100,000 synthetic passages (see index_build.py); a stand-in for the LLM answers at once with five queries of the index's
-words.
-Each run is a process of its own. Its memory is what it holds itself (RssAnon of /proc, every 20 ms), without the pages of files that it
-maps: the peak less what it held when everything was loaded, and the peak itself. Linux only; needs the released topics (IKAT_DATA).
+words. Without a re-ranker the passages are interleaved as they were found. The cross-encoder re-ranks all 1.66 million: its operator does
+all that it does elsewhere, hashes, keeps and sorts, and a stand-in for the model gives a score at once, so that the model's own memory is
+not in the figure.
+Each run is a process of its own. Its memory is what it holds itself (see process_memory.py): the peak, and the peak less what it held when
+everything was loaded. The least is the result frame of the turns at hand, each passage's text once, and 24 bytes for each score.
+Needs the released topics (IKAT_DATA).
 """
 
 import itertools
 import multiprocessing
-import os
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pyterrier as pt
 from bench import Row
 from index_build import synthetic
+from process_memory import watched
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.runs import RunFolder
@@ -31,6 +35,8 @@ TURNS = 332
 ROWS = TURNS * 5 * 1000
 COLUMNS = 19
 """Columns of AQD's result frame on topics of 2023, 8 bytes a row each."""
+PAIR = 24
+"""Bytes that a kept score takes."""
 
 
 class Queries:
@@ -44,50 +50,63 @@ class Queries:
         return ["\n".join(f"{n}. {' '.join(itertools.islice(self.words, 12))}" for n in range(1, 6)) for _ in chats]
 
 
+class Scores:
+    """In the place of a cross-encoder's model: a score for each pair at once."""
+
+    def __init__(self) -> None:
+        self.pairs = 0
+
+    def __call__(self, *given: Any) -> "np.ndarray":
+        """The lengths of the texts; the pairs stand last among what is given."""
+        pairs: Sequence[tuple[str, str]] = given[-1]
+        self.pairs += len(pairs)
+        return np.array([len(text) for _, text in pairs], dtype=float)
+
+
 def rows() -> Iterator[Row]:
-    """The run in one go, and in batches of turns as ``ikat run`` does it."""
+    """The run in one go, and in batches of turns as ``ikat run`` does it; then those with a cross-encoder."""
     with tempfile.TemporaryDirectory() as name:
         index = ikat.PassageIndex(Path(name) / "index")
         index.index({"docno": f"p{number:06d}", "text": text} for number, text in enumerate(_texts(PASSAGES, seed=1)))
         text_mb = sum(map(len, index.texts([f"p{number:06d}" for number in range(PASSAGES)]))) / 1e6
         frame_mb = ROWS * COLUMNS * 8 / 1e6
-        for label, batch in (("in one go", TURNS), (f"in batches of {TURNS_AT_ONCE} turns, as ikat run does", TURNS_AT_ONCE)):
-            found = _alone(index.path, Path(name) / f"runs-{batch}", batch)
-            least = frame_mb * batch / TURNS + text_mb
-            yield Row(f"aqd on {TURNS} turns {label}", found.pop("seconds"), None, "", None, "", found | {"least_mb": least})
+        for reranked, tail in ((False, ""), (True, ", a cross-encoder without its model")):
+            for label, batch in (("in one go", TURNS), (f"in batches of {TURNS_AT_ONCE} turns, as ikat run does", TURNS_AT_ONCE)):
+                found = _alone(index.path, Path(name) / f"runs-{batch}-{reranked}", batch, reranked)
+                least = frame_mb * batch / TURNS + text_mb + found["pairs"] * PAIR / 1e6
+                yield Row(f"aqd on {TURNS} turns {label}{tail}", found.pop("seconds"), None, "", None, "", found | {"least (MB)": least})
 
 
 def _texts(count: int, seed: int) -> Iterator[str]:
     return synthetic(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False), count, seed)
 
 
-def _alone(index: str, out: Path, batch: int) -> dict[str, float]:
+def _alone(*given: Any) -> dict[str, float]:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_run, (index, out, batch))
+        return pool.apply(run, given)
 
 
-def _run(index: str, out: Path, batch: int) -> dict[str, float]:
+def run(index: str, out: Path, batch: int, reranked: bool) -> dict[str, float]:
+    """The figures of one run in this process.
+
+    Args:
+        index: its path.
+        out: the folder of the runs.
+        batch: turns at a time.
+        reranked: whether a cross-encoder re-ranks what was found.
+    """
     model = ikat.llm(Queries(" ".join(_texts(2000, seed=2)).split()))
-    session = Session.open(
-        pt.get_dataset("ikat:2023"), "ikat:2023", ["aqd"], index_path=index, out=str(out), stand_ins={"llm": model}, batch=batch
-    )
-    held, started, done = [_held_mb()], time.perf_counter(), threading.Event()
-    watch = threading.Thread(target=_watch, args=(held, done))
-    watch.start()
-    found = session.run()["aqd"]
-    seconds = time.perf_counter() - started
-    done.set()
-    watch.join()
-    turns = RunFolder(out / "aqd").turns()
-    asked = sum(len(turn["qsubqueries"]) for turn in turns)
-    return {"seconds": seconds, "peak_mb": max(held), "of_the_run_mb": max(held) - held[0], "queries": asked, "rows": len(found)}
-
-
-def _watch(held: list[float], done: threading.Event) -> None:
-    while not done.wait(0.02):
-        held.append(_held_mb())
-
-
-def _held_mb() -> float:
-    lines = Path(f"/proc/{os.getpid()}/status").read_text(encoding="utf-8").splitlines()
-    return sum(float(line.split()[1]) / 1e3 for line in lines if line.startswith("RssAnon"))
+    given = {"llm": model, "reranker": ikat.CrossEncoder("stand-in") if reranked else None}
+    scores = Scores()
+    with patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scores):
+        session = Session.open(
+            pt.get_dataset("ikat:2023"), "ikat:2023", ["aqd"], index_path=index, out=str(out), stand_ins=given, batch=batch
+        )
+        scores.pairs = 0  # opening scores one, to load the model
+        with watched() as held:
+            started = time.perf_counter()
+            found = session.run()["aqd"]
+            seconds = time.perf_counter() - started
+    asked = sum(len(turn["qsubqueries"]) for turn in RunFolder(out / "aqd").turns())
+    sizes = {"peak (MB)": held[1], "of the run (MB)": held[1] - held[0]}
+    return {"seconds": seconds, **sizes, "queries": asked, "pairs": scores.pairs, "rows": len(found)}

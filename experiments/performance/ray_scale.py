@@ -14,7 +14,7 @@ from typing import Any
 import ir_measures
 import pandas as pd
 import pyterrier as pt
-from bench import Row, median_seconds
+from bench import Row, anew, median_seconds
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute import on_ray
@@ -89,8 +89,8 @@ def _index_in_parts() -> Iterator[Row]:
             merged = MergeTop([index.bm25() for index in indexes])
             yield Row(
                 task=f"BM25 over {len(corpus)} passages in {PARTS} indexes ({name}), {len(topics)} resolved utterances",
-                ours=median_seconds(partial(merged, topics)),
-                today=median_seconds(lambda: whole(topics)),
+                ours=median_seconds(partial(anew, merged, topics)),
+                today=median_seconds(partial(anew, whole, topics)),
                 instead="one index",
                 limit=None,
                 why="",

