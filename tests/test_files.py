@@ -28,3 +28,21 @@ def test_rights_are_those_of_the_umask_which_is_never_touched(tmp_path, monkeypa
         monkeypatch.undo()
         os.umask(before)
     assert (tmp_path / "figures.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_content_is_on_the_disk_before_the_file_has_its_name(tmp_path, monkeypatch):
+    path, rename, done = tmp_path / "figures.txt", os.replace, []
+
+    def fsync(descriptor):
+        about = os.fstat(descriptor)
+        done.append(("flushed", about.st_ino, about.st_size))
+
+    def replace(source, target):
+        done.append(("renamed", os.stat(source).st_ino, os.path.exists(target)))
+        rename(source, target)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    monkeypatch.setattr("os.replace", replace)
+    with atomic_write(path) as file:
+        file.write("0.25")
+    assert done == [("flushed", path.stat().st_ino, len("0.25")), ("renamed", path.stat().st_ino, False)]

@@ -64,14 +64,14 @@ def turns(draw, needed=(), repeated=False):
 
 
 @st.composite
-def results(draw, needed=(), expanded=False):
-    """A result frame of up to three turns, each passage once in a list; expanded: of up to three sub-queries per turn."""
+def results(draw, needed=(), expanded=False, repeated=False):
+    """A result frame of up to three turns, each passage once in a list unless repeated; expanded: of up to three sub-queries per turn."""
     rows = []
     for turn in draw(st.lists(st.sampled_from(["9-1_1", "9-1_2", "a"]), unique=True, max_size=3)):
         of_turn = {name: draw(NEEDED[name]) for name in needed} | {"query": draw(short)}
         for sub in range(draw(st.integers(1, 3)) if expanded else 1):
             more = {"qid": f"{turn}::{sub}", "qid_0": turn, "qsub": sub, "query": draw(short), "query_0": of_turn["query"]}
-            found = draw(st.lists(st.sampled_from(DOCNOS), unique=True, max_size=5))
+            found = draw(st.lists(st.sampled_from(DOCNOS), unique=not repeated, max_size=len(DOCNOS)))
             row = {"qid": turn, **of_turn, **(more if expanded else {})}
             rows += [{**row, "docno": docno, "rank": rank, "text": draw(texts)} for rank, docno in enumerate(found)]
     names = ["qid", "query", *needed, "docno", "rank", "text", *(("qid_0", "qsub", "query_0") if expanded else ())]
@@ -104,6 +104,12 @@ def one_turn_found(needed=(), **columns):
     frame = one_turn(needed, **columns)
     found = pd.concat([frame, frame], ignore_index=True).assign(docno=["d0", "d1"], rank=[0, 1], score=[2.0, 1.0])
     return found.assign(text=pd.Series(["Rooibos.", "Green tea."], dtype=object))
+
+
+def one_turn_expanded(needed=(), **columns):
+    """The same as found by a sub-query of the turn."""
+    found = one_turn_found(needed, **columns)
+    return found.assign(qid="9-1_1::0", qid_0="9-1_1", qsub=0, query="tea", query_0=found["query"])
 
 
 class Says:
@@ -208,3 +214,20 @@ READERS = {
 """Result frame to something of their own."""
 
 EVERY = {**REWRITERS, **EXPANDERS, **FINDERS, **RERANKERS, **FUSERS, **READERS}
+
+PASSAGE_COLUMNS = {
+    "BiEncoder": ("text",),
+    "CrossEncoder": ("text",),
+    "Ensemble": ("text",),
+    "Interleave": ("rank",),
+    "Judge": ("text",),
+    "MeanScore": ("rank", "text"),
+    "MonoT5": ("text",),
+    "Pool": ("rank",),
+    "RM3": ("rank", "score", "text"),
+    "RRF": ("rank",),
+    "Rerank": ("rank", "text"),
+    "RerankBy": ("rank", "text"),
+    "Respond": ("rank", "text"),
+}
+"""What an operator needs of each passage, beside its docno."""

@@ -1,8 +1,8 @@
 """Any frame through every operator: nothing lost, nothing changed behind the user's back, nothing that isn't text taken for text."""
 
-import copy
 import inspect
 import json
+import pickle
 import re
 import warnings
 from types import SimpleNamespace
@@ -26,11 +26,13 @@ from trust.frames import (
     FINDERS,
     FUSERS,
     ODD,
+    PASSAGE_COLUMNS,
     PASSAGES,
     RERANKERS,
     REWRITERS,
     Says,
     one_turn,
+    one_turn_expanded,
     one_turn_found,
     results,
     turns,
@@ -70,7 +72,7 @@ def made(name, home, says=COMPLETIONS[0], on_error="raise"):
 
 def run(operator, frame):
     """What the operator gives, or the typed error it raises; the input has to stay as it was, down to the lists and dicts in it."""
-    before = copy.deepcopy(frame)
+    before = pickle.loads(pickle.dumps(frame))  # a deep copy of a frame has the same lists and dicts in it
     try:
         return operator.transform(frame)
     except (ikat.IkatError, pt.validate.InputValidationError) as error:
@@ -80,8 +82,26 @@ def run(operator, frame):
 
 
 def check_columns(operator, frame, out):
-    """An empty frame gives the columns of a full one."""
-    assert list(out.columns) == list(operator.transform(frame.iloc[:0]).columns)
+    """An empty frame gives the columns of a full one, of the same types."""
+    pd.testing.assert_series_equal(out.dtypes, operator.transform(frame.iloc[:0]).dtypes)
+
+
+@pytest.mark.parametrize(
+    ("column", "write"),
+    [
+        ("qsubqueries", lambda queries: queries.append("rooibos")),
+        ("qptkb", dict.clear),
+        ("qhistory", lambda messages: messages[0].update(content="Which coffee?")),
+    ],
+)
+def test_an_operator_that_wrote_into_a_list_or_dict_of_its_input_would_be_found(column, write):
+    class Scribbler(pt.Transformer):
+        def transform(self, inp):
+            inp[column].map(write)
+            return inp
+
+    with pytest.raises(AssertionError):
+        run(Scribbler(), one_turn(("qsubqueries",), qhistory=[{"role": "user", "content": "Which tea?"}]))
 
 
 def is_operator(exported):
@@ -142,6 +162,7 @@ def test_a_turn_without_passage_is_named_in_a_warning(name, home, data):
         out = run(operator, frame)
         check_columns(operator, frame, out)
     check_ranking(out)
+    assert not out.duplicated(["qid", "docno"]).any()
     named = " ".join(str(warning.message) for warning in caught if issubclass(warning.category, NoResultWarning))
     for qid in set(frame["qid"]) - set(out["qid"]):
         assert qid in named
@@ -149,8 +170,7 @@ def test_a_turn_without_passage_is_named_in_a_warning(name, home, data):
 
 
 def check_ranking(out):
-    """One result per turn and passage, ranks 0..n-1 in the order of the rows, scores falling, equal ones by docno."""
-    assert not out.duplicated(["qid", "docno"]).any()
+    """Ranks 0..n-1 of each turn in the order of the rows, scores falling, equal ones by docno."""
     for _, rows in out.groupby("qid", sort=False):
         assert rows["rank"].tolist() == list(range(len(rows)))
         pairs = list(zip(rows["score"], rows["docno"], strict=True))
@@ -163,9 +183,9 @@ def check_ranking(out):
 @pytest.mark.parametrize("name", RERANKERS)
 @settings(max_examples=15)
 @given(st.data())
-def test_a_re_ranker_keeps_each_passage_once(name, home, data):
+def test_a_re_ranker_keeps_every_row(name, home, data):
     says = data.draw(st.sampled_from(COMPLETIONS), "says")
-    frame = data.draw(results(), "frame")
+    frame = data.draw(results(repeated=data.draw(st.booleans(), "repeated")), "frame")
     operator = made(name, home, says, "fallback")
     out = run(operator, frame)
     assert isinstance(out, pd.DataFrame), out
@@ -180,7 +200,8 @@ def test_a_re_ranker_keeps_each_passage_once(name, home, data):
 @EXAMPLES
 @given(st.data())
 def test_fusion_gives_each_turn_each_of_its_passages_once(name, expanded, home, data):
-    frame = data.draw(results(FUSERS[name].needed, expanded=expanded), "frame")
+    repeated = expanded and data.draw(st.booleans(), "repeated")
+    frame = data.draw(results(FUSERS[name].needed, expanded=expanded, repeated=repeated), "frame")
     operator = made(name, home)
     out = run(operator, frame)
     assert isinstance(out, pd.DataFrame), out
@@ -349,15 +370,42 @@ def test_repeated_qids_whose_results_would_mix_are_named(name, home):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_missing_column_is_named(name, home):
-    operator = made(name, home)
-    of_passages = name not in {*REWRITERS, *EXPANDERS, *FINDERS}
-    needed = EVERY[name].needed
-    frame = with_gold_columns(one_turn_found(needed)) if of_passages else one_turn(needed)
-    required = {"docno"} if name in ("PassageText", "TextLoader") else {"qid", "query", *needed} | ({"docno"} if of_passages else set())
-    for column in sorted(required - ({"query"} if name == "Judge" else set())):
+    operator = made(name, home, on_error="fallback")
+    frame, required = with_required_columns(name)
+    assert isinstance(run(operator, frame), pd.DataFrame)
+    for column in required:
         out = run(operator, frame.drop(columns=column))
         assert isinstance(out, pt.validate.InputValidationError), column
-        assert column in str(out)
+        assert [mode.missing_columns for mode in out.modes] == [[column]]
+
+
+def with_required_columns(name):
+    """A frame that the operator takes, and the columns that it takes no frame without."""
+    needed, of_passages = EVERY[name].needed, ["docno", *PASSAGE_COLUMNS.get(name, ())]
+    if name in ("PassageText", "TextLoader"):
+        return one_turn_found(), ["docno"]
+    if name == "Judge":
+        return with_gold_columns(one_turn_found()), ["qid", *of_passages, "qresolved", "gold_answer", "qptkb", "qgoldptkb"]
+    if name in FUSERS:
+        return one_turn_expanded(needed), ["qid", "query", "qsub", "query_0", *needed, *of_passages]
+    if name in TURN_BY_TURN or name in FINDERS:
+        return one_turn(needed, query="caffeine"), ["qid", "query", *needed]
+    return one_turn_found(needed), ["qid", "query", *needed, *of_passages]
+
+
+@pytest.mark.parametrize("name", FUSERS)
+def test_a_passage_twice_in_a_turn_without_sub_queries_is_named(name, home):
+    found = one_turn_found(FUSERS[name].needed)
+    out = run(made(name, home), pd.concat([found, found.iloc[1:]], ignore_index=True))
+    assert isinstance(out, ikat.DataError), out
+    assert "turn 9-1_1 has passage d1 twice" in str(out)
+
+
+@pytest.mark.parametrize("name", FUSERS)
+def test_sub_queries_without_the_qid_of_their_turn_are_named(name, home):
+    out = run(made(name, home), one_turn_expanded(FUSERS[name].needed).drop(columns="qid_0"))
+    assert isinstance(out, ikat.DataError), out
+    assert re.search("9-1_1::0 is a sub-query .* keep qid_0", str(out))
 
 
 @pytest.mark.parametrize("queries", ["mint tea", ["mint", None], [1, 2], 3])

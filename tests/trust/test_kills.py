@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from llm.chat_server import said
 
 import pyterrier_ikat as ikat
@@ -15,6 +16,7 @@ from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.evaluate import Judge, per_turn, with_gold
 from pyterrier_ikat.files import atomic_write
 from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.retrieve.bm25 import BM25
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.runs.batches import Batches
 from pyterrier_ikat.session import Session
@@ -127,6 +129,61 @@ def test_figures_made_anew_are_never_taken_for_those_of_other_qrels(tmp_path, sa
 
     every_kill(tmp_path, none.run, look, at_least=6)
     assert figures() != ones
+
+
+def searches(monkeypatch, interrupted=None):
+    """The qids of the searches from now on, in batches; the user presses Ctrl-C in the search of that number."""
+    found, search = [], BM25.transform
+
+    def transform(self, inp):
+        if len(found) == interrupted:
+            signal.raise_signal(signal.SIGINT)
+        found.append(inp["qid"].tolist())
+        return search(self, inp)
+
+    monkeypatch.setattr(BM25, "transform", transform)
+    return found
+
+
+def run_raw(index, out):
+    Session.open(SAMPLE, "ikat:sample", ["raw"], index_path=index, out=str(out), batch=8).run()
+
+
+def batches_in(turns):
+    return [turns[start : start + 8] for start in range(0, len(turns), 8)]
+
+
+def test_a_whole_run_that_is_killed_goes_on_and_repeats_no_finished_batch(tmp_path, sample_index, monkeypatch):
+    searched, turns, seen = searches(monkeypatch), SAMPLE.get_topics()["qid"].tolist(), []
+    run_raw(sample_index, tmp_path / "whole")
+    assert searched == batches_in(turns)
+    whole, number = bytes_below(tmp_path / "whole" / "raw"), 0
+    while killed_before(number, out := tmp_path / f"killed before {number}", lambda out=out: run_raw(sample_index, out)):
+        finished = len(list((out / "raw.partial").glob("0*.json")))
+        left = [] if (out / "raw").exists() else turns[8 * finished :]
+        searched.clear()
+        run_raw(sample_index, out)
+        assert searched == batches_in(left)
+        assert bytes_below(out / "raw") == whole
+        assert [path.name for path in out.iterdir() if path.suffix != ".tmp"] == ["raw"]
+        seen.append(len(left))
+        number += 3
+    assert seen == sorted(seen, reverse=True)
+    assert set(seen) == {24, 16, 8, 0}
+
+
+def test_an_interrupted_run_goes_on_after_its_finished_batches(tmp_path, sample_index, monkeypatch):
+    turns = SAMPLE.get_topics()["qid"].tolist()
+    with monkeypatch.context() as patch:
+        searches(patch, interrupted=2)
+        with pytest.raises(KeyboardInterrupt):
+            run_raw(sample_index, tmp_path / "interrupted")
+    assert sorted(bytes_below(tmp_path / "interrupted")) == [f"raw.partial/{name}.json" for name in ("000000", "000008", "run")]
+    searched = searches(monkeypatch)
+    run_raw(sample_index, tmp_path / "interrupted")
+    assert searched == [turns[16:]]
+    run_raw(sample_index, tmp_path / "whole")
+    assert bytes_below(tmp_path / "interrupted") == bytes_below(tmp_path / "whole")
 
 
 def test_a_submission(tmp_path):

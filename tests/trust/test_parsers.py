@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from pyterrier_ikat.evaluate.judge import parse_judgement
 from pyterrier_ikat.evaluate.verdicts import read_choice, read_numbers, read_score, read_yes_no
 from pyterrier_ikat.llm.matching_statements import choose
-from pyterrier_ikat.llm.parsing import parse_label, parse_queries, parse_rewrite, spoken
+from pyterrier_ikat.llm.parsing import parse_label, parse_queries, parse_rewrite, spoken, strip_thinking
 from pyterrier_ikat.llm.parsing_passages import parse_clarified, parse_passage
 from pyterrier_ikat.llm.parsing_refusals import is_refusal
 from pyterrier_ikat.llm.parsing_statements import read_copies, read_ids, read_scores
+from pyterrier_ikat.llm.parsing_values import cut_off_strings, json_values, nearly_json
 from trust.corpus.statements import PERSONA
 from trust.corpus.write import CORPORA, FOLDER, lines
 
@@ -46,9 +47,14 @@ def chosen(form, read):
     return decide
 
 
-def verdict(case):
-    found = VERDICTS[case["family"]](case["text"])
-    return None if found is None else found.value
+def verdict(kind):
+    """What a parser of verdicts makes of a case: the value; None where there is none."""
+
+    def decide(case):
+        found = VERDICTS[kind](case["text"])
+        return None if found is None else found.value
+
+    return decide
 
 
 def judged(case):
@@ -56,25 +62,42 @@ def judged(case):
     return None if found is None else found.label
 
 
+def as_json(read):
+    """What JSON keeps of what a parser reads: keys are texts."""
+    return lambda case: json.loads(json.dumps(read(case["text"])))
+
+
 READERS = {
-    "queries": ("queries", lambda case: parse_queries(case["text"]).items),
-    "statement ids": ("ids", chosen("ids", read_ids)),
-    "statement copies": ("copies", chosen("copies", read_copies)),
-    "statement scores": ("scores", chosen("scores", read_scores)),
-    "labels": ("labels", lambda case: parse_label(case["text"])),
-    "judgements": ("labels", judged),
-    "verdicts": ("verdicts", verdict),
-    "passages": ("passages", lambda case: parse_passage(case["text"])),
-    "rewrites": ("rewrites", lambda case: parse_rewrite(case["text"])),
-    "answers": ("answers", lambda case: spoken(case["text"])),
+    "queries": lambda case: parse_queries(case["text"]).items,
+    "ids": chosen("ids", read_ids),
+    "copies": chosen("copies", read_copies),
+    "scores": chosen("scores", read_scores),
+    "labels": lambda case: parse_label(case["text"]),
+    "judgements": judged,
+    "score_verdicts": verdict("score"),
+    "yes_no_verdicts": verdict("yes_no"),
+    "choice_verdicts": verdict("choice"),
+    "number_verdicts": verdict("numbers"),
+    "passages": lambda case: parse_passage(case["text"]),
+    "rewrites": lambda case: parse_rewrite(case["text"]),
+    "clarified": lambda case: parse_clarified(case["text"]),
+    "answers": lambda case: spoken(case["text"]),
+    "refusals": lambda case: is_refusal(case["text"]),
+    "thinking": lambda case: strip_thinking(case["text"]),
+    "values": as_json(json_values),
+    "cut_off": as_json(cut_off_strings),
 }
+"""One parser for each corpus, by the corpus's name."""
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_every_output_of_the_corpus_is_read_as_decided(reader):
-    name, read = READERS[reader]
+@pytest.mark.parametrize("name", READERS)
+def test_every_output_of_the_corpus_is_read_as_decided(name):
     assert len({case["text"] for case in corpus(name)}) >= 200
-    assert wrong(name, read) == []
+    assert wrong(name, READERS[name]) == []
+
+
+def test_every_corpus_has_its_parser():
+    assert list(READERS) == list(CORPORA)
 
 
 @pytest.mark.parametrize("name", CORPORA)
@@ -135,8 +158,15 @@ def check_all(text):
     assert all(isinstance(piece, str) for piece in dropped)
     for read in (parse_rewrite, parse_clarified, parse_passage):
         assert read(text) == "" or any(map(str.isalnum, read(text)))
-    assert spoken(text) in ("", spoken(text).strip())
+    left = strip_thinking(text)
+    assert left == left.strip()
+    assert "</think>" not in left
+    assert "<think>" not in left.lower()
+    assert spoken(text) == ("" if is_refusal(left) else left)
     assert isinstance(is_refusal(text), bool)
+    assert all(isinstance(value, list | dict) for value in json_values(text))
+    assert isinstance(nearly_json(text), list | dict | None)
+    assert all(isinstance(string, str) for string in cut_off_strings(text) or [])
     for form, read in (("ids", read_ids), ("copies", read_copies), ("scores", read_scores)):
         pairs = [] if (found := read(text)) is None else choose(form, found, PERSONA).statements
         assert {number for number, _ in pairs} <= set(PERSONA)

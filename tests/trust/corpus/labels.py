@@ -44,6 +44,93 @@ NO_LABEL = ["The passage is relevant.", "No idea.", "Der Text passt gut.", "部�
 OFF_SCALE = ["7", "Score: 5", "Score: 42", "Score: 10/10", "9\nVery good.", "Rating: 8", "Label: 100"]
 SEVERAL = ["Score: 1 or score: 3", "Score: 2. On reflection, score: 3", "Rating: 0\nRating: 4"]
 
+BY_HAND = {
+    0: [
+        "0 - it is an advert",
+        "The score is 0.",
+        "Score: 0 because none of the 3 wishes is met.",
+        "{'score': 0}",
+        "Nichts passt.\n\nScore: 0/4",
+        "Relevance: 0 of 4",
+        "<think>3? no</think>\n0",
+        "评分 0",
+    ],
+    1: [
+        "1)",
+        "# Score\n1",
+        "(1) touches the topic",
+        "My rating: 1, as it has 4 lines on tea.",
+        '{"label": 1, "reason": "2 of 5 wishes"}',
+        "The passage deserves 1.",
+        "1 – kaum",
+        "*1*",
+        "分数: 1",
+        "1 out of 4",
+    ],
+    2: [
+        '{"reason": "Parts fit.", "score": 2',
+        '{reason: "Parts fit.", score: 2,}',
+        '{"relevance": "2"}',
+        "**Relevance score**: **2**",
+        "I would rate 2.",
+        "Score = 2",
+        "SCORE: 2.0",
+        "2!",
+        "Score: 2 / 4",
+        "Score: 2\nScore: 2",
+        "التقييم: 2",
+        "अंक: 2",
+        "Score:\n2",
+        "- Score: 2",
+    ],
+    3: [
+        "3/4 – lo más importante está",
+        "Rating: 3 stars",
+        "The passage lists 3 trails.",
+        "Score: 3. It names 2 of the 5 trails.",
+        "関連度: 3",
+        "Final answer: 3",
+        "I think it is a 3",
+        "It is relevant.\n\n3",
+        "Grade: **3**\nOnly 1 fact is missing.",
+        "|Score|3|",
+    ],
+    4: ["4!", "Score: 4/4\nTodo está.", "4 out of 4", "4.00", "label=4", "4\n\n4", "完全相关: 4", "Rated 4 for its prices"],
+    None: [
+        "three",
+        "Score: drei",
+        "Score: high",
+        "三",
+        "II",
+        "Score: N/A",
+        "75%",
+        "Score: 90 %",
+        "Score: 7/10",
+        "6/10",
+        "10/10",
+        "3.5",
+        "Score: 2.5",
+        "0.75",
+        "2 or 3",
+        "3, 4",
+        "Score: between 2 and 3",
+        "1. It is short.\n2. It fits.",
+        "-1",
+        "33",
+        "Score: 2024",
+        '{"score": null}',
+        '{"score": true}',
+        '{"score": []}',
+        '{"score": ',
+        '{"reason": "Parts of the',
+        "<think>Score: 3",
+        "null",
+        "Text 1: score 4. Text 2: score 2.",
+        '{"score": 1}\n{"score": 4}',
+        "★★★☆",
+    ],
+}
+
 YES = ["Yes", "yes.", "YES", "true", "**Yes**"]
 NO = ["No", "no.", "NO", "false", "**No**"]
 VERDICTS = {
@@ -65,7 +152,7 @@ def meant(kind, said):
 
 
 def labels():
-    """(family, text, the label from 0 to 4, or None), for the re-ranker and the judge alike."""
+    """(family, text, the label from 0 to 4, or None), as the re-ranker reads them."""
     bodies = [
         (family, form.format(label=label, reason=reason), label)
         for family, forms in (("labelled", LABELLED), ("opening", OPENING))
@@ -74,6 +161,7 @@ def labels():
     ]
     return [
         *dressed(bodies, *AROUND, *FENCES),
+        *((f"by hand {label}", text, label) for label, texts in BY_HAND.items() for text in texts),
         *same("no label", None, NO_LABEL),
         *same("off the scale", None, OFF_SCALE),
         *same("several", None, SEVERAL),
@@ -81,25 +169,24 @@ def labels():
     ]
 
 
-def verdicts():
+def verdicts(kind):
     """(kind of verdict, text, value, or None)."""
     bodies = []
-    for kind, words in VERDICTS.items():
-        key = KEYS[kind]
-        for said in words:
-            value = said if kind in ("score", "numbers") else json.dumps(said)
-            for reason in (REASON["en"], REASON["de"], REASON["zh"]):
-                quoted = json.dumps(reason, ensure_ascii=False)
-                bodies += [
-                    (kind, f'{{"reason": {quoted}, "{key}": {value}}}', meant(kind, said)),
-                    (kind, f'{{\n  "reason": {quoted},\n  "{key}": {value}\n}}', meant(kind, said)),
-                    (kind, f"Reason: {reason}\n{key.title()}: {said}", meant(kind, said)),
-                    (kind, f"**{key}**: {said}\n\n{reason}", meant(kind, said)),
-                ]
-            bodies.append((kind, said, meant(kind, said)))
+    key = KEYS[kind]
+    for said in VERDICTS[kind]:
+        value = said if kind in ("score", "numbers") else json.dumps(said)
+        for reason in (REASON["en"], REASON["de"], REASON["zh"]):
+            quoted = json.dumps(reason, ensure_ascii=False)
+            bodies += [
+                (kind, f'{{"reason": {quoted}, "{key}": {value}}}', meant(kind, said)),
+                (kind, f'{{\n  "reason": {quoted},\n  "{key}": {value}\n}}', meant(kind, said)),
+                (kind, f"Reason: {reason}\n{key.title()}: {said}", meant(kind, said)),
+                (kind, f"**{key}**: {said}\n\n{reason}", meant(kind, said)),
+            ]
+        bodies.append((kind, said, meant(kind, said)))
     wrong = ["null", '"perhaps"', "{}", '{"a": 1}', "7.5", "[null]"]
     return [
         *dressed(bodies, *AROUND, *FENCES),
-        *((kind, f'{{"reason": "r", "{key}": {value}}}', None) for kind, key in KEYS.items() for value in wrong),
-        *((kind, text, None) for kind in KEYS for text in [*REFUSALS[:7], "", "...", "<think>3", "The passage fits.", '{"reason": "It ']),
+        *((kind, f'{{"reason": "r", "{key}": {value}}}', None) for value in wrong),
+        *same(kind, None, [*REFUSALS[:7], "", "...", "<think>3", "The passage fits.", '{"reason": "It ']),
     ]

@@ -65,6 +65,39 @@ QUESTION_FORMS = {
     "lead-in zh": "改写后的问题如下:\n{}",
     "blank lines": "\n\n{}\n\n",
 }
+PASSAGES_BY_HAND = [
+    ("यह चाय बिना कैफीन की है। इसका दाम 200 रुपये है।", "यह चाय बिना कैफीन की है। इसका दाम 200 रुपये है।"),
+    ("麦茶にはカフェインがありません。\n夏に飲みます。", "麦茶にはカフェインがありません。 夏に飲みます。"),
+    ("보리차에는 카페인이 없습니다.", "보리차에는 카페인이 없습니다."),
+    ("Rooibos grows in the Cederberg, where about 90% of", "Rooibos grows in the Cederberg, where about 90% of"),
+    ("<think>\nA blog, 4/5 of it about price.\n</think>\n\nRooibos is cheap.", "Rooibos is cheap."),
+    ("Passage:\nRooibos is cheap.", "Rooibos is cheap."),
+    ("Style: government\n\nPassage:\n\nRooibos is taxed at 5%.", "Rooibos is taxed at 5%."),
+    ("“Rooibos is cheap.\n\nIt keeps for 2 years.”", "Rooibos is cheap. It keeps for 2 years."),
+    ("Summary: rooibos is cheap", "rooibos is cheap"),
+    ("1. Rooibos is cheap.\n2. It keeps.", "1. Rooibos is cheap. 2. It keeps."),
+    ("Style and taste: rooibos has both.", "Style and taste: rooibos has both."),
+    ("I'm sorry to say that rooibos got dearer in 2024.", "I'm sorry to say that rooibos got dearer in 2024."),
+    ("<think>Rooibos is", ""),
+    ("```\nRooibos is cheap.", "Rooibos is cheap."),
+]
+QUESTIONS_BY_HAND = [
+    ("क्या रूइबोस में कैफीन है?", "क्या रूइबोस में कैफीन है?"),
+    ("はい、こちらです:\nルイボスティーにカフェインはありますか？", "ルイボスティーにカフェインはありますか？"),
+    ("ज़रूर:\nक्या यह चाय सस्ती है?", "क्या यह चाय सस्ती है?"),
+    ("Is a 4/5 star hotel under 80 euros", "Is a 4/5 star hotel under 80 euros"),
+    ("<think>\nit = the hut\n</think>\n\nIs the hut open?", "Is the hut open?"),
+    ("<think>it = the hut", ""),
+    ("Okay, here's the standalone question: Is the hut open?", "Is the hut open?"),
+    ("Search query: hut Oslo open March", "hut Oslo open March"),
+    ("Final query: hut Oslo\n\nI left the dog out.", "hut Oslo"),
+    ("- Rewritten query: Is the hut open?", "Is the hut open?"),
+    ("The query could be: Is the hut open?", "Is the hut open?"),
+    ("Huts: which are open in 2024-2025?", "Huts: which are open in 2024-2025?"),
+    ("5 huts near Oslo", "5 huts near Oslo"),
+    ("I can't sleep, which tea helps?", "I can't sleep, which tea helps?"),
+    ("```\nIs the hut open?", "Is the hut open?"),
+]
 ANSWER_FORMS = [
     "{}",
     "{}\n\nSecond paragraph.",
@@ -88,6 +121,7 @@ def passages():
     bodies += [("lines", text.replace(". ", ".\n"), text) for text in PASSAGES]
     return [
         *dressed(bodies, *AROUND),
+        *(("by hand", text, passage) for text, passage in PASSAGES_BY_HAND),
         *same("unusable", "", UNUSABLE),
         *same("only a label", "", ["Passage:", "Style: blog", "**Passage:**", '""']),
     ]
@@ -98,6 +132,7 @@ def rewrites():
     bodies = [(name, form.replace("{}", text), text) for name, form in QUESTION_FORMS.items() for text in QUESTIONS]
     return [
         *dressed(bodies, *AROUND),
+        *(("by hand", text, question) for text, question in QUESTIONS_BY_HAND),
         *same("unusable", "", UNUSABLE),
         *same("only a label", "", ["Query:", "**Query:**", '""', "Rewritten query:"]),
     ]

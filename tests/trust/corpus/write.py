@@ -3,7 +3,21 @@
 import json
 from pathlib import Path
 
-from trust.corpus import labels, lists, prose, statements
+from trust.corpus import (
+    choice_verdicts,
+    clarified,
+    judgements,
+    labels,
+    lists,
+    number_verdicts,
+    prose,
+    refusals,
+    score_verdicts,
+    statements,
+    thinking,
+    values,
+    yes_no_verdicts,
+)
 
 FOLDER = Path(__file__).parent
 CORPORA = {
@@ -12,10 +26,19 @@ CORPORA = {
     "copies": statements.copies,
     "scores": statements.scores,
     "labels": labels.labels,
-    "verdicts": labels.verdicts,
+    "judgements": judgements.cases,
+    "score_verdicts": score_verdicts.cases,
+    "yes_no_verdicts": yes_no_verdicts.cases,
+    "choice_verdicts": choice_verdicts.cases,
+    "number_verdicts": number_verdicts.cases,
     "passages": prose.passages,
     "rewrites": prose.rewrites,
+    "clarified": clarified.cases,
     "answers": prose.answers,
+    "refusals": refusals.cases,
+    "thinking": thinking.cases,
+    "values": values.cases,
+    "cut_off": values.cut_off,
 }
 
 
