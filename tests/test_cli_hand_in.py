@@ -162,8 +162,17 @@ def test_judge_leaves_qrels_and_counts_what_got_no_label(runs, tmp_path):
     assert list(read_qrels(out).itertuples(index=False, name=None)) == expected
     shown = call("evaluate", *files, "--qrels", out, "--measures", "nDCG@3,Judged@2")
     assert shown.exit_code == 0, shown.output
-    texts = ("--index", runs.parent / "index")
-    assert call(*judge, *texts).stdout == done.stdout
+    out.unlink()
+    assert call(*judge, "--index", runs.parent / "index").stdout == done.stdout
+
+
+def test_judge_does_not_overwrite_labels_that_are_there(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("pyterrier_ikat.evaluate.Judge.transform", lambda *_: pytest.fail("a model was asked"))
+    out = tmp_path / "labels.qrels"
+    out.write_text("1-1_1 0 sample-walk-001:0 3\n")
+    line = refused("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", out)
+    assert line == f"ikat: {out} is there already, and labels are paid for: choose another --out, or remove it"
+    assert out.read_text() == "1-1_1 0 sample-walk-001:0 3\n"
 
 
 def test_a_recorded_judge_that_lacks_a_passage_leaves_nothing(runs, tmp_path):

@@ -69,6 +69,8 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> No
 @quiet
 def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: str | None, depth: int, out: str) -> None:
     """Judge the pooled top passages of RUNs with an LLM; leaves a qrels file."""
+    if Path(out).exists():
+        raise UsageError(f"{out} is there already, and labels are paid for: choose another --out, or remove it")
     from ..evaluate import Judge, pool, with_gold, write_qrels
     from ..finished import load_runs
     from ..llm import llm

@@ -75,10 +75,11 @@ def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
         >>> personas(pd.DataFrame({"qptkb": [{"1": "I'm vegan.", "2": None}, ["I like tea."], None]}))
         [{'1': "I'm vegan."}, {'1': 'I like tea.'}, {}]
     """
-    return [_statements(ptkb) for ptkb in values(frame, "qptkb")]
+    return [statements_of(ptkb) for ptkb in values(frame, "qptkb")]
 
 
-def _statements(ptkb: Any) -> dict[str, str]:
+def statements_of(ptkb: Any) -> dict[str, str]:
+    """The statements of one persona by id, see :func:`personas`."""
     if isinstance(ptkb, Mapping):  # which has the ids of all users, where the frame was in a parquet file
         return {name: text for name, text in ptkb.items() if not is_missing(text)}
     return {str(number): text for number, text in enumerate(ptkb or [], 1)}
@@ -203,7 +204,7 @@ def conversation(
             )
     if not messages or messages[-1]["role"] != "user":
         raise UsageError("a conversation ends with a message of the user: append the question that is to be answered")
-    statements = _statements(ptkb)
+    statements = statements_of(ptkb)
     turn = sum(message["role"] == "user" for message in messages)
     utterance = messages[-1]["content"]
     return object_frame(

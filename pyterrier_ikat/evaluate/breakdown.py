@@ -11,7 +11,9 @@ from ir_measures import nDCG
 from ..errors import DataError, UsageError
 from .figures import Scorer
 from .measures import as_measures, label
+from .named_runs import check_runs
 from .same_turns import check_shared
+from .text_ids import with_text_ids
 
 GROUPS = ("conversation", "depth")
 SAME = 1e-9
@@ -65,6 +67,7 @@ def breakdown(
     """
     if by not in GROUPS:
         raise UsageError(f"by={by!r} is unknown: choose one of {', '.join(GROUPS)}")
+    check_runs(runs)
     taken = [name for name in runs if name in (by, "turns")]
     if taken:
         raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
@@ -100,6 +103,7 @@ def win_tie_loss(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, m
         >>> win_tie_loss({"QR": base, "AD": other}, None, "nDCG@5", "QR").values.tolist()
         [['AD', 1, 2, 0, 3]]
     """
+    check_runs(runs)
     if baseline not in runs:
         raise UsageError(f"the baseline {baseline!r} is none of the runs: {', '.join(runs)}")
     figures = figures_by_run(runs, qrels, measure)
@@ -131,8 +135,7 @@ def figures_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None,
         >>> figures_by_run({"QR": figures, "AD": figures}, None, "nDCG@5").to_dict("index")
         {'1_1': {'QR': 0.5, 'AD': 0.5}}
     """
-    if not runs:
-        raise UsageError("there is no run: give at least one")
+    check_runs(runs)
     columns = {name: _of_run(name, frame, qrels, measure) for name, frame in runs.items()}
     first, turns = next(iter(columns.items()))
     for name, figures in columns.items():
@@ -154,6 +157,7 @@ def _of_run(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measure:
         frame = scorer.per_turn(ranking).reset_index()
     if column not in frame.columns or "qid" not in frame.columns:
         raise DataError(f"{name} has no figures {column} by qid, only the columns {', '.join(map(str, frame.columns))}")
+    frame = with_text_ids(name, frame, ["qid"])
     twice = frame["qid"].duplicated()
     if twice.any():
         raise DataError(f"{name} has two figures {column} of turn {frame['qid'][twice].iloc[0]}: keep one")

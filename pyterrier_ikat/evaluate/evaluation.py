@@ -8,6 +8,7 @@ import pandas as pd
 from ..errors import UsageError
 from .figures import Scorer
 from .measures import TRACK_2023, as_measures
+from .named_runs import check_runs
 from .same_turns import check_shared
 from .significance import experiment_table
 
@@ -31,7 +32,7 @@ def evaluate(
         its significance columns, and ``turns``, how many turns the means are over.
 
     Raises:
-        UsageError: when there is no run, the baseline is none of them, or one lacks a column.
+        UsageError: when there is no run, they are no frames by name, the baseline is none of them, or one lacks a column.
         DataError: when a run shares no turn with the qrels or names them with hyphens, or run or qrels are not clean.
 
     Example:
@@ -42,6 +43,7 @@ def evaluate(
         >>> evaluate({"one": run}, qrels, [nDCG @ 5])[["name", "nDCG@5", "turns"]].values.tolist()
         [['one', 0.5, 2]]
     """
+    check_runs(runs)
     check_baseline(runs, baseline)
     scorer = Scorer(qrels, as_measures(measures))
     figures = {}
@@ -82,5 +84,6 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[ir_measu
         >>> per_turn(run, qrels, [nDCG @ 5]).values.tolist()
         [['1_1', 1.0], ['1_2', 0.0]]
     """
+    check_runs({"to evaluate": run})
     scorer = Scorer(qrels, as_measures(measures))
     return scorer.per_turn(scorer.ranking("to evaluate", run)).reset_index()

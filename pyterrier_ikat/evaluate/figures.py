@@ -11,6 +11,7 @@ from ..runs import strictly_decreasing
 from .measures import label
 from .qrels import check_qrels
 from .same_turns import check_form
+from .text_ids import with_text_ids
 
 RANKING = ("qid", "docno", "score", "rank")
 
@@ -58,12 +59,7 @@ class Scorer:
                 f"run {name} has no {', '.join(missing)} (it has {', '.join(map(str, run.columns))}): give a ranking, such as "
                 "read_run(path) returns; ranks come from pt.model.add_ranks(run)"
             )
-        for column in ("qid", "docno"):
-            if pd.api.types.infer_dtype(run[column], skipna=False) not in ("string", "empty"):
-                odd = next(value for value in run[column] if not isinstance(value, str))
-                raise DataError(
-                    f"run {name}: the {column} {odd!r} is no text: read the run with read_run(path), or convert by .astype(str)"
-                )
+        run = with_text_ids(f"run {name}", run)
         check_form(f"run {name}", run["qid"].unique(), self.turns)
         try:
             return strictly_decreasing(run[list(RANKING)])

@@ -81,6 +81,9 @@ def _checked(measure: ir_measures.Measure, text: str) -> ir_measures.Measure:
     cutoff = measure.params.get("cutoff")
     if cutoff is not None and cutoff < 1:  # trec_eval would end our process
         raise UsageError(f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
+    level = measure.params.get("rel")
+    if level is not None and level < 1:
+        raise UsageError(f"measure {text!r} has the relevance level {level}: give the least label that counts as relevant, from 1 on")
     if not supported:
         raise UsageError(f"measure {text!r} can't be computed here: give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or Judged@10")
     return measure

@@ -8,6 +8,8 @@ from ..conversations.frame import column
 from ..errors import DataError, UsageError
 from ..runs import strictly_decreasing
 from .breakdown import natural
+from .named_runs import check_runs
+from .text_ids import with_text_ids
 
 
 def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
@@ -25,9 +27,9 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
         the order tells a judge nothing of a passage's rank.
 
     Raises:
-        UsageError: without a run, or with a depth below 1.
-        DataError: when a run repeats a passage within a turn, has a score that is not finite, or scores that rise with
-            the rank.
+        UsageError: without runs by name, or with a depth below 1.
+        DataError: when a run repeats a passage within a turn, names it by a number, has a score that is not finite, or
+            scores that rise with the rank.
 
     Example:
         >>> import pandas as pd
@@ -37,8 +39,7 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
     """
     if depth < 1:
         raise UsageError(f"depth={depth!r}: pool at least one passage of each turn")
-    if not runs:
-        raise UsageError("there is no run to pool: give at least one")
+    check_runs(runs)
     pairs = {pair for name, run in runs.items() for pair in _top(name, run, depth)}
     ordered = sorted(pairs, key=lambda pair: (natural(pair[0]), pair[1]))
     return pd.DataFrame({"qid": column(qid for qid, _ in ordered), "docno": column(docno for _, docno in ordered)})
@@ -49,5 +50,5 @@ def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
         strict = strictly_decreasing(run)
     except DataError as error:
         raise DataError(f"run {name}: {error}") from error
-    top = strict[strict["rank"] < depth]
+    top = with_text_ids(f"run {name}", strict[strict["rank"] < depth])
     return set(zip(top["qid"], top["docno"], strict=True))

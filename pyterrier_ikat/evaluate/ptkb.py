@@ -8,7 +8,7 @@ import ir_measures
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
-from ..conversations.frame import column
+from ..conversations.frame import with_columns
 from ..errors import DataError
 from .measures import label
 from .qrels import check_qrels
@@ -51,6 +51,7 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
         >>> evaluate_ptkb({"ours": turns}, qrels)[["name", "SetP(rel=1)", "SetR(rel=1)", "turns"]].values.tolist()
         [['ours', 0.25, 0.5, 2]]
     """
+    qrels = _judged(qrels)
     counts = {"turns": qrels["qid"].nunique(), "relevant_turns": with_relevant(qrels)["qid"].nunique()}
     figures = {name: ptkb_per_turn(system, qrels, name).drop(columns="qid").mean() for name, system in systems.items()}
     columns = ["name", *map(label, TRACK_PTKB), *counts]
@@ -79,8 +80,7 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
         [['1_1', 1.0, 0.33]]
     """
     asked = system["qid"] if isinstance(system, pd.DataFrame) and "qid" in system.columns else None
-    ranking, qrels = statement_ranking(system), check_qrels(qrels, "the PTKB qrels")
-    qrels["docno"] = column(map(str, qrels["docno"]))
+    ranking, qrels = statement_ranking(system), _judged(qrels)
     _check(name, asked if asked is not None else ranking["qid"], ranking, qrels)
     found = ir_measures.iter_calc(list(TRACK_PTKB), _named(qrels, "relevance", "label"), _named(ranking, "score", "score"))
     figures = pd.DataFrame([(one.query_id, label(one.measure), one.value) for one in found], columns=["qid", "measure", "value"])
@@ -97,6 +97,13 @@ def with_relevant(qrels: pd.DataFrame) -> pd.DataFrame:
         ['1_1', '1_1']
     """
     return qrels[qrels["qid"].isin(qrels.loc[qrels["label"] > 0, "qid"])].reset_index(drop=True)
+
+
+def _judged(qrels: pd.DataFrame) -> pd.DataFrame:
+    """The qrels; the ids of statements may be numbers, as in the topics of 2023 and 2024."""
+    if isinstance(qrels, pd.DataFrame) and "docno" in qrels.columns:
+        qrels = with_columns(qrels, docno=map(str, qrels["docno"]))
+    return check_qrels(qrels, "the PTKB qrels")
 
 
 def _named(frame: pd.DataFrame, to: str, value: str) -> pd.DataFrame:

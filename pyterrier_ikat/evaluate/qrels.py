@@ -7,6 +7,7 @@ import pandas as pd
 from ..conversations.topics import qrels_frame
 from ..errors import DataError, UsageError
 from ..files import atomic_write
+from .text_ids import with_text_ids
 
 RULES = ("official", "new")
 
@@ -15,13 +16,18 @@ def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
     """``qid``, ``docno`` and ``label`` (int64) of ``qrels``.
 
     Raises:
-        DataError: when a column is missing, there is no judgement, a label is not a whole number, or a pair was judged
-            twice.
+        UsageError: when ``qrels`` is no frame.
+        DataError: when a column is missing, there is no judgement, an id is no text, a label is not a whole number, or a
+            pair was judged twice.
     """
+    if not isinstance(qrels, pd.DataFrame):
+        given = repr(qrels) if isinstance(qrels, str) else f"a {type(qrels).__name__}"
+        raise UsageError(f'{name} are {given}: give a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)')
     lacking = [wanted for wanted in ("qid", "docno", "label") if wanted not in qrels.columns]
     if lacking or qrels.empty:
         what = f"have no column {', '.join(lacking)}" if lacking else "hold no judgement"
         raise DataError(f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns")
+    qrels = with_text_ids(name, qrels)
     labels = pd.to_numeric(qrels["label"], errors="coerce")
     bad = labels.isna() | (labels % 1 != 0)
     if bad.any():

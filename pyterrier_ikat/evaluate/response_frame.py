@@ -6,9 +6,11 @@ from typing import Any
 import pandas as pd
 
 from ..conversations import Conversation, answers_frame, topics_frame
-from ..conversations.frame import with_columns
+from ..conversations.frame import is_missing, with_columns
 from ..errors import DataError, UsageError
+from ..runs.kept import plain, response_column, used_marks
 from .same_turns import check_form, unlike
+from .text_ids import with_text_ids
 
 
 def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | None = None) -> pd.DataFrame:
@@ -49,19 +51,26 @@ def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | 
 def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """The turns with ``qanswer``, the system's response (empty where there is none), and ``qpassages``, what it is based on.
 
+    Answers with a column ``response``, as the turns of a run folder, have the responses there and drafts in ``qanswer``.
+
     Args:
         turns: one row per turn, with ``qid``.
         answers: see :func:`~pyterrier_ikat.evaluate.responses.evaluate_responses`.
 
     Raises:
         UsageError: when a column is missing.
-        DataError: when a turn is repeated, no turn is shared, or a response or passage is no text.
+        DataError: when a turn is repeated, no turn is shared, a turn, response or passage is no text, or a mark in ``used`` is
+            neither true nor false.
 
     Example:
         >>> answers = pd.DataFrame({"qid": ["1_1"] * 2, "qanswer": ["Rooibos."] * 2, "text": ["a", "b"], "used": [True, False]})
         >>> response_frame(pd.DataFrame({"qid": ["1_1", "1_2"]}), answers)[["qanswer", "qpassages"]].values.tolist()
         [['Rooibos.', ['a']], ['', []]]
     """
+    if response_column(answers) != "qanswer":
+        answers = answers.assign(qanswer=answers[response_column(answers)])
+    _check_columns(turns, answers)
+    turns, answers = with_text_ids("the turns", turns, ["qid"]), with_text_ids("the answers", answers, ["qid"])
     _check(turns, answers)
     answers = answers[answers["qid"].isin(turns["qid"])]
     firsts = answers.drop_duplicates("qid")
@@ -71,11 +80,14 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     return frame if shown is None else with_columns(frame, qpassages=[shown.get(qid, []) for qid in turns["qid"]])
 
 
-def _check(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
+def _check_columns(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
     for what, frame, needed in (("turns", turns, ["qid"]), ("answers", answers, ["qid", "qanswer"])):
         missing = [name for name in needed if name not in frame.columns]
         if missing:
             raise UsageError(f"the {what} have no {' and no '.join(missing)}: they have {', '.join(map(str, frame.columns)) or 'nothing'}")
+
+
+def _check(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
     repeated = turns["qid"].duplicated()
     if repeated.any():
         raise DataError(f"turn {turns.loc[repeated, 'qid'].iloc[0]} is there twice: give the turns to judge once each")
@@ -85,7 +97,7 @@ def _check(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
 
 
 def _response(qid: str, text: Any) -> str:
-    if not isinstance(text, str | list | dict) and pd.isna(text):
+    if is_missing(text):
         return ""
     if not isinstance(text, str):
         raise DataError(f"turn {qid}: the response is {text!r}, no text")
@@ -98,7 +110,7 @@ def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str
     if not {"text", "used"} <= set(answers.columns):
         return None
     first = dict(zip(firsts["qid"], firsts["qanswer"], strict=True))
-    used = answers[[bool(mark == 1) for mark in answers["used"]]] if len(answers) else answers
+    used = answers.loc[used_marks(answers)]
     used = used.sort_values("rank", kind="stable") if "rank" in used.columns else used
     shown: dict[str, list[str]] = {}
     for qid, answer, text in zip(used["qid"], used["qanswer"], used["text"], strict=True):
@@ -108,13 +120,16 @@ def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str
 
 
 def _texts(qid: str, texts: Any) -> list[str]:
-    given: list[str] = list(texts) if isinstance(texts, list | tuple) else []
+    given: Any = [] if is_missing(texts) else plain(texts)
+    if not isinstance(given, list):
+        raise DataError(f"turn {qid}: qpassages is {texts!r}: give a list of texts")
     for text in given:
         if not isinstance(text, str):
             raise DataError(
                 f"turn {qid}: a passage that the response is based on has the text {text!r}: add the texts with a text_loader()"
             )
-    return given
+    found: list[str] = given
+    return found
 
 
 def _resolved_histories(chat: Conversation) -> list[list[dict[str, str]]]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..conversations.frame import object_frame, values
 from ..errors import UsageError
+from ..runs.kept import plain
 from .assessment import Assessment, ResponseJudge
 from .response_frame import response_frame
 
@@ -22,7 +23,8 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
         turns: the turns to judge, one row each: all of them and no others. ``qid`` and what the judges use: a question
             (``qresolved``, else ``qutterance``, else the first ``query``), ``qhistory``, ``qptkb``, ``gold_answer``,
             ``gold_nuggets`` (a list of texts); see :func:`response_turns`.
-        answers: the system's responses: ``qid``, ``qanswer`` and, for groundedness, the passages that they are based
+        answers: the system's responses: ``qid``, ``qanswer`` (or ``response``, as in ``pd.DataFrame(RunFolder(path).turns())``,
+            where ``qanswer`` is the draft) and, for groundedness, the passages that they are based
             on, either as rows with ``text`` and ``used`` (what ``ikat.Respond`` gives) or as a list of texts in
             ``qpassages``. Of several responses to a turn only the first is judged, as the track did in 2023; other
             turns are passed over.
@@ -34,7 +36,8 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
 
     Raises:
         UsageError: when a column is missing, or two judges have the same name.
-        DataError: when a turn is repeated, no turn is shared, or a response or passage is no text.
+        DataError: when a turn is repeated, no turn is shared, a turn, response or passage is no text, or a mark in ``used``
+            is neither true nor false.
 
     Example:
         >>> from pyterrier_ikat.evaluate.rouge import RougeL
@@ -109,4 +112,5 @@ def _judged(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:
 
 
 def _given(basis: Any) -> bool:
-    return bool(basis.strip()) if isinstance(basis, str) else isinstance(basis, list | tuple) and bool(basis)
+    found = plain(basis)
+    return bool(found.strip()) if isinstance(found, str) else isinstance(found, list) and bool(found)

@@ -11,6 +11,7 @@ import pandas as pd
 from ..conversations.frame import column
 from ..errors import DataError, UsageError
 from ..runs import RunFolder
+from ..runs.kept import chosen_statements
 
 
 def statement_runs(folders: Mapping[str, str | Path]) -> dict[str, pd.DataFrame]:
@@ -97,14 +98,7 @@ def _by_turn(lists: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
 
 
 def _names(qid: str, chosen: Any) -> list[str]:
-    if chosen is None or (isinstance(chosen, float) and math.isnan(chosen)):
-        return []
-    try:
-        if isinstance(chosen, str | dict) or any(isinstance(pair, str) for pair in chosen):
-            raise TypeError
-        pairs = [(str(name), float(score)) for name, score in chosen]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"turn {qid}: qstatements is {chosen!r}; give a list of (id, score), best first") from error
+    pairs = chosen_statements(qid, chosen)
     names = [name for name, _ in pairs]
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:

@@ -13,6 +13,7 @@ from ..errors import DataError, UsageError
 from .figures import RANKING
 from .qrels import check_qrels
 from .same_turns import check_form, check_shared
+from .text_ids import with_text_ids
 
 System: TypeAlias = "pt.Transformer | pd.DataFrame"
 
@@ -58,6 +59,7 @@ def turns_and_qrels(
     turns = data.get_topics() if topics is None else topics
     judged = check_qrels(data.get_qrels() if qrels is None else qrels)
     pt.validate.query_frame(turns)
+    turns = with_text_ids("the topics frame", turns, ["qid"])
     twice = turns["qid"].duplicated()
     if twice.any():
         raise DataError(f"the topics have turn {turns['qid'][twice].iloc[0]} twice: keep one")

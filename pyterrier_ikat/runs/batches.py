@@ -24,6 +24,7 @@ from ..methods.plan import RUN, stages
 from ..prompts.operator import LLMOperator
 from ..rank import RankStatements, Rerank
 from .folder import PER_TURN, RunFolder, another, versions
+from .kept import kept, used_marks
 
 RANKING = ("qid", "docno", "score", "rank", "used")
 PARAMETERS = "run.json"
@@ -103,7 +104,7 @@ class Batches:
         batch = {
             "found": _per_turn(first),
             "lost": _per_turn(turns[~turns["qid"].isin(first["qid"])]),
-            "results": {name: results[name].tolist() for name in RANKING if name in results.columns},
+            "results": {name: _ranked(results, name) for name in RANKING if name in results.columns},
             "ledger": rows.where(rows.notna(), None).to_dict("records"),
         }
         if not (self.path / PARAMETERS).exists():
@@ -155,8 +156,12 @@ def _read(path: Any) -> dict[str, Any]:
 
 
 def _per_turn(turns: pd.DataFrame) -> Columns:
-    kept = [name for name in turns.columns if name in PER_TURN]
-    return {name: [value if isinstance(value, str | list | dict) else None for value in turns[name]] for name in kept}
+    names = [name for name in turns.columns if name in PER_TURN]
+    return {name: [kept(qid, name, value) for qid, value in zip(turns["qid"], turns[name], strict=True)] for name in names}
+
+
+def _ranked(results: pd.DataFrame, name: str) -> list[Any]:
+    return used_marks(results) if name == "used" else results[name].tolist()
 
 
 def _joined(parts: Iterable[Columns]) -> Columns:

@@ -21,12 +21,16 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.frame import column, values
+from ..conversations.frame import column, each_turn_once, values
 from ..errors import DataError, UsageError
 from ..files import atomic_write, neighbour
+from .kept import kept, used_marks
 from .trec import read_run, write_run
 
-_PACKAGES = ("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pandas", "sentence-transformers", "torch", "ir-measures", "openai")
+_PACKAGES = (
+    *("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
+    *("sentence-transformers", "openvino", "ir-measures", "openai"),
+)
 PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
     *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb"),
@@ -139,7 +143,13 @@ class RunFolder:
     def write(
         self, topics: pd.DataFrame, results: pd.DataFrame, measures: pd.DataFrame, ledger: pd.DataFrame, parameters: dict[str, Any]
     ) -> None:
-        """Write all files into a temporary neighbour and rename it: the folder is complete or absent."""
+        """Write all files into a temporary neighbour and rename it: the folder is complete or absent.
+
+        Raises:
+            DataError: when the results have turns that the topics lack, a turn of the topics is there twice, the ranking is not
+                clean, or a column of the turns can't be kept.
+        """
+        _check_turns(topics, results)
         partial = neighbour(self.path)
         partial.mkdir(parents=True)
         try:
@@ -166,6 +176,18 @@ def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
     return found
 
 
+def _check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
+    each_turn_once(topics)
+    known = set(topics["qid"])
+    lost = [str(qid) for qid in results["qid"].unique() if qid not in known]
+    if lost:
+        shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
+        raise DataError(
+            f"the results have {len(lost)} turns that the topics lack ({shown}), whose responses would be lost: give all topics "
+            "that the system was run on, and bring sub-queries back first (Interleave, Pool, RRF, RerankBy)"
+        )
+
+
 def _write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> None:
     counts = results["qid"].value_counts()
     found = results.drop_duplicates("qid")
@@ -174,13 +196,14 @@ def _write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> Non
     columns = [name for name in turns.columns if name in PER_TURN]
     used = _used(results)
     with atomic_write(path) as file:
-        for row in zip(*(values(turns, name) for name in columns), strict=True):
-            shown = {name: value for name, value in zip(columns, row, strict=True) if isinstance(value, str | list | dict)}
-            if shown["qid"] in used:
-                shown |= {"response": shown.pop("qanswer", ""), "used": used[shown["qid"]]}
+        for qid, *row in zip(turns["qid"], *(values(turns, name) for name in columns), strict=True):
+            cells = ((name, kept(qid, name, value)) for name, value in zip(columns, row, strict=True))
+            shown = {name: value for name, value in cells if value is not None}
+            if qid in used:
+                shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
             if "qdraft" in shown:
                 shown["qanswer"] = shown.pop("qdraft")
-            file.write(json.dumps(shown | {"passages": int(counts.get(shown["qid"], 0))}) + "\n")
+            file.write(json.dumps(shown | {"passages": int(counts.get(qid, 0))}) + "\n")
 
 
 def _used(results: pd.DataFrame) -> dict[str, list[str]]:
@@ -188,7 +211,7 @@ def _used(results: pd.DataFrame) -> dict[str, list[str]]:
     if "used" not in results:
         return {}
     found: dict[str, list[str]] = {qid: [] for qid in results["qid"].unique()}
-    shown = results[results["used"].astype(bool)].sort_values("rank", kind="stable")
+    shown = results.loc[used_marks(results)].sort_values("rank", kind="stable")
     for qid, docno in zip(shown["qid"], shown["docno"], strict=True):
         found[qid].append(docno)
     return found

@@ -48,7 +48,7 @@ def figures_by_turn(
     Without qrels the figures are those of the run folders.
 
     Raises:
-        DataError: when none of the turns is judged, or the run folders have figures of different measures or turns.
+        DataError: when none of the turns is judged, or the run folders have figures of different measures, turns or qrels.
     """
     if qrels is None:
         tables = _kept(runs)
@@ -86,7 +86,16 @@ def _kept(runs: Sequence[RunData]) -> list[pd.DataFrame]:
             raise DataError(
                 f"{run.name} and {runs[0].name} were measured by other measures or on other turns: give the dataset or the qrels"
             )
+    _check_qrels(runs)
     return tables
+
+
+def _check_qrels(runs: Sequence[RunData]) -> None:
+    """Refuse figures by other qrels; a folder that was written by hand need not say by which its figures are."""
+    known = [run for run in runs if "qrels_sha256" in run.parameters]
+    for run in known:
+        if run.parameters["qrels_sha256"] != known[0].parameters["qrels_sha256"]:
+            raise DataError(f"{run.name} and {known[0].name} were measured with other qrels: give the dataset or the qrels")
 
 
 def _compared(values: list[list[float]]) -> Figures:

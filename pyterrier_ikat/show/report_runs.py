@@ -5,7 +5,7 @@ submission tells ranking, response, chosen statements and cited passages; a TREC
 it has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,8 +13,11 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from ..conversations.dataset import IkatDataset
+from ..conversations.frame import is_missing
 from ..errors import DataError, UsageError
+from ..evaluate.text_ids import with_text_ids
 from ..runs import RunFolder, read_run, strictly_decreasing
+from ..runs.kept import chosen_statements, plain, used_marks
 from ..submit import Submission, read_submission
 
 RunSource: TypeAlias = str | Path | RunFolder | Submission | pd.DataFrame
@@ -132,24 +135,26 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
     lacking = [column for column in ("qid", "docno", "score", "rank") if column not in frame.columns]
     if lacking:
         raise DataError(f"{name} lacks the columns {', '.join(lacking)}: give a result frame, such as pipeline(topics)")
-    results = strictly_decreasing(frame)
+    results = strictly_decreasing(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
     names = [column for column in first.columns if str(column).startswith("q") and column not in ("qid", "query")]
     rows = zip(first["qid"], *(first[column] for column in names), strict=True)
-    turns = {qid: {key: value for key, value in zip(names, row, strict=True) if _is_known(value)} for qid, *row in rows}
+    turns = {qid: _known(qid, zip(names, row, strict=True)) for qid, *row in rows}
     if "used" in results.columns:
         turns = {qid: {**turn, "response": turn.get("qanswer", "")} for qid, turn in turns.items()}
     return RunData(name, results, _with_used(results, turns))
 
 
-def _is_known(value: Any) -> bool:
-    return isinstance(value, str | list | dict)
+def _known(qid: str, cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    given = ((name, value) for name, value in cells if not is_missing(value))
+    found = {name: chosen_statements(qid, value) if name == "qstatements" else plain(value) for name, value in given}
+    return {name: value for name, value in found.items() if isinstance(value, str | list | dict)}
 
 
 def _with_used(results: pd.DataFrame, turns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     if "used" not in results.columns:
         return turns
-    shown = results[results["used"].astype(bool)]
+    shown = results.loc[used_marks(results)]
     used: dict[str, list[str]] = {}
     for qid, docno in zip(shown["qid"], shown["docno"], strict=True):
         used.setdefault(qid, []).append(docno)

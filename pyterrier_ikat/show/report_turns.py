@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..conversations.frame import statements_of
 from ..errors import DataError
 from ..evaluate.breakdown import natural
 from .report_difference import Pieces, marked
@@ -185,7 +186,7 @@ def _statements(own: Mapping[str, Any], base: Mapping[str, Any] | None, turn: Ma
     if chosen is None:
         return None
     theirs = None if base is None or "qstatements" not in base else {str(name) for name, _ in base["qstatements"]}
-    texts, relevant = turn.get("qptkb") or {}, set(turn.get("qgoldptkb") or ())
+    texts, relevant = statements_of(turn.get("qptkb")), set(turn.get("qgoldptkb") or ())
     return [
         Statement(str(name), str(texts.get(name, name)), name in relevant, theirs is not None and str(name) not in theirs)
         for name, _ in chosen
@@ -203,7 +204,7 @@ def _subqueries(own: Mapping[str, Any], base: Mapping[str, Any] | None) -> list[
 
 
 def _persona(turns: Sequence[TurnView], known: Mapping[str, Mapping[str, Any]]) -> list[PersonaStatement]:
-    texts = {str(name): text for turn in turns for name, text in (known[turn.qid].get("qptkb") or {}).items()}
+    texts = {str(name): text for turn in turns for name, text in statements_of(known[turn.qid].get("qptkb")).items()}
     chosen: dict[str, list[list[int]]] = {name: [[] for _ in turns[0].sides] for name in texts}
     relevant: dict[str, list[int]] = {name: [] for name in texts}
     for turn in turns:

@@ -1,8 +1,8 @@
 """What a run offers for a submission: rankings, used passages, responses and statements, from its folder or from frames."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,11 +10,13 @@ import pandas as pd
 from ..conversations.frame import values
 from ..errors import DataError, UsageError
 from ..runs import RunFolder, strictly_decreasing
+from ..runs.kept import chosen_statements, kept, response_column, used_marks
 from .checks import underscored
 from .ikat_2025 import six_decimals
 from .model import Passage, Response, Statement, SubmittedTurn, Topics
 
 Frames = tuple[pd.DataFrame, pd.DataFrame]
+Said = TypeVar("Said")
 
 RESPOND = (
     "run a system that ends with Respond, which writes the response and marks the passages that it used "
@@ -37,7 +39,7 @@ class Content:
 
         Raises:
             UsageError: when the run has no responses.
-            DataError: when the folder or the ranking is no finished run.
+            DataError: when the folder or the ranking is no finished run, or the frames say different things of a turn.
         """
         return _of_folder(run) if isinstance(run, RunFolder) else _of_frames(*run)
 
@@ -78,7 +80,7 @@ def _of_folder(folder: RunFolder) -> Content:
     return Content(
         _rankings(marked),
         {turn["qid"]: turn["response"] for turn in turns if "response" in turn},
-        {turn["qid"]: _pairs(turn["qid"], turn.get("qstatements", [])) for turn in turns},
+        {turn["qid"]: chosen_statements(turn["qid"], turn.get("qstatements")) for turn in turns},
         any("qresolved" in turn for turn in turns),
     )
 
@@ -86,40 +88,58 @@ def _of_folder(folder: RunFolder) -> Content:
 def _of_frames(results: pd.DataFrame, turns: pd.DataFrame) -> Content:
     if "used" not in results:
         raise UsageError(f"the results have no column used: {RESPOND}")
-    answered = next((frame for frame in (turns, results) if "qanswer" in frame), None)
-    if answered is None:
+    if not any(response_column(frame) in frame for frame in (results, turns)):
         raise UsageError(f"neither turns nor results have a column qanswer: {RESPOND}")
-    chosen = next((frame for frame in (turns, results) if "qstatements" in frame), turns.head(0))
     return Content(
         _rankings(results),
-        {qid: text for qid, text in zip(answered["qid"], answered["qanswer"], strict=True) if isinstance(text, str)},
-        {
-            qid: _pairs(qid, found)
-            for qid, found in zip(chosen["qid"], values(chosen, "qstatements"), strict=True)
-            if isinstance(found, list)
-        },
+        _joined("qanswer", _responses(results), _responses(turns), _by_turn(results, "qdraft")),
+        _joined("qstatements", _statements(results), _statements(turns), {}),
         "qresolved" in results or "qresolved" in turns,
     )
+
+
+def _responses(frame: pd.DataFrame) -> dict[str, str]:
+    return {qid: text for qid, text in _by_turn(frame, response_column(frame)).items() if isinstance(text, str)}
+
+
+def _statements(frame: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:
+    return {qid: chosen_statements(qid, chosen) for qid, chosen in _by_turn(frame, "qstatements").items()}
+
+
+def _by_turn(frame: pd.DataFrame, name: str) -> dict[str, Any]:
+    """What the rows of each turn say; those without a value say nothing."""
+    found: dict[str, Any] = {}
+    for qid, said in zip(frame["qid"], values(frame, name), strict=True):
+        if said is None:
+            continue
+        first = found.setdefault(qid, said)
+        if first is not said and kept(qid, name, first) != kept(qid, name, said):
+            raise DataError(f"turn {qid} has rows with different {name}: keep those of one")
+    return found
+
+
+def _joined(name: str, results: Mapping[str, Said], turns: Mapping[str, Said], drafts: Mapping[str, Any]) -> dict[str, Said]:
+    """What the results say of each turn, else what the turns say; where these say something else, it has to be the draft."""
+    for qid, said in results.items():
+        if turns.get(qid, said) not in (said, drafts.get(qid)):
+            raise DataError(
+                f"turn {qid}: the results have another {name} than the turns, and only one can be handed in: "
+                f"drop the column {name} from the frame that is not to be heard"
+            )
+    return {**turns, **results}
 
 
 def _rankings(results: pd.DataFrame) -> dict[str, list[Passage]]:
     strict = strictly_decreasing(results)
     rankings: dict[str, list[Passage]] = {}
     texts = values(strict, "text")
-    for qid, docno, score, used, text in zip(strict["qid"], strict["docno"], strict["score"], strict["used"], texts, strict=True):
-        rankings.setdefault(qid, []).append(Passage(docno, float(score), bool(used), text))
+    for qid, docno, score, used, text in zip(strict["qid"], strict["docno"], strict["score"], used_marks(strict), texts, strict=True):
+        rankings.setdefault(qid, []).append(Passage(docno, float(score), used, text))
     return rankings
 
 
-def _pairs(qid: str, found: Iterable[Any]) -> list[tuple[str, float]]:
-    try:
-        return [(str(name), float(score)) for name, score in found]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"turn {qid}: qstatements has to be a list of (statement id, score), best first ({error})") from error
-
-
 def _check_known(qids: Iterable[str], topics: Topics) -> None:
-    unknown = [qid for qid in dict.fromkeys(qids) if qid not in topics.statements]
+    unknown = [str(qid) for qid in dict.fromkeys(qids) if qid not in topics.statements]
     if not unknown:
         return
     meant = underscored(unknown[0], topics.statements)

@@ -51,7 +51,9 @@ def write_submission(
 
     Args:
         run: the folder of a finished run whose system wrote responses (Respond), or two frames: results (``qid``, ``docno``,
-            ``score``, ``rank``, ``used``, optionally ``text``) and turns (``qid``, ``qanswer``, optionally ``qstatements``).
+            ``score``, ``rank``, ``used``, optionally ``text``) and turns. Either may have the responses, ``qanswer``, and
+            ``qstatements``; what the results say of a turn counts before what the turns say, so that a draft in the turns,
+            which Respond calls ``qdraft`` in its results, is not handed in.
         dataset: the topics to answer; the sample and the mini collection are handed in like 2023.
         path: the file to write; an old one stays as it is until the new one is whole and valid.
         run_id: the run's name, without white space.
@@ -64,7 +66,8 @@ def write_submission(
     Raises:
         UsageError: when the run has no responses, the run type is not one of the year, a run that saw manual rewrites is called
             automatic, the team is missing or not asked for, or ``path`` can't be written.
-        DataError: when the run has turns that the topics lack, or its ranking is not clean.
+        DataError: when the run has turns that the topics lack, says two things of a turn, marks a passage as used by anything but
+            true or false, or its ranking is not clean.
         RefusedError: when the check refuses the submission; it lists all errors.
 
     Example:

@@ -169,6 +169,7 @@ def test_mistakes_are_found_before_anything_runs(setting):
     data = [
         (lambda: experiment(systems, topics=topics[2:], qrels=qrels), "2 turns of the qrels are not in the topics .9-1_0, 9-1_1."),
         (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), "the topics have turn 9-1_0 twice"),
+        (lambda: experiment(systems, topics=topics.assign(qid=range(len(topics))), qrels=qrels), "the topics frame: the qid 0 is no text"),
         (lambda: experiment(systems, topics=topics, qrels=pd.concat([qrels, qrels])), "judge turn 9-1_0, passage d.* twice"),
     ]
     for call, message in data:

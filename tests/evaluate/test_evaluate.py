@@ -126,6 +126,13 @@ def test_measures_that_cannot_be_computed(measure):
         parse_measures([measure])
 
 
+@pytest.mark.parametrize("measure", ["R(rel=0)@5", P(rel=0) @ 20, AP(rel=0), "NumRet(rel=0)"])
+def test_a_relevance_level_below_1_is_refused_with_the_repair(measure):
+    runs, qrels = random_runs()
+    with pytest.raises(UsageError, match=r"measure '.*\(rel=0\).*' has the relevance level 0: give the least label .*, from 1 on"):
+        per_turn(runs["one"], qrels, [measure])
+
+
 def test_measure_objects_are_checked_before_trec_eval_ends_the_process():
     runs, qrels = random_runs()
     with pytest.raises(UsageError, match="measure 'nDCG@0' has the cutoff 0"):

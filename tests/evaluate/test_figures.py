@@ -11,7 +11,8 @@ from ir_measures import AP, RR, Bpref, Judged, NumRet, P, R, Rprec, SetP, Succes
 from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import TRACK_2023, evaluate, label, per_turn
+from pyterrier_ikat.evaluate import TRACK_2023, breakdown, evaluate, label, per_turn, pool, win_tie_loss
+from pyterrier_ikat.evaluate.breakdown import figures_by_run
 from pyterrier_ikat.evaluate.figures import Scorer
 from pyterrier_ikat.evaluate.same_turns import check_form
 
@@ -91,6 +92,9 @@ def test_runs_that_would_be_misread(change, error, message):
         (lambda qrels: pd.concat([qrels, qrels]), "the qrels judge turn 9-1_0, passage .* twice"),
         (lambda qrels: qrels.assign(label=np.nan), "the label is nan"),
         (lambda qrels: qrels.drop(columns="label"), "the qrels have no column label"),
+        (lambda qrels: qrels.assign(qid=7), r'the qrels: the qid 7 is no text: .* convert by frame\["qid"\].astype\(str\)'),
+        (lambda qrels: qrels.assign(docno=range(len(qrels))), "the qrels: the docno 0 is no text"),
+        (lambda qrels: qrels.assign(docno=qrels["docno"].where(qrels.index > 0)), "the qrels: the docno nan is no text"),
     ],
 )
 def test_qrels_that_would_be_misread(change, message):
@@ -98,6 +102,59 @@ def test_qrels_that_would_be_misread(change, message):
     for call in (evaluate, lambda runs, qrels: per_turn(runs["one"], qrels)):
         with pytest.raises(DataError, match=message):
             call(runs, change(qrels))
+
+
+def test_categories_are_texts():
+    runs, qrels = random_runs(turns=4)
+    ids = {"qid": "category", "docno": "category"}
+    categories = {name: run.astype(ids) for name, run in runs.items()}
+    pd.testing.assert_frame_equal(evaluate(categories, qrels.astype(ids)), evaluate(runs, qrels))
+    pd.testing.assert_frame_equal(breakdown(categories, qrels.astype(ids)), breakdown(runs, qrels))
+    assert pool(categories, 3).equals(pool(runs, 3))
+    figures = {name: per_turn(run, qrels) for name, run in runs.items()}
+    named = {name: table.astype({"qid": "category"}) for name, table in figures.items()}
+    pd.testing.assert_frame_equal(breakdown(named, by="depth"), breakdown(figures, by="depth"))
+    with pytest.raises(DataError, match=r"x: the qid 0 is no text: .* convert by frame\["):
+        breakdown({"x": figures["one"].assign(qid=range(4))})
+    with pytest.raises(DataError, match="run x: the docno 0 is no text"):
+        evaluate({"x": runs["one"].assign(docno=pd.Categorical(range(len(runs["one"]))))}, qrels)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        evaluate,
+        breakdown,
+        lambda runs, qrels: win_tie_loss(runs, qrels, "AP", "one"),
+        lambda runs, qrels: figures_by_run(runs, qrels, "AP"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda runs: runs["one"], r'the runs are a DataFrame: give each frame its name, {"name": frame, ...}'),
+        (lambda runs: list(runs.values()), "the runs are a list: give each frame its name"),
+        (lambda runs: runs | {"two": "two.trec"}, r"run two is a str: give a frame, such as read_run\(path\)"),
+        (lambda runs: {}, "there is no run: give at least one"),
+    ],
+)
+def test_runs_are_frames_by_name(call, change, message):
+    runs, qrels = random_runs(turns=4)
+    with pytest.raises(UsageError, match=message):
+        call(change(runs), qrels)
+
+
+@pytest.mark.parametrize(("given", "shown"), [("ikat:sample", "'ikat:sample'"), (None, "a NoneType")])
+def test_qrels_are_a_frame(given, shown):
+    runs, _ = random_runs(turns=4)
+    for call in (evaluate, lambda runs, qrels: per_turn(runs["one"], qrels)):
+        with pytest.raises(UsageError, match=f"the qrels are {shown}: give a frame, such as pt.get_dataset"):
+            call(runs, given)
+
+
+def test_a_file_is_no_run_to_evaluate():
+    with pytest.raises(UsageError, match="run to evaluate is a str: give a frame"):
+        per_turn("one.trec", random_runs(turns=4)[1])
 
 
 def test_qrels_with_hyphens_are_to_be_converted():

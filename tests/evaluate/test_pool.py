@@ -17,5 +17,9 @@ def test_a_pool_refuses_runs_that_are_not_clean():
         pool({"a": run(**{"1_1": "x"}), "b": run(**{"1_1": "x x"})})
     with pytest.raises(UsageError, match="depth=0"):
         pool({"a": run(**{"1_1": "x"})}, depth=0)
-    with pytest.raises(UsageError, match="no run to pool"):
+    with pytest.raises(UsageError, match="there is no run"):
         pool({})
+    with pytest.raises(UsageError, match='the runs are a DataFrame: give each frame its name, {"name": frame, ...}'):
+        pool(run(**{"1_1": "x"}))
+    with pytest.raises(DataError, match=r"run a: the qid 7 is no text: .* convert by frame\["):
+        pool({"a": run(**{"1_1": "x"}).assign(qid=7)})

@@ -3,12 +3,14 @@
 import json
 import math
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluate.response_frame import response_turns
 from pyterrier_ikat.evaluate.response_judges import (
@@ -22,6 +24,7 @@ from pyterrier_ikat.evaluate.response_judges import (
 )
 from pyterrier_ikat.evaluate.responses import evaluate_responses, response_means
 from pyterrier_ikat.evaluate.rouge import RougeL
+from pyterrier_ikat.runs import RunFolder
 
 
 def said(**verdict):
@@ -182,6 +185,24 @@ def test_empty_frames():
     assert len(response_means(judged)) == len(backend.asked) == 0
 
 
+def test_the_responses_of_a_run_folder_are_judged_and_not_its_drafts(tmp_path):
+    found = pd.DataFrame({"qid": ["9-1_1"], "docno": ["a"], "score": [1.0], "rank": [0], "qanswer": ["gold words here"], "used": [True]})
+    topics = turns(2)[["qid"]].assign(qanswer="a draft")
+    RunFolder(tmp_path / "rtg").write(topics, found.assign(qdraft="a draft"), pd.DataFrame(), pd.DataFrame(), {})
+    kept = pd.DataFrame(RunFolder(tmp_path / "rtg").turns())
+    assert kept["qanswer"].tolist() == ["a draft"] * 2
+    judged = evaluate_responses(turns(2), kept, [RougeL()])
+    assert judged[["value", "outcome"]].values.tolist() == [[1.0, "judged"], [0.0, "no response"]]
+
+
+def test_passages_and_nuggets_may_be_arrays():
+    llm, _ = scripted(said(verdict="yes"), said(nuggets=[1]))
+    given = answers(1).drop(columns=["text", "used"]).assign(qpassages=column([np.array(["passage 10"], dtype=object)] * 3))
+    nuggets = turns(1).assign(gold_nuggets=column([np.array(["a", "b"], dtype=object)]))
+    judged = evaluate_responses(nuggets, given, [Groundedness(llm), NuggetRecall(llm)])
+    assert judged["value"].tolist() == [1.0, 0.5]
+
+
 def test_response_turns_show_rewrites_and_gold_answers():
     data = pt.get_dataset("ikat:sample")
     manual, gold = data.get_topics("manual").set_index("qid"), data.get_answers().set_index("qid")["gold_answer"]
@@ -214,6 +235,10 @@ def test_response_turns_show_rewrites_and_gold_answers():
         ({"qid": "9-1_1"}, answers(), Relevance, DataError, "turn 9-1_1 is there twice"),
         ({}, answers().assign(qid="9-1-1"), Relevance, DataError, "the answers: its turns are like 9-1-1, .* convert them"),
         ({}, answers().assign(qanswer=7), Relevance, DataError, "turn 9-1_1: the response is 7, no text"),
+        ({}, answers().assign(used="False"), Relevance, DataError, "turn 9-1_1: used is 'False', neither true nor false"),
+        ({"qid": [1, 2, 3]}, answers(), Relevance, DataError, r"the turns: the qid 1 is no text: .* convert by frame\["),
+        ({}, answers().assign(qid=7), Relevance, DataError, "the answers: the qid 7 is no text"),
+        ({}, answers().assign(qpassages="x"), Groundedness, DataError, "turn 9-1_1: qpassages is 'x': give a list of texts"),
         ({}, answers().assign(text=None), Groundedness, DataError, "turn 9-1_1: a passage that .* has the text None"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
 from pyterrier_ikat.runs.folder import OtherVersionsWarning, another, versions
@@ -137,6 +138,64 @@ def test_a_turn_keeps_its_response_and_the_passages_it_is_based_on_best_first(tm
     folder = RunFolder(tmp_path / "aqd")
     folder.write(pd.DataFrame({"qid": ["1_1", "1_2"]}), found.iloc[::-1], pd.DataFrame(), pd.DataFrame(), {})
     assert folder.turns() == [{"qid": "1_1", "response": "Yes.", "used": ["a", "c"], "passages": 3}, {"qid": "1_2", "passages": 0}]
+
+
+def write(path, topics, found):
+    folder = RunFolder(path)
+    folder.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
+    return folder
+
+
+def test_a_turn_keeps_tuples_and_arrays(tmp_path):
+    found = results(("1_1", "a", 1.0, 0)).assign(
+        qsubqueries=column([("tea", "mint")]),
+        qfound=column([np.array([7, 3])]),
+        qweights=column([np.array([0.5, 0.25], dtype=np.float32)]),
+        qstatements=column([np.array([("10", 1), (2, 0.5)], dtype=object)]),
+    )
+    assert write(tmp_path / "aqd", pd.DataFrame({"qid": ["1_1"]}), found).turns() == [
+        {
+            "qid": "1_1",
+            "qsubqueries": ["tea", "mint"],
+            "qfound": [7, 3],
+            "qweights": [0.5, 0.25],
+            "qstatements": [["10", 1.0], ["2", 0.5]],
+            "passages": 1,
+        }
+    ]
+
+
+def test_only_passages_that_are_marked_were_used(tmp_path):
+    found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2)).assign(qanswer="Yes.")
+    topics = pd.DataFrame({"qid": ["1_1"]})
+    folder = write(tmp_path / "one", topics, found.assign(used=[1.0, None, 0.0]))
+    assert folder.turns() == [{"qid": "1_1", "response": "Yes.", "used": ["a"], "passages": 3}]
+    with pytest.raises(DataError, match="turn 1_1, passage b: used is 'False', neither true nor false"):
+        write(tmp_path / "two", topics, found.assign(used=[True, "False", False]))
+    assert not (tmp_path / "two").exists()
+
+
+def test_categories_are_texts(tmp_path):
+    found = results(("1_2", "a", 1.0, 0)).assign(qanswer="Yes.", used=True)
+    topics = pd.DataFrame({"qid": ["1_1", "1_2"]})
+    plain = write(tmp_path / "plain", topics, found)
+    categories = write(tmp_path / "categories", topics.astype("category"), found.astype({"qid": "category", "docno": "category"}))
+    assert categories.turns() == plain.turns()
+    assert categories.results().equals(plain.results())
+
+
+@pytest.mark.parametrize(
+    ("qids", "message"),
+    [
+        (["1_1"], r"the results have 2 turns that the topics lack \(1_2, 1_3\), whose responses would be lost: give all topics"),
+        (["1_1", "1_2", "1_3", "1_2"], "turn 1_2 has several rows"),
+    ],
+)
+def test_topics_that_are_not_those_of_the_results_leave_nothing(tmp_path, qids, message):
+    found = results(("1_1", "a", 1.0, 0), ("1_2", "a", 1.0, 0), ("1_3", "a", 1.0, 0))
+    with pytest.raises(DataError, match=message):
+        write(tmp_path / "aqd", pd.DataFrame({"qid": qids}), found)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_finished_run_is_reused_only_when_it_is_the_same(written):

@@ -57,6 +57,17 @@ def test_figures_that_do_not_fit_together_are_an_error(other):
         figures_by_turn([kept("one", qid=["1_1"], AP=[0.5]), kept("two", **other)], None, ["1_1"], [nDCG @ 3])
 
 
+def test_figures_made_with_other_qrels_are_an_error():
+    def judged(name, sha):
+        return RunData(name, ONE.results, figures=pd.DataFrame({"qid": ["1_1"], "AP": [0.5]}), parameters={"qrels_sha256": sha})
+
+    by_hand = kept("mine", qid=["1_1"], AP=[0.5])
+    assert figures_by_turn([by_hand, judged("one", "a"), judged("two", "a")], None, ["1_1"], [nDCG @ 3])[0] == ["AP"]
+    for other in ("b", None):  # None: the figures were being made anew when the command was killed
+        with pytest.raises(DataError, match="two and one were measured with other qrels: give the dataset or the qrels"):
+            figures_by_turn([by_hand, judged("one", "a"), judged("two", other)], None, ["1_1"], [nDCG @ 3])
+
+
 def test_a_run_without_figures_leaves_none():
     assert figures_by_turn([kept("one", qid=["1_1"], AP=[0.5]), ONE], None, ["1_1"], [nDCG @ 3]) == ([], {})
     assert figures_by_turn([kept("one", qid=[], AP=[])], None, ["1_1"], [nDCG @ 3]) == ([], {})

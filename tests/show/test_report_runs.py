@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from small_runs import DOCNOS, ranking
@@ -76,6 +77,24 @@ def test_a_frame_tells_what_its_columns_have():
     assert frame.columns.tolist() == ["qid", "docno", "score", "rank", "qrewrite", "qanswer", "qturn", "used", "query"]
 
 
+def test_a_frame_may_have_categories_tuples_arrays_and_missing_marks():
+    given = FRAME.assign(
+        qsubqueries=column([("tea", "mint")] * 2), qfound=column([np.array([7, 3])] * 2), qstatements=column([(("2", 1),)] * 2)
+    )
+    given = given.assign(qanswer=column(["said"] * 2), used=column([None, 1.0])).astype({"qid": "category", "docno": "category"})
+    (run,) = read_runs(given)
+    wrote = {"qsubqueries": ["tea", "mint"], "qfound": [7, 3], "qstatements": [("2", 1.0)], "qanswer": "said"}
+    assert run.turns == {"1_1": wrote | {"response": "said", "used": ["b"]}}
+    assert run.results["docno"].tolist() == ["a", "b"]
+    assert str(run.results["qid"].dtype) == "object"
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+def test_a_frame_with_an_empty_cell_tells_nothing_by_it(nothing):
+    (run,) = read_runs(FRAME.assign(qstatements=column([nothing] * 2), qrewrite=column([nothing] * 2)))
+    assert run.turns == {"1_1": {}}
+
+
 def test_a_frame_without_a_response_has_a_draft_answer_only():
     (run,) = read_runs(FRAME.assign(qanswer="said"))
     assert (run.name, run.turns) == ("run", {"1_1": {"qanswer": "said"}})
@@ -90,6 +109,9 @@ def test_a_frame_without_a_response_has_a_draft_answer_only():
         ({"x": FRAME[["qid", "docno"]]}, DataError, "x lacks the columns score, rank"),
         ("nowhere.trec", DataError, "there is no run nowhere.trec"),
         ({"x": pd.concat([FRAME, FRAME])}, DataError, "turn 1_1 has passage a twice"),
+        ({"x": FRAME.assign(docno=[1, 2])}, DataError, "x: the docno 1 is no text"),
+        ({"x": FRAME.assign(used="False")}, DataError, "turn 1_1, passage a: used is 'False', neither true nor false"),
+        ({"x": FRAME.assign(qstatements="2")}, DataError, "turn 1_1: qstatements is '2'; give a list"),
     ],
 )
 def test_what_is_no_run_is_refused(given, error, message):

@@ -1,10 +1,13 @@
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import find_dataset
+from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluate import evaluate
 from pyterrier_ikat.runs import RunFolder, read_run, write_run
@@ -215,8 +218,86 @@ def test_a_turn_without_passages_has_no_response_and_the_repair_works(tmp_path, 
     found = write_submission(made, data, tmp_path / "out", run_id="x", run_type="automatic")
     assert {problem.turn for problem in found if "there is no passage" in problem.message} == {"0_2", "0_4"}
     assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
+    silent = results.drop(columns="qanswer")
     with pytest.raises(RefusedError, match=r"1 turns have no response, .*: add their qanswer to the turns \(0_1\)"):
-        write_submission((results, turns.iloc[1:]), data, tmp_path / "out", run_id="x", run_type="automatic")
+        write_submission((silent, turns.iloc[1:]), data, tmp_path / "out", run_id="x", run_type="automatic")
+
+
+class Says:
+    """A model that says one thing."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def generate(self, chats):
+        return [self.words] * len(chats)
+
+
+@pytest.fixture(scope="module")
+def drafted(tmp_path_factory):
+    """The turns with a draft of the answer, and the ranking with the response."""
+    data = find_dataset("ikat:sample")
+    index = ikat.PassageIndex(tmp_path_factory.mktemp("sample") / "index").index(data.get_corpus_iter(verbose=False))
+    draft = ikat.Answer(ikat.llm(Says("the heath walk, as a draft")))
+    topics = data.get_topics()
+    return draft(topics), (draft >> index.bm25() % 5 >> ikat.Respond(ikat.llm(Says("the response"))))(topics)
+
+
+def handed_in(path, results, turns):
+    data = find_dataset("ikat:sample")
+    write_submission((results, turns), data, path, run_id="x", run_type="automatic")
+    return dict(read_submission(path, data).turns[["qid", "qanswer"]].to_numpy().tolist())
+
+
+def test_the_response_is_handed_in_and_not_the_draft(tmp_path, drafted):
+    turns, results = drafted
+    assert set(handed_in(tmp_path / "run", results, turns).values()) == {"the response"}
+    RunFolder(tmp_path / "folder").write(turns, results, pd.DataFrame(), pd.DataFrame(), {})
+    kept = pd.DataFrame(RunFolder(tmp_path / "folder").turns())
+    assert set(kept["qanswer"]) == {"the heath walk, as a draft"}
+    ranking = results[["qid", "docno", "score", "rank", "used"]]
+    assert set(handed_in(tmp_path / "run", ranking, kept).values()) == {"the response"}
+
+
+def test_a_turn_that_the_results_lack_has_the_response_of_the_turns(tmp_path, drafted):
+    turns, results = drafted
+    lost = turns["qid"][0]
+    answered = turns.assign(qanswer=["I found nothing." if qid == lost else "the response" for qid in turns["qid"]])
+    found = handed_in(tmp_path / "run", results[results["qid"] != lost], answered)
+    assert [found[qid] for qid in turns["qid"][:2]] == ["I found nothing.", "the response"]
+
+
+def test_two_responses_to_a_turn_are_refused(tmp_path, drafted):
+    turns, results = drafted
+    first = turns["qid"][0]
+    edited = turns.assign(qanswer=["edited", *turns["qanswer"][1:]])
+    twice = pd.concat([turns, turns.head(1).assign(qanswer="another draft")])
+    torn = results.assign(qanswer=["other words", *results["qanswer"][1:]])
+    for given, message in (
+        ((results, edited), f"turn {first}: the results have another qanswer than the turns, and only one can be handed in: drop"),
+        ((results, twice), f"turn {first} has rows with different qanswer: keep those of one"),
+        ((torn, turns[["qid"]]), f"turn {first} has rows with different qanswer"),
+    ):
+        with pytest.raises(DataError, match=message):
+            handed_in(tmp_path / "run", *given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages):
+    data = find_dataset("ikat:2023")
+    results, turns = made_up(data, passages, 3)
+    marks = results.assign(used=results["rank"].map({0: 1.0, 1: None, 2: 0.0}))
+    write_submission((marks, turns), data, tmp_path / "run", run_id="x", run_type="automatic")
+    assert read_submission(tmp_path / "run").results["used"].tolist() == [True, False, False] * len(turns)
+
+
+def test_statements_may_be_tuples_or_arrays(tmp_path, passages):
+    data = find_dataset("ikat:2023")
+    results, turns = made_up(data, passages, 1)
+    for form in (tuple, lambda pairs: np.array(pairs, dtype=object)):
+        given = turns.assign(qstatements=column(map(form, turns["qstatements"])))
+        write_submission((results, given), data, tmp_path / "run", run_id="x", run_type="automatic")
+        assert read_submission(tmp_path / "run").turns["qstatements"].tolist() == turns["qstatements"].tolist()
 
 
 def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
@@ -289,13 +370,19 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
         (lambda results, turns: (results, turns.iloc[1:]), RefusedError, r"turn 0_1, responses\[0\].text: the response is empty"),
         (lambda results, turns: (results.assign(score=float("nan")), turns), DataError, "the score is nan"),
         (lambda results, turns: (results.assign(docno="same"), turns), DataError, "has passage same twice"),
+        (lambda results, turns: (results.assign(used="False"), turns), DataError, "turn 0_1, passage .*: used is 'False', neither true"),
+        (lambda results, turns: (results, turns.assign(qid=range(len(turns)))), DataError, r"218 turns that ikat:2024 lacks \(0, 1, 2\)"),
         (
             lambda results, turns: (results.assign(qid=results["qid"].str.replace("_", "-")), turns),
             DataError,
             r"the run has 218 turns that ikat:2024 lacks \(0-1, 0-2, 0-3\): .*\(0_1\), convert results and turns with frame.assign",
         ),
         (lambda results, turns: (results.assign(qid="77_1", docno=results.index), turns), DataError, "like 0_1"),
-        (lambda results, turns: (results, turns.assign(qstatements=[["1"]] * len(turns))), DataError, "turn 0_1: qstatements has to be"),
+        (
+            lambda results, turns: (results, turns.assign(qstatements=[["1"]] * len(turns))),
+            DataError,
+            r"turn 0_1: qstatements is \['1'\]; give a list",
+        ),
         (lambda results, turns: (results, turns.assign(qstatements=[[("99", 1)]] * len(turns))), RefusedError, 'no statement "99"'),
         (
             lambda results, turns: (results, turns.assign(qstatements=[[("x", 1)]] * len(turns))),

@@ -1,0 +1,70 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.runs.kept import chosen_statements, kept, plain, used_marks
+
+
+def marked(*marks):
+    return pd.DataFrame({"qid": "9-1_3", "docno": [f"d{place}" for place in range(len(marks))], "used": column(marks)})
+
+
+def test_a_passage_is_used_when_its_mark_is_true_or_one():
+    marks = (True, np.True_, 1, 1.0, np.int64(1), False, np.False_, 0, 0.0, None, float("nan"), pd.NA)
+    assert used_marks(marked(*marks)) == [True] * 5 + [False] * 7
+    for dtype in ("boolean", "float", "category"):
+        assert used_marks(marked(True, False, None).astype({"used": dtype})) == [True, False, False]
+    assert used_marks(marked()) == []
+
+
+@pytest.mark.parametrize("mark", ["False", "True", "", 2, -1, 0.5, [True], "1"])
+def test_any_other_mark_is_refused(mark):
+    with pytest.raises(DataError, match=r"turn 9-1_3, passage d1: used is .*, neither true nor false: give True or False, as frame"):
+        used_marks(marked(True, mark))
+
+
+def test_the_conversion_that_the_message_offers_works():
+    texts = marked("True", "False", None)
+    assert used_marks(texts.assign(used=texts["used"].map({"True": True, "False": False}))) == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        [("10", 0.5), ("2", 0.25)],
+        (("10", 0.5), ["2", 0.25]),
+        [["10", np.float32(0.5)], [np.str_("2"), np.float64(0.25)]],
+        np.array([("10", 0.5), ("2", 0.25)], dtype=object),
+        np.array([[10, 0.5], ["2", 0.25]], dtype=object),
+        [(10, 0.5), (np.int64(2), 0.25)],
+        pd.Series([("10", 0.5), ("2", 0.25)]),
+    ],
+)
+def test_statements_are_any_sequence_of_ids_and_scores(chosen):
+    assert chosen_statements("9-1_3", chosen) == [("10", 0.5), ("2", 0.25)]
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), [], (), np.array([])])
+def test_a_turn_without_statements(nothing):
+    assert chosen_statements("9-1_3", nothing) == []
+
+
+@pytest.mark.parametrize("chosen", ["10", ["10"], {"10": 0.5}, {("10", 0.5)}, [("10",)], [("10", 0.5, 1)], [(1.5, 0.5)], [("10", None)], 7])
+def test_what_is_no_list_of_statements_names_the_turn(chosen):
+    with pytest.raises(DataError, match=r"turn 9-1_3: qstatements is .*; give a list of \(id, score\), best first"):
+        chosen_statements("9-1_3", chosen)
+
+
+def test_arrays_and_tuples_are_lists_of_pythons_own_numbers():
+    cell = (np.array([1, 2]), {"a": np.float32(0.5)}, pd.Series(["x"]), np.array(["y", np.int64(3)], dtype=object))
+    found = plain(cell)
+    assert found == [[1, 2], {"a": 0.5}, ["x"], ["y", 3]]
+    assert [type(value) for value in (*found[0], found[1]["a"], found[3][1])] == [int, int, float, int]
+
+
+def test_a_cell_that_no_run_keeps_names_turn_and_column():
+    assert kept("9-1_3", "qrewrite", None) is None
+    with pytest.raises(DataError, match="turn 9-1_3: qsubqueries is {'tea'}, which no run keeps: give a text, a list or a dict"):
+        kept("9-1_3", "qsubqueries", {"tea"})
