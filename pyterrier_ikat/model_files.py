@@ -1,6 +1,6 @@
 """Which model a name or a folder stands for, so that neither it nor what it gave is taken for another one's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -14,8 +14,8 @@ Model = TypeVar("Model")
 def fingerprint(kind: str, model: str, *settings: str) -> bytes:
     """What tells a model's results from another's, of 16 bytes.
 
-    Of a folder it knows each file's size and time of change. A name of the Hugging Face hub stands for itself: a model that is replaced
-    there under the same name is not told apart, nor are versions of the libraries that run it.
+    Of a folder it knows the size and time of change of each file, also of those that links lead to. A name of the Hugging Face hub stands
+    for itself: a model that is replaced there under the same name is not told apart, nor are versions of the libraries that run it.
 
     Args:
         kind: what the model is used as.
@@ -25,8 +25,12 @@ def fingerprint(kind: str, model: str, *settings: str) -> bytes:
     folder = Path(model)
     if not folder.is_dir():
         return digest(kind, *settings, model)
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return digest(kind, *settings, str(folder.resolve()), *(_described(path, folder) for path in files))
+    return digest(kind, *settings, str(folder.resolve()), *(_described(path, folder) for path in files_below(folder)))
+
+
+def files_below(folder: Path) -> list[Path]:
+    """All files of a folder and the folders in it, also where these are links."""
+    return sorted(_walked(folder, frozenset()))
 
 
 def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:
@@ -49,6 +53,17 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
         return loaded
 
     return decorate
+
+
+def _walked(folder: Path, around: frozenset[Path]) -> Iterator[Path]:
+    here = folder.resolve()
+    if here in around:  # a link that leads back
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _walked(path, around | {here})
+        elif path.is_file():
+            yield path
 
 
 def _described(path: Path, folder: Path) -> str:

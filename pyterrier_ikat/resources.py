@@ -34,14 +34,14 @@ def shown(option: str, text: str | None) -> str | None:
 
 
 def deciding(spec: str) -> str:
-    """The words of an LLM's specification that its results depend on: no time-out, number of calls at a time, cache or budget.
+    """The words of an LLM's specification that its answers depend on: no time-out, number of calls at a time, cache, budget or on_error.
 
     Example:
-        >>> deciding("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8")
+        >>> deciding("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
         'openai:gpt-4o temperature=0'
     """
     words = shlex.split(parse(spec).shown)
-    return shlex.join(words[:1] + [word for word in words[1:] if word.partition("=")[0] in (*DECODING, "base_url", "on_error")])
+    return shlex.join(words[:1] + [word for word in words[1:] if word.partition("=")[0] in (*DECODING, "base_url")])
 
 
 def named_seq2seq(name: str | None) -> pt.Transformer | None:

@@ -16,7 +16,7 @@ from .model_files import fingerprint
 from .operator import Operator
 
 PROMPTS = Path(__file__).parent / "prompts"
-READ = ("llm", "model", "scorers", "prompts")
+READ = ("llm", "model", "tokenizer", "scorers", "prompts")
 """Arguments of operators that may name a folder, or hold what names one."""
 
 
@@ -37,6 +37,7 @@ def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[st
         "index": resources["index"].fingerprint(),
         "texts": None if texts is None else texts.index.fingerprint(),
         "llms": {name: identity(model) for name, model in models.items()},
+        "on_error": {name: model.on_error for name, model in models.items()},
         "folders": {folder: fingerprint("model", folder).hex() for folder in folders},
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from .errors import UsageError
+from .errors import DataError, UsageError
 from .evaluate import TRACK_2023, label, per_turn
 from .files import atomic_write
 from .finished import some_of
@@ -30,7 +30,7 @@ from .resources import (
 )
 from .retrieve import PassageIndex
 from .runs import RunFolder, strictly_decreasing
-from .runs.batches import Batches
+from .runs.batches import PARAMETERS, Batches
 from .runs.lock import alone
 from .sameness import of_frame, parameters_of
 
@@ -157,10 +157,10 @@ class Session:
 
     def _run(self, folders: Mapping[str, RunFolder]) -> dict[str, pd.DataFrame]:
         parameters = {entry.name: self.parameters(entry) for entry in self.methods}
-        finished = {name for name, folder in folders.items() if folder.reusable(parameters[name])}
+        finished = {name for name, folder in folders.items() if folder.reusable(_as_strict(parameters[name], folder.path))}
         batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
-        for one in batches.values():
-            one.check()
+        for name, one in batches.items():
+            Batches(folders[name], _as_strict(parameters[name], one.path)).check()
         for name in finished:
             batches[name].remove()  # a run that was killed after its last step left them
         found = {}
@@ -174,6 +174,8 @@ class Session:
         return found
 
     def _run_one(self, entry: Method, folder: RunFolder, batches: Batches) -> None:
+        if (batches.path / PARAMETERS).exists():  # made under on_error=raise, they get company that may hold fallbacks
+            _write_parameters(batches.path, batches.parameters)
         topics, results, ledger = batches.run(self.build(entry), self.topics(entry), self.ledger, self.batch)
         judged = {"qrels_sha256": of_frame(self.qrels), "deviations": self.deviations(entry)}
         folder.write(topics, results, self._figures(results), ledger.frame(), batches.parameters | judged)
@@ -185,10 +187,10 @@ class Session:
             return
         figures = self._figures(folder.results())
         # Killed in between, the run says of no qrels that its figures were made with them.
-        _write_parameters(folder, known | {"qrels_sha256": None})
+        _write_parameters(folder.path, known | {"qrels_sha256": None})
         with atomic_write(folder.path / "measures.csv") as file:
             figures.to_csv(file, index=False)
-        _write_parameters(folder, known | judged)
+        _write_parameters(folder.path, known | judged)
 
     def _figures(self, results: pd.DataFrame) -> pd.DataFrame:
         if self.qrels.empty:
@@ -196,24 +198,30 @@ class Session:
         return per_turn(strictly_decreasing(results), self.qrels)
 
     def parameters(self, entry: Method) -> dict[str, Any]:
-        """What makes this run this run: it is reused only when all of it is the same."""
-        topics = self.topics(entry)
+        """What makes this run this run: it is reused only when all of it is the same, or only ``on_error`` more lenient than it was."""
+        topics, needs = self.topics(entry), set(entry.resources.values())
         return {
             "method": entry.name,
             "dataset": self.dataset_name,
             "turns": len(topics),
             "topics_sha256": of_frame(topics),
-            "expression": self._expression(entry),
+            "models": {name: self._decisive(name) for name in sorted(needs) if self.resources.get(name) is not None},
             "passages": len(self.resources["index"]),
-            **parameters_of(self.resources, set(entry.resources.values())),
+            **parameters_of(self.resources, needs),
+            "expression": self._expression(entry),  # last: a refusal shows the values of the first that differs
         }
 
+    def _decisive(self, resource: str) -> str:
+        """A resource's repr, of an LLM only what its results depend on: a run goes on with another budget or time-out."""
+        spec = self.specs.get(resource) if resource in ("llm", "second_llm") else None
+        return repr(self.resources[resource]) if spec is None else f"ikat.llm({deciding(spec)!r})"
+
     def _expression(self, entry: Method) -> str:
-        """The system's repr, of LLMs only what their results depend on: a run goes on with another budget or time-out."""
-        found = repr(self.build(entry))
+        """The system's repr without what its results don't depend on, such as the index's path, which has a fingerprint."""
+        found = repr(self.build(entry)).replace(repr(self.resources["index"]), "index")
         for resource in ("llm", "second_llm"):
-            if (spec := self.specs.get(resource)) is not None:
-                found = found.replace(repr(self.resources[resource]), f"ikat.llm({deciding(spec)!r})")
+            if self.resources.get(resource) is not None:
+                found = found.replace(repr(self.resources[resource]), self._decisive(resource))
         return found
 
     def report(self, echo: Echo) -> None:
@@ -228,8 +236,18 @@ class Session:
         echo(f"\nRuns: one folder for each system in {self.out}")
 
 
-def _write_parameters(folder: RunFolder, parameters: Mapping[str, Any]) -> None:
-    with atomic_write(folder.path / "run.json") as file:
+def _as_strict(parameters: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The parameters, with ``on_error=raise`` for LLMs of which ``path`` says so: what no failure ended is what fallback gives, too."""
+    try:
+        made = RunFolder(path).parameters().get("on_error", {})
+    except DataError:  # nothing is there, or the folder's own check refuses it
+        return parameters
+    wanted = parameters["on_error"]
+    return parameters | {"on_error": {name: "raise" if made.get(name) == "raise" else wanted[name] for name in wanted}}
+
+
+def _write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
+    with atomic_write(folder / PARAMETERS) as file:
         json.dump(parameters, file, indent=1)
 
 

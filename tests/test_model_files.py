@@ -1,6 +1,6 @@
 import os
 
-from pyterrier_ikat.model_files import fingerprint, loaded_once
+from pyterrier_ikat.model_files import files_below, fingerprint, loaded_once
 
 
 def test_it_knows_kind_name_and_settings():
@@ -24,6 +24,20 @@ def test_a_folder_whose_files_change_is_another_model(tmp_path):
     seen.add(fingerprint("k", str(tmp_path)))
     assert len(seen) == 4
     assert fingerprint("k", str(tmp_path)) in seen
+
+
+def test_a_link_to_another_checkpoint_is_another_model(tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_text(name)
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "around").symlink_to(tmp_path / "m")  # must not be walked for ever
+    (tmp_path / "m" / "0_Transformer").symlink_to(tmp_path / "first")
+    assert [path.relative_to(tmp_path / "m").as_posix() for path in files_below(tmp_path / "m")] == ["0_Transformer/weights"]
+    first = fingerprint("k", str(tmp_path / "m"))
+    (tmp_path / "m" / "0_Transformer").unlink()
+    (tmp_path / "m" / "0_Transformer").symlink_to(tmp_path / "second")
+    assert fingerprint("k", str(tmp_path / "m")) != first
 
 
 def test_a_folder_is_the_same_model_by_any_path(tmp_path, monkeypatch):

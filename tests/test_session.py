@@ -10,11 +10,12 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.generate import Answer, Rewrite
-from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.llm import Ledger, StageError
+from pyterrier_ikat.llm.recorded import SAMPLE
 from pyterrier_ikat.retrieve.bm25 import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.batches import Batches
-from pyterrier_ikat.runs.folder import versions
+from pyterrier_ikat.runs.folder import another, versions
 from pyterrier_ikat.session import TURNS_AT_ONCE, Session
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
@@ -139,7 +140,7 @@ def test_batches_of_another_run_are_refused_before_anything_is_run(index, tmp_pa
             opened(index, tmp_path, "aqd", batch=5).run()
     asked = stop_after(monkeypatch, None)
     before = files_below(tmp_path)
-    with pytest.raises(ikat.UsageError, match=r"aqd.partial holds finished batches of a run with another expression, llms \(.*remove it"):
+    with pytest.raises(ikat.UsageError, match=r"aqd.partial holds finished batches of a run with another models, llms, .*remove it"):
         opened(index, tmp_path, "raw", "aqd", batch=5, llm_spec="recorded:sample-claude").run()
     assert asked == []
     assert files_below(tmp_path) == before
@@ -195,7 +196,7 @@ def test_a_run_goes_on_with_another_budget_time_out_or_cache(more, index, tmp_pa
     assert parameters(index, tmp_path, f"{LIVE} {more}") == parameters(index, tmp_path, LIVE)
 
 
-@pytest.mark.parametrize("change", [("=0", "=1"), (":9", ":8"), ("m ", "n "), ("=0", "=0 on_error=fallback")])
+@pytest.mark.parametrize("change", [("=0", "=1"), (":9", ":8"), ("m ", "n ")])
 def test_a_run_does_not_go_on_with_an_llm_that_answers_otherwise(change, index, tmp_path):
     assert parameters(index, tmp_path, LIVE.replace(*change)) != parameters(index, tmp_path, LIVE)
 
@@ -234,3 +235,81 @@ def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path
 def test_the_help_of_batch_says_what_is_done_without_it():
     [option] = [option for option in main.commands["run"].params if option.name == "batch"]
     assert f" {TURNS_AT_ONCE} by default" in option.help
+
+
+def with_an_empty_completion(path, qid):
+    """The recorded completions of the sample, the one from which a turn's response is made empty."""
+    lines = [json.loads(line) for line in SAMPLE["sample"].read_text().splitlines()]
+    for line in lines:
+        if (line["qid"], line.get("prompt")) == (qid, "respond_suggested"):
+            line["completion"] = ""
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return f"recorded:{path}"
+
+
+@pytest.fixture
+def failed(index, tmp_path):
+    """A run of two finished batches of 8 turns that ended in the third one, for want of a single response; and how to open it."""
+    spec = with_an_empty_completion(tmp_path / "recorded.jsonl", "3-1_6")
+
+    def again(more="", batch=8):
+        return opened(index, tmp_path / "runs", "rtg", batch=batch, llm_spec=f"{spec}{more}")
+
+    with pytest.raises(StageError, match="on_error=fallback"):
+        again().run()
+    return again
+
+
+def test_what_the_error_of_a_failed_stage_advises_goes_on_with_the_finished_batches(failed, tmp_path, monkeypatch):
+    asked = stop_after(monkeypatch, None)
+    failed(" on_error=fallback").run()
+    last = {"2-1_5", "2-1_6", *(f"3-1_{number}" for number in range(1, 7))}
+    assert [{qid.partition("::")[0] for qid in call} for call in asked] == [last]
+    folder = RunFolder(tmp_path / "runs" / "rtg")
+    assert folder.parameters()["on_error"] == {"llm": "fallback"}
+    assert pd.read_csv(folder.path / "ledger.csv")["fallbacks"].sum() == 1
+    with pytest.raises(ikat.UsageError, match=r"rtg holds a run with another on_error \({'llm': 'fallback'}, now {'llm': 'raise'}\)"):
+        failed().run()
+
+
+def test_batches_that_may_hold_fallbacks_are_none_of_a_run_that_raises(failed, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)  # one batch more, so that such as were made both ways lie there
+        with pytest.raises(Stopped):
+            failed(" on_error=fallback", batch=4).run()
+    with pytest.raises(
+        ikat.UsageError, match=r"rtg.partial holds finished batches of .* on_error \({'llm': 'fallback'}, now {'llm': 'raise'}"
+    ):
+        failed().run()
+    failed(" on_error=fallback").run()
+
+
+def test_a_finished_run_without_failures_is_the_one_with_fallbacks(index, tmp_path, monkeypatch):
+    opened(index, tmp_path, "aqd", turns=FIVE).run()
+    asked = stop_after(monkeypatch, None)
+    opened(index, tmp_path, "aqd", turns=FIVE, llm_spec="recorded:sample on_error=fallback").run()
+    assert asked == []
+    assert RunFolder(tmp_path / "aqd").parameters()["on_error"] == {"llm": "raise"}
+
+
+def test_an_index_is_the_same_by_any_path_to_it(index, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        with pytest.raises(Stopped):
+            opened(index, tmp_path / "runs", "raw", batch=12).run()
+    (tmp_path / "copied").symlink_to(index)
+    monkeypatch.chdir(tmp_path)
+    asked = stop_after(monkeypatch, None)
+    for path in ("copied", "./copied", str(tmp_path / "copied"), index):
+        opened(path, tmp_path / "runs", "raw", batch=12).run()
+    assert len(asked) == 1
+    assert str(tmp_path) not in json.dumps(RunFolder(tmp_path / "runs" / "raw").parameters())
+
+
+def test_a_refusal_names_what_differs_and_no_whole_expression(index, tmp_path):
+    names = ("some/model", "other/model")
+    stand_ins = [{"reranker": ikat.CrossEncoder(name)} for name in names]
+    known, now = (opened(index, tmp_path, "aqd_a", stand_ins=given, only_plan=True) for given in stand_ins)
+    before, after = ({"reranker": f"ikat.CrossEncoder({name!r})"} for name in names)
+    found = another(known.parameters(known.methods[0]), now.parameters(now.methods[0]))
+    assert found == f"another models, expression ({before}, now {after})"

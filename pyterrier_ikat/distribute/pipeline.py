@@ -65,8 +65,10 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
 
     The frame is cut into parts of whole turns (a turn's sub-queries and passages stay together), which go to processes all over the
     cluster. Gives what the pipeline gives in one process, row for row (turn by turn, where a frame mixes turns); only a neural
-    model's scores depend, by float noise, on which texts share a batch. Each process opens the indexes once, at first use and from the
-    same path everywhere, and loads each model once; the processes stay for all pipelines that use them, and end with the last one.
+    model's scores depend, by float noise, on which texts share a batch. ``CrossEncoder(backend="auto")`` would choose in each process by
+    itself and is refused: name the backend. Each process opens the indexes once, at first use and from the
+    same path everywhere, and loads each model once; the processes stay for all pipelines that use them, and end with the last one. Each
+    has a memory of searches and scores of its own: what one has found, another one does again.
 
     Language models are asked by the calling process: a process on the cluster sends its requests back. So keys, cache,
     budget and the limit on concurrent calls stay here, and the ledger counts what it counts in one process. A local model
@@ -84,7 +86,7 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
 
     Raises:
         UsageError: when an argument is out of range; at use, when Ray isn't installed or connected, no node has the resources, a stage
-            can't be sent, or a part kills its process 3 times.
+            can't be sent or has ``backend="auto"``, or a part kills its process 3 times.
         DataError: when nodes have different indexes at the same path.
         IkatError: what the pipeline raises, as in one process. A ``StageError`` names the failed turns of all parts.
 
@@ -108,7 +110,8 @@ def one_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     """
     known: dict[str, str] = {}
     for path, found in (pair for outcome in outcomes for pair in outcome.indexes.items()):
-        if known.setdefault(path, found) != found:
+        copied = found.partition(" ")[0]  # what follows is about the files of one machine, such as when they were changed
+        if known.setdefault(path, copied) != copied:
             raise DataError(f"the index {path} isn't the same on all nodes of the Ray cluster: copy one of them to every node")
     return joined([outcome.frame for outcome in outcomes if outcome.frame is not None])
 
@@ -118,4 +121,4 @@ def _one_of(errors: Sequence[IkatError]) -> IkatError:
     if not isinstance(first, StageError):
         return first
     alike = [error for error in errors if isinstance(error, StageError) and error.stage == first.stage]
-    return StageError(first.stage, [failure for error in alike for failure in error.failures])
+    return StageError(first.stage, [failure for error in alike for failure in error.failures], first.kept_in)

@@ -13,6 +13,9 @@ import pyterrier as pt
 
 from ..errors import IkatError, UsageError
 from ..llm import LLM, Completion, LLMFailure, Request
+from ..rank import CrossEncoder
+from ..rank.backends import BACKENDS
+from ..rank.trial import PAIRS
 
 Ask = Callable[[int, Sequence[Request]], list[Completion | LLMFailure]]
 Counted = tuple[int, str, str, dict[str, float | None]]
@@ -26,6 +29,7 @@ class FarLLM:
         number: which of the pipeline's language models it stands for.
         model: the model's name.
         on_error: what operators do that do not say it themselves where a call fails.
+        kept_in: where it keeps finished calls.
         text: what ``repr`` shows.
         ask: brings the requests home, and the completions back.
 
@@ -33,8 +37,8 @@ class FarLLM:
         ledger: takes what operators count themselves (fallbacks, dropped pieces), for the ledger at home.
     """
 
-    def __init__(self, number: int, model: str, on_error: str, text: str, ask: Ask) -> None:
-        self.number, self.model, self.on_error, self.text, self._ask = number, model, on_error, text, ask
+    def __init__(self, number: int, model: str, on_error: str, kept_in: str, text: str, ask: Ask) -> None:
+        self.number, self.model, self.on_error, self.kept_in, self.text, self._ask = number, model, on_error, kept_in, text, ask
         self.ledger = Tally()
 
     def ask(self, requests: Sequence[Request]) -> list[Completion | LLMFailure]:
@@ -60,7 +64,7 @@ def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
     """The pipeline as bytes, and the language models that it asks, which are not in the bytes.
 
     Raises:
-        UsageError: when a stage can't be sent to another process.
+        UsageError: when a stage can't be sent to another process, or a cross-encoder would choose its backend in each of them.
     """
     from ray import cloudpickle
 
@@ -68,13 +72,15 @@ def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
     pickler: Any = cloudpickle.CloudPickler
 
     class Packer(pickler):  # type: ignore[misc]
-        def persistent_id(self, value: Any) -> tuple[int, str, str, str] | None:
+        def persistent_id(self, value: Any) -> tuple[int, str, str, str, str] | None:
+            if isinstance(value, CrossEncoder) and value.backend == "auto":
+                raise UsageError(_chooses_alone(value))
             if not isinstance(value, LLM):
                 return None
             known = [number for number, model in enumerate(models) if model is value]
             number = known[0] if known else len(models)
             models.extend([] if known else [value])
-            return number, value.model, value.on_error, repr(value)
+            return number, value.model, value.on_error, value.kept_in, repr(value)
 
     buffer = io.BytesIO()
     try:
@@ -83,6 +89,13 @@ def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
     except (TypeError, pickle.PicklingError, AttributeError) as error:
         raise UsageError(f"{pipeline!r} can't be sent to another process ({error}): open what can't be sent at first use") from error
     return buffer.getvalue(), models
+
+
+def _chooses_alone(scorer: CrossEncoder) -> str:
+    return (
+        f"{scorer!r} would choose its backend in each process by itself, and score in single precision where it gets fewer than {PAIRS} "
+        f"pairs at a time: the scores of a ranking would come of several; name one, backend={' or '.join(map(repr, BACKENDS))}"
+    )
 
 
 def unpack(packed: bytes, ask: Ask) -> tuple[pt.Transformer, list[FarLLM]]:
@@ -95,8 +108,8 @@ def unpack(packed: bytes, ask: Ask) -> tuple[pt.Transformer, list[FarLLM]]:
 
     class Unpacker(pickle.Unpickler):
         def persistent_load(self, name: Any) -> FarLLM:
-            number, model, on_error, text = name
-            return models.setdefault(number, FarLLM(number, model, on_error, text, ask))
+            number, model, on_error, kept_in, text = name
+            return models.setdefault(number, FarLLM(number, model, on_error, kept_in, text, ask))
 
     try:
         pipeline = Unpacker(io.BytesIO(packed)).load()

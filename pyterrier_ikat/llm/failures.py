@@ -5,7 +5,11 @@ from collections.abc import Sequence
 
 from ..errors import IkatError
 
-KEPT = "run again after the repair: finished calls are in the cache and are not repeated"
+KEPT = {
+    "file": "finished calls are in the cache and are not repeated",
+    "process": "finished calls are kept in this process only, and not repeated in it",
+}
+"""What to say by where an LLM keeps its completions; nothing where it keeps none."""
 SHOWN = 5
 REASON_LENGTH = 300
 
@@ -75,14 +79,14 @@ class FatalLLMError(IkatError):
         left: requests that are not.
     """
 
-    def __init__(self, reason: str, *, done: int = 0, left: int | None = None) -> None:
+    def __init__(self, reason: str, *, done: int = 0, left: int | None = None, kept_in: str = "") -> None:
         self.reason, self.done, self.left = reason, done, left
-        progress = "" if left is None else f" ({done} calls are done and kept, {left} are left; {KEPT})"
+        progress = "" if left is None else f" ({done} calls are done and kept, {left} are left; run again after the repair{_kept(kept_in)})"
         super().__init__(reason + progress)
 
-    def after(self, done: int, left: int) -> "FatalLLMError":
+    def after(self, done: int, left: int, kept_in: str) -> "FatalLLMError":
         """The same error, saying how far the stage came."""
-        return FatalLLMError(self.reason, done=done, left=left)
+        return FatalLLMError(self.reason, done=done, left=left, kept_in=kept_in)
 
 
 class BudgetExceeded(IkatError):
@@ -95,16 +99,16 @@ class BudgetExceeded(IkatError):
         left: requests of this stage that are not.
     """
 
-    def __init__(self, *, spent: float, budget: float, done: int = 0, left: int = 0) -> None:
+    def __init__(self, *, spent: float, budget: float, done: int = 0, left: int = 0, kept_in: str = "") -> None:
         self.spent, self.budget, self.done, self.left = spent, budget, done, left
         super().__init__(
             f"the budget of {budget:g} USD is spent ({spent:.4f} USD): {done} calls are done and kept, {left} are left; "
-            "raise budget=... and run again: finished calls are in the cache and are not repeated"
+            f"raise budget=... and run again{_kept(kept_in)}"
         )
 
-    def after(self, done: int, left: int) -> "BudgetExceeded":
+    def after(self, done: int, left: int, kept_in: str) -> "BudgetExceeded":
         """The same error, saying how far the stage came."""
-        return BudgetExceeded(spent=self.spent, budget=self.budget, done=done, left=left)
+        return BudgetExceeded(spent=self.spent, budget=self.budget, done=done, left=left, kept_in=kept_in)
 
 
 class StageError(IkatError):
@@ -113,30 +117,34 @@ class StageError(IkatError):
     Attributes:
         stage: the operator's stage name.
         failures: one `LLMFailure` per failed request.
+        kept_in: where the LLM keeps finished calls, see `LLM.kept_in`.
 
     Example:
         >>> str(StageError("answer", [Empty("answer", "9-1_3", "the completion is empty")])).partition(";")[0]
         'stage answer: 1 request failed (1 Empty): 9-1_3 (the completion is empty)'
     """
 
-    def __init__(self, stage: str, failures: Sequence[LLMFailure]) -> None:
-        self.stage, self.failures = stage, list(failures)
+    def __init__(self, stage: str, failures: Sequence[LLMFailure], kept_in: str = "") -> None:
+        self.stage, self.failures, self.kept_in = stage, list(failures), kept_in
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(type(failure).__name__ for failure in failures).items())
         shown = ", ".join(f"{failure.qid} ({failure.reason})" for failure in self.failures[:SHOWN])
         more = f" and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
         requests = "1 request" if len(failures) == 1 else f"{len(failures)} requests"
-        super().__init__(f"stage {stage}: {requests} failed ({kinds}): {shown}{more}; {_repair(self.failures)}")
+        super().__init__(f"stage {stage}: {requests} failed ({kinds}): {shown}{more}; {_repair(self.failures, kept_in)}")
 
 
-def _repair(failures: Sequence[LLMFailure]) -> str:
+def _repair(failures: Sequence[LLMFailure], kept_in: str) -> str:
     fallback = "give the operator or the LLM on_error=fallback to go on without"
-    kept = sum(failure.kept for failure in failures)
+    kept = sum(failure.kept for failure in failures) if kept_in else 0
+    where = "from the cache" if kept_in == "file" else "in this process"
     if kept and kept == len(failures):
-        return f"running it again reads the same completions from the cache: {fallback}"
-    again = f"run it again (finished calls are in the cache and are not repeated) or {fallback}"
-    return again + (
-        f"; {kept} of the completions came and stay as they are in the cache: there only on_error=fallback helps" if kept else ""
-    )
+        return f"running it again reads the same completions {where}: {fallback}"
+    again = f"run it again{_kept(kept_in)}, or {fallback}"
+    return again + (f"; {kept} of the completions came and stay as they are: there only on_error=fallback helps" if kept else "")
+
+
+def _kept(kept_in: str) -> str:
+    return f" ({KEPT[kept_in]})" if kept_in else ""
 
 
 def shorten(reason: str) -> str:

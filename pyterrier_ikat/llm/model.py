@@ -59,6 +59,13 @@ class LLM:
         self._in_flight = InFlight()
         self._text = backend.model if text is None else text
 
+    @property
+    def kept_in(self) -> str:
+        """Where finished calls are kept: in a ``"file"``, in this ``"process"`` only, or nowhere (``""``)."""
+        if self.cache is None:
+            return "file" if self.backend.replays else ""
+        return "process" if self.cache.path == ":memory:" else "file"
+
     def ask(self, requests: Sequence[Request]) -> list[Completion | LLMFailure]:
         """Ask everything, many requests at a time, each distinct one once.
 

@@ -53,7 +53,7 @@ class Sending:
         if isinstance(error, FatalLLMError | BudgetExceeded):
             kept = outcomes.values() if self.llm.cache is not None else ()
             done = sum(isinstance(outcome, Completion) for outcome in kept)
-            raise error.after(done, len(requests) - done) from None
+            raise error.after(done, len(requests) - done, self.llm.kept_in) from None
         if error is not None:
             raise error
         return outcomes

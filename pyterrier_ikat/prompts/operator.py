@@ -158,7 +158,7 @@ class LLMOperator(Operator):
 
     def _without(self, frame: pd.DataFrame, found: list[Any], failures: list[LLMFailure]) -> list[Any]:
         if (self.on_error or self.llm.on_error) == "raise":
-            raise StageError(self.stage, failures)
+            raise StageError(self.stage, failures, self.llm.kept_in)
         self.llm.ledger.count(self.stage, self.llm.model, fallbacks=len(failures))
         log.warning("stage %s: fallback for %d requests:\n  %s", self.stage, len(failures), "\n  ".join(map(str, failures)))
         return [instead if value is None else value for value, instead in zip(found, self.fallback(frame), strict=True)]

@@ -9,7 +9,9 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError
+from ..model_files import files_below
 from ..model_files import fingerprint as of_model
+from ..result_cache import digest
 from . import pisa, pisa_impacts
 from .fingerprint import fingerprint as of_files
 from .impacts import impacts, load_sparse_encoder, numbers, tokens
@@ -117,9 +119,16 @@ class SpladeIndex:
         return impacts(model, queries, of="query").as_dicts(self._terms[index])
 
     def fingerprint(self) -> str:
-        """A checksum that an index of other passages, or vectors of another model, does not have."""
-        described = self.describe()
-        return f"{of_model('splade', described['model']).hex()} {of_files(Path(self.path), described['files'])}"
+        """A checksum that an index of other passages, or vectors of another model, does not have.
+
+        Returns:
+            Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these
+            were changed, and so tells apart what has the same sizes, beginnings and ends.
+        """
+        described, folder = self.describe(), Path(self.path)
+        copied = digest(_content(described["model"]), of_files(folder, described["files"]))
+        changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
+        return f"{copied.hex()} {digest(of_model('splade', described['model']), *changed).hex()}"
 
     def pisa_retriever(self, num_results: int, threads: int) -> Any:
         """PISA's own retriever over this index; it reads impacts from ``query_toks``."""
@@ -144,6 +153,12 @@ class SpladeIndex:
 
     def __hash__(self) -> int:
         return hash((SpladeIndex, *self._identity()))
+
+
+def _content(model: str) -> str:
+    """What a copy of a model's folder has, too; a name of the hub stands for itself."""
+    folder = Path(model)
+    return of_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
 
 
 def _is_pyterrier(folder: Path) -> bool:

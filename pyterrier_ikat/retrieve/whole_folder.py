@@ -13,6 +13,9 @@ from typing import IO, Any
 from ..errors import DataError, UsageError
 from ..files import atomic_write
 
+OPENS = {"ikat_index.json": "PassageIndex", "ikat_splade.json": "SpladeIndex"}
+"""The description of an index -> what opens it."""
+
 
 @contextmanager
 def whole_folder(path: str | Path) -> Iterator[Path]:
@@ -92,7 +95,9 @@ def free_place(path: str | Path) -> Path:
     """
     target = Path(path).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"{path} exists already: remove it, or give a path where nothing is")
+        opens = next((name for description, name in OPENS.items() if (target / description).exists()), None)
+        hint = "" if opens is None else f"ikat.{opens}({str(path)!r}) without .index(...) opens the index that is there; for a new one: "
+        raise UsageError(f"{hint}{path} exists already: remove it, or give a path where nothing is")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 

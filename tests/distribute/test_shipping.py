@@ -9,6 +9,7 @@ from distribute.stages import Unsendable
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llm import BudgetExceeded, Empty, FatalLLMError, Request, StageError
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.rank.backends import BACKENDS
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
 from pyterrier_ikat.distribute.shipping import frozen, pack, thawed, unpack  # noqa: E402
@@ -58,6 +59,34 @@ def test_each_language_model_is_one_stand_in_that_brings_requests_home():
 def test_a_stage_that_cannot_be_sent_is_named():
     with pytest.raises(ikat.UsageError, match="Unsendable.* can't be sent to another process"):
         pack(Unsendable() >> ikat.Expand())
+
+
+AUTO = ikat.CrossEncoder("some/model", backend="auto")
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        AUTO,
+        ikat.Expand() >> AUTO % 5,
+        ikat.Union(ikat.Expand(), ikat.Expand() >> AUTO),
+        ikat.Ensemble([ikat.CrossEncoder("some/model"), AUTO]),
+        ikat.RerankBy(AUTO, "qrewrite"),
+        ikat.RerankBy(ikat.Ensemble([AUTO]), "qanswer"),
+    ],
+    ids=repr,
+)
+def test_a_cross_encoder_that_would_choose_in_each_process_is_refused_wherever_it_stands(system):
+    with pytest.raises(
+        ikat.UsageError, match=r"^ikat.CrossEncoder\('some/model', backend='auto'\) would choose .*name one, backend='fp32' or"
+    ):
+        pack(system)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_cross_encoder_whose_backend_is_named_is_sent(backend):
+    system = ikat.CrossEncoder("some/model", backend=backend)
+    assert unpack(pack(system)[0], lambda number, requests: [])[0] == system
 
 
 def test_what_is_missing_on_a_node_is_named():

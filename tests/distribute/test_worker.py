@@ -1,8 +1,11 @@
 """What a process of a Ray node says of its part; here without Ray between."""
 
+import shutil
+
 import pandas as pd
 import pyterrier as pt
 import pytest
+from retrieve.tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute.worker import Question, Worker
@@ -30,6 +33,22 @@ def test_nodes_with_different_indexes_at_one_path_are_an_error_not_a_mixture(tmp
     paths[1].rename(paths[0])
     with pytest.raises(ikat.DataError, match=r"the index .*/node isn't the same on all nodes of the Ray cluster: copy one"):
         one_frame([first, outcome(texts)])
+
+
+def test_a_model_that_was_copied_to_a_node_without_its_times_is_the_same_there(tmp_path):
+    save_splade(tmp_path / "model")
+    retriever = ikat.Splade(tmp_path / "model").index(tmp_path / "index", [{"docno": "1", "text": "green tea"}]).retriever()
+    turn = TURN[["qid", "query"]]
+    first = outcome(retriever, turn)
+    (tmp_path / "model").rename(tmp_path / "at home")
+    shutil.copytree(tmp_path / "at home", tmp_path / "model", copy_function=shutil.copyfile)
+    copied = outcome(retriever, turn)
+    assert copied.indexes != first.indexes
+    assert one_frame([first, copied])["docno"].tolist() == ["1", "1"]
+    shutil.rmtree(tmp_path / "model")
+    save_splade(tmp_path / "model", seed=1)
+    with pytest.raises(ikat.DataError, match=r"the index .*/index isn't the same on all nodes"):
+        one_frame([first, outcome(retriever, turn)])
 
 
 def test_indexes_are_found_wherever_they_stand(tmp_path):

@@ -1,0 +1,66 @@
+"""What errors say of finished calls: that a cache file has them, that they are kept in this process, or nothing where they aren't kept."""
+
+import pandas as pd
+import pytest
+from fakes import Scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llm import BudgetExceeded, FatalLLMError, LLMFailure, StageError
+
+TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "coffee"]})
+HERE = " (finished calls are kept in this process only, and not repeated in it)"
+FILE = " (finished calls are in the cache and are not repeated)"
+FALLBACK = "give the operator or the LLM on_error=fallback to go on without"
+
+
+def test_the_calls_of_an_object_are_kept_in_this_process_only_which_the_error_says():
+    backend = Scripted("green tea", "", "black coffee", "green tea", "black coffee")
+    rewrite = ikat.Rewrite(ikat.llm(backend))
+    with pytest.raises(StageError) as raised:
+        rewrite.transform(TURNS)
+    assert str(raised.value).endswith(f"; run it again{HERE}, or {FALLBACK}")
+    rewrite.transform(TURNS)
+    assert len(backend.asked) == 3  # here only the failed call is repeated
+    ikat.Rewrite(ikat.llm(backend)).transform(TURNS)
+    assert len(backend.asked) == 5  # as in a new process
+
+
+@pytest.mark.parametrize(
+    ("spec", "kept_in"),
+    [("openai:m", "file"), ("openai:m cache=none", ""), ("hf:m cache=mine", "file"), ("recorded:sample", "file"), (Scripted(), "process")],
+)
+def test_an_llm_knows_where_it_keeps_finished_calls(spec, kept_in):
+    assert ikat.llm(spec).kept_in == kept_in
+
+
+@pytest.mark.parametrize(("kept_in", "said"), [("file", FILE), ("process", HERE), ("", "")])
+def test_an_error_says_of_a_cache_what_there_is(kept_in, said):
+    failures = [LLMFailure("answer", "1_1", "late")]
+    assert str(StageError("answer", failures, kept_in)).endswith(f"(late); run it again{said}, or {FALLBACK}")
+    assert str(FatalLLMError("no key").after(1, 2, kept_in)).endswith(f"; run again after the repair{said})")
+    assert str(BudgetExceeded(spent=2, budget=1).after(1, 2, kept_in)).endswith(f"; raise budget=... and run again{said}")
+
+
+STAYS = "1 of the completions came and stay as they are: there only on_error=fallback helps"
+
+
+@pytest.mark.parametrize(
+    ("kept_in", "alone", "beside"),
+    [
+        (
+            "file",
+            "running it again reads the same completions from the cache",
+            f"run it again{FILE}, or {FALLBACK}; {STAYS}",
+        ),
+        (
+            "process",
+            "running it again reads the same completions in this process",
+            f"run it again{HERE}, or {FALLBACK}; {STAYS}",
+        ),
+        ("", "run it again, or", f"run it again, or {FALLBACK}"),
+    ],
+)
+def test_an_unusable_completion_stays_only_where_it_is_kept(kept_in, alone, beside):
+    unusable, late = LLMFailure("answer", "1_1", "no text", kept=True), LLMFailure("answer", "1_2", "late")
+    assert f"(no text); {alone}" in str(StageError("answer", [unusable], kept_in))
+    assert str(StageError("answer", [unusable, late], kept_in)).endswith(f"(late); {beside}")
