@@ -21,7 +21,7 @@ def cluster():
     cluster = Cluster(initialize_head=True, head_node_args=first)
     second = cluster.add_node(num_cpus=1, object_store_memory=STORE, resources={"second": 1})
     ray.init(address=cluster.address, log_to_driver=False)
-    yield {"second": second.node_id}
+    yield {"second": second.node_id, "nodes": cluster}
     ray.shutdown()
     cluster.shutdown()
     patch.undo()

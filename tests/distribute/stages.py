@@ -74,3 +74,18 @@ class Unsendable(pt.Transformer):
 def turns(count):
     qids = [f"t{number:02d}" for number in range(count)]
     return pd.DataFrame({"qid": qids, "query": [f"question {qid}" for qid in qids]}, dtype=object)
+
+
+class StaysOn(pt.Transformer):
+    """A stage that never ends on one node, which a file tells, and does nothing on others."""
+
+    def __init__(self, node, begun):
+        self.node, self.begun = node, begun
+
+    def transform(self, inp):
+        import ray
+
+        if ray.get_runtime_context().get_node_id() == self.node:
+            self.begun.touch()
+            time.sleep(600)
+        return inp

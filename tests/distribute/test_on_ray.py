@@ -3,12 +3,15 @@
 import logging
 import os
 import sys
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import pyterrier as pt
 import pytest
-from distribute.stages import ByLength, Dies, Raises, Where, turns
+from distribute.conftest import STORE
+from distribute.stages import ByLength, Dies, Raises, StaysOn, Where, turns
 from fakes import Scripted
 from rank.tiny_cross_encoders import save_cross_encoder
 
@@ -125,6 +128,25 @@ def test_a_process_that_dies_in_the_middle_loses_nothing(tmp_path, caplog):
     assert sorted(backend.qids) == sorted(2 * turns(8)["qid"].tolist())
     assert llm.ledger.frame()[["stage", "calls", "failures"]].values.tolist() == [["answer", 8, 0], ["rewrite", 8, 0]]
     assert "a process on the Ray cluster died" in caplog.text
+
+
+def test_a_node_that_is_lost_in_the_middle_loses_nothing(tmp_path, cluster):
+    def added():
+        return cluster["nodes"].add_node(num_cpus=1, object_store_memory=STORE, resources={"spare": 1})
+
+    lost, backend, begun = added(), Asked(), tmp_path / "begun"
+    system = on_ray(ikat.Answer(LLM(backend)) >> StaysOn(lost.node_id, begun), 2, {"spare": 1})
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(system, turns(4))
+        while not begun.exists() and not running.done():
+            time.sleep(0.1)
+        other = added()
+        cluster["nodes"].remove_node(lost, allow_graceful=False)
+        found = running.result(120)
+    cluster["nodes"].remove_node(other)
+    assert begun.exists()
+    assert found["qanswer"].tolist() == [f"answer {qid}" for qid in turns(4)["qid"]]
+    assert sorted(backend.qids) == sorted(turns(4)["qid"].tolist())
 
 
 def test_a_part_that_always_ends_its_process_is_named(tmp_path):
