@@ -13,6 +13,7 @@ from ..conversations.frame import column, question_column, values, with_columns
 from ..errors import DataError
 from ..llm import LLM, Request
 from ..llm.parsing import strip_thinking
+from ..llm.parsing_numbers import grade, without_scale
 from ..prompts.context import chosen, ptkb_text
 from ..prompts.operator import LLMOperator
 from .same_turns import check_form
@@ -21,13 +22,12 @@ LABELS = ("0", "1", "2", "3", "4")
 GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
 ANSWER_STAND_IN = "word " * 100
 
-_ALONE = r"(-?\d+)(?:\.0+)?(?![\d%])(?!\.\d)(?:[ \t]*(?:/|out of)[ \t]*4\b)?(?![ \t,;]*(?:-|–|—|/|to|or)?[ \t]*\d)"
+_GRADE = grade(4)
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_SCALE = re.compile(r"(?<![\d.-])0[ \t]*(?:-|–|—|to)[ \t]*4(?![\d.])", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*1[.)].*\n\s*2[.)]")
-_FIRST = re.compile(rf"[\s*_\"'`(\[]*{_ALONE}[\s*_\"'`)\]]*(?=$|\n|[.,:;–—-])")
+_FIRST = re.compile(rf"[\s*_\"'`(\[]*{_GRADE}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])", re.IGNORECASE)
 _NAMED = re.compile(
-    rf"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{_ALONE}",
+    rf"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{_GRADE}",
     re.IGNORECASE,
 )
 _REASON = re.compile(r"^[\s\W_]*(?:(?:reason|explanation|justification)\W*[:=]\W*)?", re.IGNORECASE)
@@ -54,7 +54,7 @@ def parse_judgement(text: str) -> Judgement | None:
         >>> parse_judgement("The passage lists 3 trails.") is None
         True
     """
-    said = _SCALE.sub("", _FENCE.sub("", strip_thinking(text)).strip())
+    said = without_scale(_FENCE.sub("", strip_thinking(text)).strip(), 4)
     first = None if _NUMBERED.match(said) else _FIRST.match(said)
     found = [first] if first else list(_NAMED.finditer(said))
     labels = {match[1] for match in found}

@@ -6,22 +6,38 @@ one, ``Score: 2`` lines, and a first or last line that is the verdict alone. A n
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from ..llm.parsing import strip_thinking
+from ..llm.parsing_numbers import grade, ranges_spelled
+from ..llm.parsing_values import json_values
 
 NO_REASON = "the model gave no reason"
 _DASH = "−–-"
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_INTEGER = re.compile(rf"[^\w{_DASH}]*?(?:[{_DASH}]\s+)?([{_DASH}]?\d+)(?:\.0+)?(?!\d|\.\d)", re.ASCII)
-_RANGE = re.compile(rf"\s*(?:[/,{_DASH}]|to\b|or\b|and\b|out of\b|of\b|%)\s*[{_DASH}]?\d|\s*%")
-_YES = re.compile(r"\W*(yes|no|true|false)\b(?!\s*(?:/|or\b)\s*(?:yes|no|true|false))", re.IGNORECASE)
+_BEFORE = rf"[^\w{_DASH}]*?(?:[{_DASH}]\s+)?"
+_INTEGER = re.compile(rf"{_BEFORE}([{_DASH}]?\d+)(?:\.0+)?(?!\d|\.\d)", re.ASCII)
+_YES = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
+_ALSO = re.compile(
+    r"\W*(?:/|\bor\b)\s*(?:maybe\s+|perhaps\s+)?(yes|no|true|false)\b"
+    r"|(?:\W|\b(?:and|but|also|maybe|perhaps|partly)\b)*\b(?P<last>yes|no|true|false)\b\W*\Z",
+    re.IGNORECASE,
+)
 _YES_SO = re.compile(r"\W*(?:yes|no)\b\s*[,.;:!—–]", re.IGNORECASE)
 _TIE = re.compile(r"\W*(?:an?\s+)?(?:tie|draw|equal|both|neither)\b", re.IGNORECASE)
-_SIDE = re.compile(r"\W*(?:(?i:response|answer|assistant)\s+)?([AB])\b(?!\s*(?:and|or|/|&)\s*[AB]\b)")
+_SIDE = re.compile(r"\W*(?:(?i:response|answer|assistant)\s+)?([AB])\b")
+_OTHER_SIDE = re.compile(
+    r"\s*(?:and|or|/|&|=|<|vs\.?|versus)\s*(?:(?i:response|answer|assistant)\s+)?([AB])\b|[^\w>]*(?P<last>[AB])\b\W*\Z"
+)
+_WORSE = re.compile(r"\s+(?:is|was)\s+(?:\w+\s+)?(?:worse|weaker|no\s+better|not\s+(?:the\s+)?(?:better|as|so))\b")
+_LETTER = re.compile(r"[\W_]*[ab][\W_]*")
 _NOTHING = re.compile(r"\W*(?:none|nothing|no nuggets?)\b\W*$|\W*\[\s*\]\W*$", re.IGNORECASE)
-_NUMBERS = re.compile(r"\W*\d+(?:(?:\W|\band\b)+\d+)*\W*$")
+_BETWEEN = rf"(?:[^\w/%.{_DASH}]|\.(?!\d)|\s[{_DASH}]\s|\band\b)+"
+_FIGURES = re.compile(r"\W*\d+(?:(?:\W|\band\b)+\d+)*\W*$")
+_NUMBERS = re.compile(rf"[^\w{_DASH}]*(?:[{_DASH}]\s+)?\d{{1,9}}(?:{_BETWEEN}\d{{1,9}})*[^\w%]*$")
+_LIST = re.compile(r"\s*(\[[^\[\]]*\])\s*,\s*[\"']?\w+[\"']?\s*:")
+_LIST_IN_LINES = re.compile(r"\[[\s\d,\"']*\]")
 
 Value = TypeVar("Value")
 
@@ -75,7 +91,7 @@ def read_numbers(text: str) -> Verdict | None:
 
 
 def _read(text: str, key: str, interpret: Callable[[Any], Value | None]) -> Verdict | None:
-    text = strip_thinking(text)
+    text = _LIST_IN_LINES.sub(lambda found: " ".join(found[0].split()), strip_thinking(text))
     for candidates in (_in_json(text, key), _labelled(text, key), _alone(text)):
         read = [(value, reason) for raw, reason in candidates if (value := interpret(raw)) is not None]
         if read:
@@ -86,8 +102,12 @@ def _read(text: str, key: str, interpret: Callable[[Any], Value | None]) -> Verd
 
 
 def _in_json(text: str, key: str) -> list[tuple[Any, str]]:
-    objects = [{str(name).casefold(): value for name, value in item.items()} for item in _objects(text)]
-    return [(item[key], _flat(item.get("reason", ""))) for item in objects if key in item]
+    return _under(key, _objects(text)) or _under(key, [value for value in json_values(text) if isinstance(value, dict)])
+
+
+def _under(key: str, objects: Iterable[dict[Any, Any]]) -> list[tuple[Any, str]]:
+    named = [{str(name).casefold(): value for name, value in item.items()} for item in objects]
+    return [(item[key], _flat(item.get("reason", ""))) for item in named if key in item]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -101,8 +121,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 def _labelled(text: str, key: str) -> list[tuple[Any, str]]:
     marks = r"[\"'*_ ]*"
-    inline = rf"(?<!\w){key}\b{marks}(?:\([^)\n]*\))?{marks}(?:\bis\b|[:=])"
-    label = re.compile(rf"(?:{inline}|^[^\w\[]*{key}[^\w\[]*\n)[\s\"'*_]*([^\n]*)", re.IGNORECASE | re.MULTILINE)
+    inline = rf"(?<![^\W_])(?<![^\W_]_){key}(?![^\W_]){marks}(?:\([^)\n]*\))?{marks}(?:\bis\b|[:=\uff1a])"
+    label = re.compile(rf"(?:{inline}|^(?:[^\w\[]|_)*{key}(?:[^\w\[]|_)*\n)[\s\"'*_]*([^\n]*)", re.IGNORECASE | re.MULTILINE)
     return [(found[1], _flat(text[: found.start()] + text[found.end() :]) or _beside(found[1])) for found in label.finditer(text)]
 
 
@@ -119,8 +139,9 @@ def _alone(text: str) -> list[tuple[Any, str]]:
 def _is_verdict(line: str) -> bool:
     number = _INTEGER.match(line)
     if number:
-        return bool(_NUMBERS.match(line)) or re.fullmatch(r"\s*(?:/|out of)\s*\d+\W*", line[number.end() :]) is not None
-    return any(re.fullmatch(rf"{one.pattern}\W*", line, one.flags) for one in (_YES, _TIE, _SIDE, _NOTHING)) or bool(_YES_SO.match(line))
+        return bool(_FIGURES.match(line)) or re.fullmatch(r"\s*(?:/|out of)\s*\d+\W*", line[number.end() :]) is not None
+    words = (_YES, _TIE, _SIDE, _LETTER, _NOTHING)
+    return bool(_YES_SO.match(line)) or any(re.fullmatch(rf"{word.pattern}\W*", line, word.flags) for word in words)
 
 
 def _flat(reason: Any) -> str:
@@ -133,9 +154,8 @@ def _whole(value: Any, lowest: int, highest: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str):
-        value = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", value)
-        found = _INTEGER.match(value)
-        if found is None or _RANGE.match(value[found.end() :]):
+        found = re.match(_BEFORE + grade(highest), value, re.ASCII | re.IGNORECASE)
+        if found is None:
             return None
         value = int(re.sub(rf"[{_DASH}]", "-", found[1]))
     return int(value) if lowest <= value <= highest and value == int(value) else None
@@ -145,7 +165,14 @@ def _yes_no(value: Any) -> bool | None:
     if isinstance(value, bool):
         return value
     found = _YES.match(value) if isinstance(value, str) else None
-    return found[1].casefold() in ("yes", "true") if found else None
+    if found is None:
+        return None
+    also = _ALSO.match(value, found.end())
+    return None if also and _means_yes(also[1] or also["last"]) != _means_yes(found[1]) else _means_yes(found[1])
+
+
+def _means_yes(word: str) -> bool:
+    return word.casefold() in ("yes", "true")
 
 
 def _choice(value: Any) -> str | None:
@@ -153,8 +180,12 @@ def _choice(value: Any) -> str | None:
         return None
     if _TIE.match(value):
         return "tie"
-    found = _SIDE.match(value.upper() if len(value.strip()) == 1 else value)
-    return found[1] if found else None
+    value = value.upper() if _LETTER.fullmatch(value) else value
+    found = _SIDE.match(value)
+    if found is None or _WORSE.match(value, found.end()):
+        return None
+    other = _OTHER_SIDE.match(value, found.end())
+    return None if other and (other[1] or other["last"]) != found[1] else found[1]
 
 
 def _numbers(value: Any) -> list[int] | None:
@@ -163,6 +194,10 @@ def _numbers(value: Any) -> list[int] | None:
         return None if None in items else list(dict.fromkeys(item for item in items if item is not None))
     if not isinstance(value, str):
         return None
+    value = found[1] if (found := _LIST.match(value)) else value
     if _NOTHING.match(value):
         return []
+    if set(value) & set("[{(") and not set(value) & set(")}]"):  # a list that was cut off may have gone on
+        return None
+    value = ranges_spelled(re.sub(r"(?<=\d)\.0+(?!\d)", "", value))
     return list(dict.fromkeys(map(int, re.findall(r"\d+", value)))) if _NUMBERS.match(value) else None

@@ -7,13 +7,13 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .parsing import QUOTES
 from .parsing_statements import NAMED, NONE, NUMBER, score_in
 
 ALIKE = 0.9
 """The least similarity (difflib's ratio of the normalised texts) at which a copy counts as the statement."""
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+)?(?:[(\[]?\d{1,3}[.):\]]+\s*)?")
-_QUOTES = "\"'`“”‘’«»"
 
 
 class Chosen(NamedTuple):
@@ -64,7 +64,7 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
 
 def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
     """The id that ``label`` means: the id itself, a text that starts with it or names it, or a copy of its statement."""
-    label = label.strip().strip(_QUOTES + "[]()#").strip()
+    label = label.strip().strip(QUOTES + "[]()#").strip()
     if label in ptkb:
         return label
     for pattern in (NUMBER, NAMED):

@@ -4,6 +4,7 @@ import json
 import re
 from typing import NamedTuple
 
+from .parsing_numbers import NO_GRADE, grade, without_scale
 from .parsing_refusals import is_refusal
 from .parsing_values import cut_off_strings, json_values, nearly_json
 
@@ -11,11 +12,16 @@ _THINK = re.compile(r"<think>.*?</think>\s*", re.DOTALL | re.IGNORECASE)
 _END_THINK = re.compile("</think>", re.IGNORECASE)
 _OPEN_THINK = re.compile(r"<think>.*\Z", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}[.):、]\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
-_REWRITE_LABEL = re.compile(
-    r"^\W*(?:(?:re-?written|re-?phrased|self-?contained|stand-?alone|final|search)\s+)*(?:re-?write|query|question|utterance|message)\W*:\s*",
-    re.IGNORECASE,
+_MARK = re.compile(
+    r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.\)|[)、]|[.:](?!\d))\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)\uff1a]\s*)", re.IGNORECASE
 )
+_CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
+_REWRITE_NAME = (
+    rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*(?:re-?write|query|question|utterance|message)|{_CHANGED})"
+)
+_REWRITE_LABEL = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*[:\uff1a]\s*", re.IGNORECASE)
+_REWRITE_HEADING = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*$", re.IGNORECASE)
+_REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
 _LEAD_IN = re.compile(
     r"^\W*(?:(?:sure|certainly|absolutely|of\s+course|okay|ok|great|yes)\b\W*)?"
     r"(?:(?:here(?:['’]s|\s+is|\s+are)|(?:this|below|the\s+following)\s+is)\b[^:\n]{0,60}?"
@@ -25,7 +31,8 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
-_QUOTES = "\"'`“”‘’«»"
+QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
+"""Quotation marks that models put around what they are asked for."""
 
 
 class Parsed(NamedTuple):
@@ -61,9 +68,38 @@ def spoken(text: str) -> str:
 
 def _clean(line: str) -> str:
     line = line.strip().strip("*_").strip()
-    while len(line) > 1 and line[0] in _QUOTES and line[-1] in _QUOTES + ",":
-        line = line[1:].rstrip(_QUOTES + ",").strip()
-    return " ".join(line.split())
+    return " ".join(unquoted(line).split())
+
+
+def unquoted(text: str) -> str:
+    """The text without the quotation marks around all of it.
+
+    Example:
+        >>> unquoted("„Ist Minze giftig?“"), unquoted('"mint" or "basil"')
+        ('Ist Minze giftig?', '"mint" or "basil"')
+    """
+    while len(text) > 1 and text[0] in QUOTES and text[-1] in QUOTES + ",":
+        inner = text[1:].rstrip(QUOTES + ",").strip()
+        if text[0] not in "'‘’" and text[0] in inner.lstrip(QUOTES):
+            break
+        text = inner
+    return text
+
+
+def in_object(text: str, name: re.Pattern[str]) -> str | None:
+    """What is said under the key that ``name`` matches in the JSON objects on lines of their own; None without such a key.
+
+    The longest key counts, and the first object.
+
+    Example:
+        >>> in_object('{"message": "Is it?", "rewritten_message": "Is mint safe?"}', re.compile("(rewritten )?message"))
+        'Is mint safe?'
+    """
+    lines = _OBJECTS.search(text)
+    objects = [item for item in json_values(lines[0]) if isinstance(item, dict)] if lines else []
+    found = [(re.sub(r"[\s_-]+", " ", str(key)), value) for item in objects for key, value in item.items()]
+    named = [(key, value) for key, value in found if isinstance(value, str) and name.fullmatch(key)]
+    return spoken(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
 
 
 def _json_strings(text: str) -> list[str] | None:
@@ -103,13 +139,13 @@ def _list_of(piece: str) -> list[object] | None:
 
 
 def _marked(line: str) -> bool:
-    return bool(_MARK.match(line)) or line.strip()[:1] in _QUOTES
+    return bool(_MARK.match(line)) or line.strip()[:1] in QUOTES
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
     lines = [line for line in _FENCE.sub("", text).splitlines() if line.strip()]
-    if len(lines) == 1 and re.match(r"^\s*1[.)]\s", lines[0]):
-        lines = re.split(r"\s+(?=\d{1,2}[.)]\s)", lines[0].strip())
+    if len(lines) == 1 and re.match(r"^\s*1[.)]{1,2}\s", lines[0]):
+        lines = re.split(r"\s+(?=\d{1,2}[.)]{1,2}\s)", lines[0].strip())
     kept = [line for line in lines if _marked(line)] if any(_marked(line) for line in lines) else lines
     kept = [line for line in kept if not _clean(line).endswith(":")]
     return kept, [line for line in lines if line not in kept]
@@ -150,7 +186,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
 
 
 def parse_rewrite(text: str) -> str:
-    r"""Read one rewritten query: lead-ins (in a line or before it), labels, quotes and explanations after it are left out.
+    r"""Read one rewritten query: lead-ins (in a line or before it), headings, labels, quotes and explanations after it are left out.
 
     Returns:
         The query, or ``""`` when the text holds none.
@@ -159,8 +195,12 @@ def parse_rewrite(text: str) -> str:
         >>> parse_rewrite('Here is the query:\n\nRewritten query: "Is rooibos free of caffeine?"\n\nI resolved "it".')
         'Is rooibos free of caffeine?'
     """
-    lines = [line for line in _FENCE.sub("", spoken(text)).splitlines() if line.strip()]
+    text = spoken(text)
+    held = in_object(text, _REWRITE_KEY)
+    lines = [line for line in _FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     for line in lines:
+        if _REWRITE_HEADING.match(line):
+            continue
         query = _clean(_REWRITE_LABEL.sub("", _LEAD_IN.sub("", line, count=1), count=1))
         lead_in = query.endswith(":") and len(lines) > 1
         if any(character.isalnum() for character in query) and not lead_in:
@@ -169,23 +209,31 @@ def parse_rewrite(text: str) -> str:
 
 
 _LABEL = re.compile(r"(?<![\d.-])([0-9])(?:\.0+)?(?![\d]|\.\d)")
-_NAMED_LABEL = re.compile(
-    r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?\W{0,4}(\d+)(?:\.0+)?(?![\d]|\.\d)", re.IGNORECASE
-)
+_NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}", re.IGNORECASE)
+_LABEL_NAME = re.compile(r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?\W{0,4}(?<!\W[-−–])(?=[-−–]?\d)", re.IGNORECASE)
 
 
 def parse_label(text: str, highest: int = 4) -> int | None:
     """Read a relevance label from 0 to ``highest``; ``None`` when the text names none, or several different ones.
 
-    A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3.
+    A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3. A
+    percentage, a range and a number on another scale are no label.
 
     Example:
-        >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("No idea.")
-        (3, None)
+        >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
+        (3, None, None)
     """
-    text = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", strip_thinking(text))
-    for pattern in (_NAMED_LABEL, _LABEL):
-        found = {int(number) for number in pattern.findall(text)}
-        if found:
-            return found.pop() if len(found) == 1 and max(found) <= highest else None
-    return None
+    text = without_scale(strip_thinking(text), highest)
+    labels = _named_labels(text, highest) or _bare_labels(text, highest)
+    return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
+
+
+def _named_labels(text: str, highest: int) -> set[int]:
+    whole = re.compile(grade(highest), re.IGNORECASE)
+    found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
+    return {int(number[1].replace("−", "-").replace("–", "-")) if number else highest + 1 for number in found}
+
+
+def _bare_labels(text: str, highest: int) -> set[int]:
+    text = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
+    return set() if _NO_LABEL.search(text) else {int(number) for number in _LABEL.findall(text)}

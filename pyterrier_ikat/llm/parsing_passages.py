@@ -2,7 +2,7 @@
 
 import re
 
-from .parsing import parse_rewrite, spoken
+from .parsing import in_object, parse_rewrite, spoken, unquoted
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _STYLE = re.compile(r"\W*style\W+\w[\w-]*(?: [\w-]+){0,2}\W*$", re.IGNORECASE)
@@ -13,12 +13,13 @@ _STYLE_BEFORE = re.compile(
     )\W*""",
     re.IGNORECASE | re.VERBOSE,
 )
-_LABEL = re.compile(r"^\W*(?:passage|article|assistant|answer|response|summary|text)\W*:[\s*_]*", re.IGNORECASE)
-_CLARIFIED = re.compile(r"^\W*clarified\s+", re.IGNORECASE | re.MULTILINE)
+_NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
+_LABEL = re.compile(rf"^\W*(?:{_NAME.pattern})\W*:[\s*_]*", re.IGNORECASE)
+_HEADING = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*$", re.IGNORECASE)
 
 
 def parse_passage(text: str) -> str:
-    r"""The passage in a completion as one line: without ``<think>`` block, style line, lead-in, label and surrounding quotes.
+    r"""The passage in a completion as one line: without ``<think>`` block, style line, lead-in, heading, label and surrounding quotes.
 
     Returns:
         The passage, or ``""`` when the text holds none.
@@ -27,14 +28,15 @@ def parse_passage(text: str) -> str:
         >>> parse_passage('Style: blog\n\nPassage: Oats are cheap.\nThey keep well.')
         'Oats are cheap. They keep well.'
     """
-    lines = [line.strip() for line in _FENCE.sub("", spoken(text)).splitlines() if line.strip()]
-    while lines and (_STYLE.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
+    text = spoken(text)
+    held = in_object(text, _NAME)
+    lines = [line.strip() for line in _FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
+    while lines and (_STYLE.match(lines[0]) or _HEADING.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
         lines.pop(0)
     if lines:
         lines[0] = _STYLE_BEFORE.sub("", lines[0], count=1) if _STYLE_BEFORE.match(lines[0]) else lines[0]
     passage = _LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
-    if len(passage) > 1 and passage[0] in '"“' and passage[-1] in '"”':
-        passage = passage[1:-1].strip()
+    passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
     return passage if any(map(str.isalnum, passage)) else ""
 
 
@@ -45,4 +47,4 @@ def parse_clarified(text: str) -> str:
         >>> parse_clarified("Clarified utterance: The user asks for a vegan breakfast. It has to be quick.")
         'The user asks for a vegan breakfast. It has to be quick.'
     """
-    return parse_rewrite(_CLARIFIED.sub("", spoken(text)))
+    return parse_rewrite(text)

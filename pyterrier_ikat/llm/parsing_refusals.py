@@ -34,6 +34,8 @@ _ELSEWHERE = re.compile(
         (
             r"(?:es\s+)?(?:tut\s+mir\s+leid|entschuldigung|leider)\b[\s,]*(?:aber\s+)?(?:(?:dabei|damit|da|das)\s+kann\s+ich|ich\s+kann)\b"
             r"[^,;:]*\bnicht\s+(?:weiter)?(?:helfen|behilflich\s+sein|beantworten|antworten|erfüllen)",
+            r"leider\s+kann\s+ich(?:\s+(?:ihnen|dir|euch|da|hier|dabei|damit|hierbei|das|diesen?|ihre|deine|frage|wunsch|anfrage))*"
+            r"\s+nicht\s+(?:weiter)?(?:helfen|behilflich\s+sein|beantworten|antworten|erfüllen)",
             r"(?:je\s+suis\s+)?(?:désolée?|navrée?)\b[\s,]*(?:mais\s+)?je\s+ne\s+(?:peux|puis)\s+pas\s+"
             r"(?:vous\s+|t['’]|te\s+|y\s+)?(?:aider|répondre|assister|fournir)\b[^,;:]*",
             r"lo\s+siento\b[\s,]*(?:pero\s+)?no\s+puedo\s+(?:ayudar|asistir|responder|proporcionar|cumplir)\w*[^,;:]*",
@@ -41,6 +43,8 @@ _ELSEWHERE = re.compile(
             r"(?:desculpe|sinto\s+muito|lamento)\b[\s,]*(?:mas\s+)?não\s+posso\s+(?:ajudar|responder|fornecer|atender)\w*[^,;:]*",
             r"(?:het\s+spijt\s+me|sorry|helaas)\b[\s,]*(?:maar\s+)?(?:daar\s+kan\s+ik|ik\s+kan)\b[^,;:]*\b(?:niet|geen)\b[^,;:]*"
             r"\b(?:helpen|beantwoorden)",
+            r"helaas\s+kan\s+ik(?:\s+(?:je|jou|jullie|u|daar|hier|daarmee|hiermee|die|deze|dit|uw|jouw|vraag|verzoek))*\s+niet"
+            r"(?:\s+(?:mee|bij|verder))*\s+(?:helpen|beantwoorden)",
             r"(?:很?抱歉|对不起)[\s,\uff0c。]*但?我(?:无法|不能)(?:帮助|协助|提供|回答|满足)[^,\uff0c。]*",
             r"申し訳(?:ありません|ございません)が[、\s]*[^、。]*(?:お手伝いできません|お答えできません|対応できません|お応えできません)",
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .parsing import spoken
+from .parsing_numbers import ranges_spelled
 from .parsing_values import cut_off_strings, json_values
 
 NONE = re.compile(r"\W*(?:none\b|nothing\b|n/a\b|not any\b|no\W*$|no (?:\w+ ){0,2}statements?\b)", re.IGNORECASE)
@@ -17,9 +18,11 @@ NUMBER = re.compile(r"^\s*(?:[-*•–]\s+)?[(\[]?(\d{1,3})[.):\]]+(?!\d)\s*")
 NAMED = re.compile(r"\b(?:statement|number|ptkb|index|id|no)s?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
 """A number that is called a statement's."""
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_DASHED = re.compile(r"^\s*(?:[-*•–]\s+)?#?(\d{1,3})\s+[-–—]\s")
+_DASHED = re.compile(r"^\s*(?:[-*•–]\s+)?#?(\d{1,3})\s+[-–—]\s(?!\s*\d+\W*$)")
+_EXCEPT = re.compile(r"\b(?:except|excepting|apart from|aside from|other than|besides)\b", re.IGNORECASE)
 _CALLED = re.compile(
-    r"\b(?:(?:statement|number|ptkb|index|indices|id)s?|nos?\.)\W{0,3}(\d{1,3}\b(?:(?:\s*,\s*(?:and\s+)?|\s*(?:and|or|&)\s*)#?\d{1,3}\b)*)"
+    r"(?<!\bnot )\b(?:(?:statement|number|ptkb|index|indices|id)s?|nos?\.)\W{0,3}"
+    r"(\d{1,3}\b(?:(?:\s*,\s*(?:and\s+)?|\s*(?:and|or|&)\s*)#?\d{1,3}\b)*)"
     r"(?P<not>\s+(?:is|are|do|does|was|were)(?:\s+not\b|n['’]t\b))?",
     re.IGNORECASE,
 )
@@ -31,13 +34,14 @@ _AROUND = re.compile(
 _ONLY_NUMBERS = re.compile(r"[^\w.-]*\d{1,3}(?:(?:\s*,\s*(?:and\s+)?|\s*(?:\band\b|&)\s*|\s+)\d{1,3})*[^\w]*$")
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 _SCORE_KEYS = ("score", "relevance")
+_DENIED = (False, "false", "no", "not relevant", "irrelevant")
 
 
 def read_ids(text: str) -> list[str] | None:
     r"""The statement numbers in a completion; a stray number in running text is none.
 
     Read are a list in JSON or nearly so (fenced or in prose), numbered lines, numbers that are called a statement's
-    ("statements 1 and 4"), and a text that is little but numbers.
+    ("statements 1 and 4", "statements 2-4"), and a text that is little but numbers.
 
     Returns:
         The numbers as text, in the completion's order; empty where it says that no statement matters; ``None`` where it
@@ -52,7 +56,7 @@ def read_ids(text: str) -> list[str] | None:
     if values:
         return [_label(item) for item in _listed(values)]
     if NONE.match(text):
-        return []
+        return _named_or_bare(_EXCEPT.split(text, maxsplit=1)[1]) if _EXCEPT.search(text) else []
     lines = [line for line in text.splitlines() if NUMBER.match(line) or _DASHED.match(line)]
     if lines:
         return [_number(line) for line in lines]
@@ -97,17 +101,23 @@ def read_scores(text: str) -> list[tuple[str, Any]] | None:
     """
     text = spoken(text)
     values = json_values(text)
-    listed = [item for value in values if isinstance(value, list) for item in value if isinstance(item, dict)]
-    pairs = [pair for item in [*listed, *values] if (pair := _pair(item))]
     objects = [value for value in values if isinstance(value, dict)]
+    lists = [*values, *(value for item in objects for value in item.values())]
+    listed = [item for value in lists if isinstance(value, list) for item in value if isinstance(item, dict)]
+    pairs = [pair for item in [*listed, *values] if (pair := _pair(item))]
     if pairs:
         return pairs
     if objects:
-        scores = next((value for value in reversed(objects) if value), {})
-        inner = [value for value in scores.values() if isinstance(value, dict)]
-        nested = len(inner) == 1 and len(scores) == 1 and not score_in(inner[0])
-        return [(str(key), value) for key, value in (inner[0] if nested else scores).items()]
+        scores = _holder(next((value for value in reversed(objects) if value), {}))
+        return [(str(key), value) for key, value in scores.items()]
     return [] if [] in values or NONE.match(text) else None
+
+
+def _holder(item: dict[Any, Any]) -> dict[Any, Any]:
+    """The object in which the scores stand: the only one within ``item`` when nothing else there can be a score, or ``item``."""
+    inner = [value for value in item.values() if isinstance(value, dict)]
+    others = [value for value in item.values() if isinstance(value, int | float) and not isinstance(value, bool)]
+    return inner[0] if len(inner) == 1 and not others and score_in(inner[0]) is None else item
 
 
 def score_in(item: Mapping[str, Any]) -> Any:
@@ -125,7 +135,8 @@ def _listed(values: Sequence[Any]) -> list[Any]:
 
 
 def _inner(item: Mapping[str, Any]) -> list[Any]:
-    return next((value for value in item.values() if isinstance(value, list)), list(item))
+    chosen = [key for key, value in item.items() if (value.strip().casefold() if isinstance(value, str) else value) not in _DENIED]
+    return next((value for value in item.values() if isinstance(value, list)), chosen)
 
 
 def _pair(item: Any) -> tuple[str, Any] | None:
@@ -141,6 +152,7 @@ def _label(item: Any) -> str:
 
 
 def _named_or_bare(text: str) -> list[str]:
+    text = ranges_spelled(text)
     called = list(_CALLED.finditer(text))
     if called:
         return [number for match in called if not match["not"] for number in re.findall(r"\d+", match[1])]

@@ -9,8 +9,11 @@ from typing import Any
 TRIED = 50
 """Brackets that open nothing readable, after which a text is taken to hold nothing more: each costs a look at all the rest."""
 _OPENING = re.compile(r"[\[{]")
-_OPENED = re.compile(r"\s*(?:\{|\[\s*\{?)\s*\"")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"(\s*:)?')
+_OPENED = re.compile(r"\s*(?:\{|\[\s*\{?)\s*[\"']")
+_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+_DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', rf"'(?:[^'\\\n]|\\.|{_APOSTROPHE.pattern})*'"
+_NEXT_STRING = re.compile(rf"[^\"']*({_DOUBLE}|{_SINGLE})(\s*:)?")
+_COMMENT = re.compile(rf"({_DOUBLE}|'(?:[^'\\\n]|\\.)*')|//[^\n]*")
 _BARE_KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
 _WORDS = {"null": "None", "true": "True", "false": "False"}
 _BARE_WORD = re.compile(r"(?<![\w\"'])(?:null|true|false)(?![\w\"'])")
@@ -19,7 +22,8 @@ _BARE_WORD = re.compile(r"(?<![\w\"'])(?:null|true|false)(?![\w\"'])")
 def json_values(text: str) -> list[Any]:
     """All lists and objects in ``text``, outermost ones, in order; what cannot be read as one is passed over.
 
-    Beside JSON: single quotes, numbers and bare words as keys, commas before a closing bracket, ``{1, 4}`` as a list.
+    Beside JSON: single quotes, numbers and bare words as keys, commas before a closing bracket, ``{1, 4}`` as a list,
+    comments behind ``//``.
 
     Example:
         >>> json_values("I chose {'3': 0.9, 7: .4,} and [4, 1,], not {those}.")
@@ -45,8 +49,13 @@ def cut_off_strings(text: str) -> list[str] | None:
     """
     if not _OPENED.match(text) or _closing(text, text.index(text.strip()[0])) is not None:
         return None
-    whole = [found[0] for found in _STRING.finditer(text) if not found[1]]
-    return [string for piece in whole if isinstance(string := _literal(piece), str)]
+    strings: list[Any] = []
+    position = 0
+    while (found := _NEXT_STRING.match(text, position)) is not None:
+        position = found.end()
+        if not found[2]:
+            strings.append(_literal(found[1] if found[1][0] == '"' else "'" + _APOSTROPHE.sub(r"\'", found[1][1:-1]) + "'"))
+    return [string for string in strings if isinstance(string, str)]
 
 
 def _value_at(text: str, start: int) -> tuple[Any, int]:
@@ -59,8 +68,8 @@ def _value_at(text: str, start: int) -> tuple[Any, int]:
 
 
 def nearly_json(piece: str) -> list[Any] | dict[Any, Any] | None:
-    """The list or object that ``piece`` is when read as Python writes it, perhaps with bare keys; else None."""
-    python = _BARE_WORD.sub(lambda word: _WORDS[word[0]], piece)
+    """The list or object that ``piece`` is when read as Python writes it, perhaps with bare keys and comments; else None."""
+    python = _BARE_WORD.sub(lambda word: _WORDS[word[0]], _COMMENT.sub(lambda found: found[1] or "", piece))
     for text in (python, _BARE_KEY.sub(r'\1"\2":', python)):
         value = _literal(text)
         if isinstance(value, set):
@@ -87,12 +96,17 @@ def _plain(value: Any) -> bool:
 
 def _closing(text: str, start: int) -> int | None:
     depth, quote = 0, ""
+    commented = start
     for place in range(start, len(text)):
         sign = text[place]
+        if place < commented:
+            continue
         if quote:
             quote = "" if sign == quote and text[place - 1] != "\\" else quote
         elif sign in "\"'":
             quote = "" if text[place - 1].isalnum() else sign
+        elif sign == "/" and (comment := _COMMENT.match(text, place)):
+            commented = comment.end()
         elif sign in "[{":
             depth += 1
         elif sign in "]}":

@@ -35,6 +35,11 @@ from pyterrier_ikat.evaluate.verdicts import NO_REASON, read_choice, read_number
         ("Score: 2.5", None),
         ("Score: 4", None),
         ("Score: 3/5", None),
+        ("Score: 2 (out of 10)", None),
+        ("Score: 2 bis 3", None),
+        ("Score: 2 percent", None),
+        ("__Score__: 2", 2),
+        ("Score\uff1a2", 2),
         ('{"score": 7}\n2', None),
         ('{"score": true}', None),
         ('{"score": 2} {"score": 1}', None),
@@ -77,6 +82,9 @@ def test_reasons():
         ("Nothing supports it.", None),
         ("The response is grounded.", None),
         ("Yes.\nOn reflection:\nNo.", None),
+        ("Verdict: yes and no", None),
+        ("Yes, and no claim is left out.", True),
+        ("No, no!", False),
     ],
 )
 def test_yes_and_no(text, value):
@@ -94,6 +102,11 @@ def test_yes_and_no(text, value):
         ("Better: both are alike", "tie"),
         ("B", "B"),
         ('{"better": "A or B"}', None),
+        ("Better: A vs. B", None),
+        ("Better: A is worse than B", None),
+        ("Better: A, B is vague", "A"),
+        ("Better: A > B", "A"),
+        ("a", "A"),
         ("A long response is not always better.", None),
     ],
 )
@@ -114,6 +127,14 @@ def test_choices(text, value):
         ("None.", []),
         ("It states 2 of the 5 nuggets.", None),
         ('{"nuggets": ["the first"]}', None),
+        ("Nuggets: 50%", None),
+        ("Nuggets: 2/5", None),
+        ("Nuggets: 2.5", None),
+        ("Nuggets: -1", None),
+        ("Nuggets: 1-3", [1, 2, 3]),
+        ('{"nuggets": [1, 2', None),
+        ("{'nuggets': [1, 3], 'reason': 'the way'}", [1, 3]),
+        ('{"nuggets": [1, 3], "reason": "He wrote "free"."}', [1, 3]),
     ],
 )
 def test_numbers(text, value):

@@ -1,8 +1,10 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.llm.parsing import parse_label, parse_queries, parse_rewrite, strip_thinking
+from pyterrier_ikat.llm.parsing import in_object, parse_label, parse_queries, parse_rewrite, strip_thinking
 
 LISTS = [
     ("1. vegan breakfast\n2. tofu scramble", ["vegan breakfast", "tofu scramble"]),
@@ -37,6 +39,11 @@ LISTS = [
     ("['vegan breakfast', 'tofu scramble',]", ["vegan breakfast", "tofu scramble"]),
     ("[{'query': \"baker's rye\"}, {query: 'oats'}]", ["baker's rye", "oats"]),
     ("I'm sorry, I cannot help with that.", []),
+    ("1.) oats\n2.) rye", ["oats", "rye"]),
+    ("10:30 train to Oslo\n1.5 km walk", ["10:30 train to Oslo", "1.5 km walk"]),
+    ('[\n  "oats", // cheap\n  "rye"\n]', ["oats", "rye"]),
+    ("{'queries': ['baker's rye', 'oa", ["baker's rye"]),
+    ("「お茶」\n「麦茶」", ["お茶", "麦茶"]),
 ]
 
 
@@ -85,6 +92,12 @@ REWRITES = [
     ("I'm sorry, but I can't help with that.", ""),
     ("", ""),
     ("...", ""),
+    ("**Rewritten query**\n\nIs rooibos free of caffeine?", "Is rooibos free of caffeine?"),
+    ('{"query": "Is rooibos free of caffeine?"}', "Is rooibos free of caffeine?"),
+    ("„Ist Rooibos koffeinfrei?“", "Ist Rooibos koffeinfrei?"),
+    ('"rooibos" or "tea"', '"rooibos" or "tea"'),
+    ("# Rewritten query", ""),
+    ('{"query": ""}', ""),
 ]
 
 
@@ -117,12 +130,32 @@ LABELS = [
     ("not relevant", None),
     ("", None),
     ("-1", None),
+    ("Score (0-4): 2", 2),
+    ("Score: -1", None),
+    ("Score: 2 out of 10", None),
+    ("Score: 3/5", None),
+    ("Score: 2 to 3", None),
+    ("Score: 2,5", None),
+    ("4%", None),
+    ("2-3", None),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), LABELS)
 def test_labels_as_models_send_them(text, expected):
     assert parse_label(text) == expected
+
+
+def test_labels_on_another_scale():
+    assert parse_label("Score (0-3): 2", highest=3) == 2
+    assert parse_label("3/3", highest=3) == 3
+    assert parse_label("4", highest=3) is None
+
+
+def test_the_text_in_an_object_is_under_the_longest_key_of_the_first_object():
+    name = re.compile("(rewritten )?query")
+    assert in_object('{"query": "a", "rewritten_query": "b"} {"rewritten-query": "c"}', name) == "b"
+    assert in_object('{"answer": "a", "query": 3} and {"queries": "b"}', name) is None
 
 
 def test_thinking_that_was_never_closed_is_no_answer():

@@ -22,6 +22,9 @@ from pyterrier_ikat.llm.parsing_passages import parse_clarified, parse_passage
         '"Oats are cheap. They keep well."',
         "```\nOats are cheap. They keep well.\n```",
         "<think>blog?</think>\nAssistant: Oats are cheap. They keep well.",
+        "**Passage**\n\nOats are cheap. They keep well.",
+        '{"style": "blog", "passage": "Oats are cheap. They keep well."}',
+        "„Oats are cheap. They keep well.“",
     ],
 )
 def test_a_passage_is_one_line_without_what_surrounds_it(text):
@@ -45,10 +48,17 @@ def test_no_passage(text):
         "Clarified utterance: Which oats keep well? Cheap ones.",
         'Restated:\n"Which oats keep well? Cheap ones."',
         "**Clarified question:** Which oats keep well? Cheap ones.",
+        "# Restated message\nWhich oats keep well? Cheap ones.",
+        "Restated message: Which oats keep well? Cheap ones.",
+        "# Clarified utterance\n\nWhich oats keep well? Cheap ones.",
     ],
 )
 def test_a_clarified_utterance_comes_without_label(text):
     assert parse_clarified(text) == "Which oats keep well? Cheap ones."
+
+
+def test_quotations_within_a_passage_stay():
+    assert parse_passage("“Oats,” he said. “Rye.”") == "“Oats,” he said. “Rye.”"
 
 
 def test_no_clarified_utterance():

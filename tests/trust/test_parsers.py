@@ -189,7 +189,8 @@ def test_no_text_breaks_a_parser(text):
 
 
 LONG = ["[", "{", '{"a":', '"', "1. ", "tea ", " ", "\n", "*", "<think>", "</think>", "`", "statement 1, ", "1, ", "I'm sorry, "]
-LONG += ["Score: ", "Style: ", "the ", "[1] ", "{} ", "{1: 2} ", "0-4 ", "3/4 ", "No, ", "\ud800", "Query ", "Passage: "]
+LONG += ["Score: ", "Style: ", "the ", "[1] ", "{} ", "{1: 2} ", "0-4 ", "3/4 ", "No, ", "\ud800", "Query ", "Passage: ", "1"]
+LONG += ["// ", "'a", "1-2, ", "Nuggets: [", "{'a': ", "A, ", "except 1, ", "not statement 1 ", "# Query\n", "「"]
 
 
 @pytest.mark.parametrize("piece", LONG)

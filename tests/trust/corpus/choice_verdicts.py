@@ -43,6 +43,16 @@ A = [
     "Assistant A",
     "回答B有错误。\nBetter: A",
     "- A",
+    "a",
+    "(a)",
+    "a\nB forgets the dog.",
+    "Better: a.",
+    "Better: A, B is vague",
+    "Better: A, then B",
+    "Better: A > B",
+    "Better: A is clearer",
+    "Better: A (not B)",
+    '{"better": "A, A"}',
 ]
 B = [
     '{"reason": "A invents a ferry.", "better": "B"}',
@@ -78,6 +88,11 @@ B = [
     "```\nB\n```",
     "<think>\nA first.\n</think>\n\nResponse B",
     "[B]",
+    "b",
+    "b.",
+    "**b**",
+    "Better: B is not perfect, but it is right",
+    "{'better': 'B', 'reason': \"A isn't right\"}",
 ]
 TIE = [
     '{"reason": "Both name the hut and the fee.", "better": "tie"}',
@@ -149,6 +164,21 @@ UNDECIDED = [
     "Better luck next time!",
     "Response 1",
     "A > B",
+    "Better: A vs. B",
+    "Better: A versus B",
+    "Better: A, B",
+    "Better: A. B",
+    "Better: A < B",
+    "Better: A = B",
+    "Better: Response A or Response B",
+    '{"better": "A, B"}',
+    '{"better": "A B"}',
+    "Better: A is worse than B",
+    "Better: A is much worse",
+    "Better: A is not as good as B",
+    '{"better": "Response A is worse"}',
+    "a good one",
+    "a, b",
 ]
 
 

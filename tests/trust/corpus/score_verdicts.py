@@ -77,6 +77,8 @@ BROKEN = {
         "{'reason': \"It's nearly complete.\", 'score': 2, 'done': True}",
         '```json\n{"reason": "Nearly complete.", "score": 2',
         '{"reason": "Nearly complete.", "score": "2}',
+        '{"relevance_score": 1, "score": 2',
+        '{"reason": "thin", // no price\n "score": 2}',
     ],
     3: ['{"reason": "所有要点都有。", "score": 3', "{'score': 3}", '{"reason": "Nothing is missing", score: 3}'],
 }
@@ -105,6 +107,12 @@ IN_LINES = {
         "Raison : il manque l'heure.\nScore : 2",
         "السبب: ينقصه السعر.\nScore: 2",
         "Score: 2\n\nReason: of the 5 museums, 4 are open.",
+        "__Score__: 2",
+        "__Score__\n2",
+        "Score\uff1a2",
+        "Score: 2, 3 museums are missing",
+        "Score: 2 (out of 3)",
+        "Score: 2 of 3",
     ],
     3: ["Score: 3!", "**Score: 3**", "Reason: complete.\nThe final score is: 3", "score:3", "理由: 完璧です。\nScore: 3"],
 }
@@ -117,7 +125,7 @@ ALONE = {
 }
 NO_SCORE = {
     "words": ["Score: two", "three", "Score: zwei", '{"score": "three"}', "二", "两分", "Score: tres", "दो", "Score: high", "2nd", "II"],
-    "percent": ["Score: 80%", '{"score": "67%"}', "Score: 2%", "66 %", "Score: 100 %"],
+    "percent": ["Score: 80%", '{"score": "67%"}', "Score: 2%", "66 %", "Score: 100 %", "Score: 2 percent", "Score: 2 %"],
     "other scale": [
         "Score: 8/10",
         "4/5",
@@ -129,9 +137,23 @@ NO_SCORE = {
         "7",
         "Score: 2 out of 10",
         '{"score": 85}',
+        "Score: " + "1" * 5000,
         "Score: ★★☆",
+        "Score: 2 (out of 10)",
+        "Score: 2 points of 10",
+        "Score: 2 stars out of 5",
     ],
-    "range": ["Score: 1-2", '{"score": "1-2"}', "Score: 1 to 2", "Score: 2 or 3", "2–3", "Score: between 1 and 2", '{"score": [1, 2]}'],
+    "range": [
+        "Score: 1-2",
+        '{"score": "1-2"}',
+        "Score: 1 to 2",
+        "Score: 2 or 3",
+        "2–3",
+        "Score: between 1 and 2",
+        "Score: 2 bis 3",
+        "Score: 2~3",
+        '{"score": [1, 2]}',
+    ],
     "half": ["Score: 2.5", '{"score": 1.5}', "1.5", "Score: 2,5", "½", '{"score": "2.75"}'],
     "several": [
         "Score: 1\nOn reflection it is better.\nScore: 3",
@@ -153,7 +175,7 @@ NO_SCORE = {
         "Score: N/A",
         "Score:",
     ],
-    "other key": ['{"reason": "Fine.", "rating": 2}', '{"points": 3}', "Punkte: 2", '{"verdict": "yes"}', "Underscore: 2"],
+    "other key": ['{"reason": "Fine.", "rating": 2}', '{"points": 3}', "Punkte: 2", '{"verdict": "yes"}', "Underscore: 2", "my_score: 2"],
     "cut off": [
         '{"reason": "Covers the price, but the',
         '{"reason": "Covers 2 of 3", "sco',

@@ -101,6 +101,14 @@ BY_HAND = [
     ("\\[ x^2 \\]", []),
     ("[the 2 of them, [3, 4]]", [[3, 4]]),
     ("[oats: [1]]", [[1]]),
+    ('[\n  "oats", // cheap\n  "rye"\n]', [["oats", "rye"]]),
+    ('[\n  "oats", // it\'s "old\n  "rye" // ]\n]', [["oats", "rye"]]),
+    ('{\n  // the score\n  "score": 2\n}', [{"score": 2}]),
+    ("{'score': 2 // of 3\n}", [{"score": 2}]),
+    ('["https://example.org//a", 1,]', [["https://example.org//a", 1]]),
+    ("['https://example.org//a', 1,]", [["https://example.org//a", 1]]),
+    ("[1, 2] // [3]", [[1, 2], [3]]),
+    ("[1, // and so on]", []),
 ]
 CUT = {
     "list": lambda whole, half: f"[{', '.join(whole)}, {half}",
@@ -117,7 +125,6 @@ UNCUT = [
     "{}",
     '["oats"] ["rye',
     "[1, 2",
-    "['oats', 'ry",
     "{oats",
     "[oats, rye",
     "1. oats\n2. ry",
@@ -152,6 +159,13 @@ CUT_BY_HAND = [
     ('\n\n["oats", "ry', ["oats"]),
     ('[{"query": "oats", "why": "cheap"}, {"query": "r', ["oats", "cheap"]),
     ('{"first": "oats", "second": "r', ["oats"]),
+    ("['oats', 'ry", ["oats"]),
+    ("{'queries': ['oats', 'ry", ["oats"]),
+    ("['baker\\'s rye', 'oa", ["baker's rye"]),
+    ("['baker's rye', 'oa", ["baker's rye"]),
+    ("[\"baker's rye\", 'oa", ["baker's rye"]),
+    ("[\"oats\", \"what's 'x' up", ["oats"]),
+    ("['", []),
 ]
 
 

@@ -37,6 +37,11 @@ YES = [
     "yes!",
     "Verdict: yes (high confidence)",
     "Verdict:\nYes",
+    "Yes, and no claim is left without a source.",
+    "Verdict: yes. No claim is invented",
+    "Verdict: yes (no doubt)",
+    "Verdict: yes, true",
+    "Verdict\uff1ayes",
     "すべて記載されています。\nVerdict: Yes",
 ]
 NO = [
@@ -67,6 +72,9 @@ NO = [
     "(no)",
     "<think>Yes, it seems so. But the fee...</think>\n\nNo",
     "Verdict: no\nVerdict: no",
+    "No, no!",
+    "__Verdict__: no",
+    "{'verdict': 'no', 'reason': 'the fee'}",
     "Verdict - see below\n\nNo",
 ]
 NEITHER = [
@@ -110,6 +118,14 @@ NEITHER = [
     "No idea",
     "No claim of the reply is without a source",
     "Yes and no",
+    "Yes, and no.",
+    "Yes. No.",
+    "Verdict: yes and no",
+    "Verdict: yes, no",
+    "Verdict: yes or maybe no",
+    "Verdict: no or yes, hard to say",
+    '{"verdict": "no, yes"}',
+    '{"verdict": "yes and no"}',
 ]
 
 

@@ -1,0 +1,75 @@
+"""Grades, scales and ranges within texts."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyterrier_ikat.llm.parsing_numbers import grade, ranges_spelled, without_scale
+
+GRADES = ["3", "3.", "3.0", "3,0", "3/4", "3 / 4 stars", "3 out of 4", "3 (out of 4)", "3 of 4", "3: fine", "3, not 4, as", "3-fold"]
+GRADES += ["3, 2 huts", "3 - 20 huts", "3 and 2 huts", "3 (of the 5 huts)", "3/4 — 2 huts", "3\n2. fee", "3 stars", "3 or so"]
+NO_GRADES = ["3/5", "3%", "3.0 %", "3 percent", "3 to 4", "3 or 4", "3-4", "3 - 4", "3–4", "3~4", "3...4", "3, 4", "3 4", "3 bis 4", "3,5"]
+NO_GRADES += [
+    "3.5",
+    "3 out of 10",
+    "3 (out of 10)",
+    "3 points of 10",
+    "3 stars out of 5",
+    "3 von 5",
+    "3/40",
+    "3/4 or 2/4",
+    "3/4, 2/4",
+    "3/4.5",
+]
+
+
+@pytest.mark.parametrize("text", GRADES)
+def test_a_number_that_stands_for_itself_is_a_grade(text):
+    found = re.match(grade(4), text)
+    assert found is not None
+    assert found[1] == "3"
+
+
+@pytest.mark.parametrize("text", NO_GRADES)
+def test_a_share_a_range_and_a_number_on_another_scale_are_none(text):
+    assert re.match(grade(4), text) is None
+
+
+def test_a_sign_belongs_to_the_number_unless_it_joins_two_words():
+    assert re.match(grade(3), "-1")[1] == "-1"
+    assert re.search(grade(3), "score-1")[1] == "1"
+
+
+@pytest.mark.parametrize("scale", ["0-4", "0 - 4", "0–4", "0 to 4", "0 TO 4"])
+def test_a_scale_that_is_repeated_is_taken_out(scale):
+    assert without_scale(f"Score ({scale}): 2", 4) == "Score (): 2"
+    assert without_scale(f"Score ({scale}): 2", 3) == f"Score ({scale}): 2"
+    assert without_scale("10-4 and 0-4.5", 4) == "10-4 and 0-4.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("[2-4]", "[2, 3, 4]"),
+        ("2–4, 7", "2, 3, 4, 7"),
+        ("2 to 4", "2, 3, 4"),
+        ("2 through 4", "2, 3, 4"),
+        ("2 - 4", "2, 3, 4"),
+        ("9-11", "9, 10, 11"),
+    ],
+)
+def test_ranges_are_spelled(text, spelled):
+    assert ranges_spelled(text) == spelled
+
+
+@pytest.mark.parametrize("text", ["1 - 3 dogs", "1-3-5", "1 - 3 - 5", "4-2", "2-2", "2024-2025", "1.5-2", "50-60%", "10-15.5", "1, 3"])
+def test_what_is_no_range_is_left(text):
+    assert ranges_spelled(text) == text
+
+
+@given(st.integers(0, 900), st.integers(1, 50))
+def test_a_range_holds_its_ends_and_all_between(first, more):
+    numbers = [int(number) for number in ranges_spelled(f"{first}-{first + more}").split(", ")]
+    assert numbers == list(range(first, first + more + 1))
