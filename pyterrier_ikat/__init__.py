@@ -6,12 +6,13 @@
 (ikat.Answer(ikat.llm('recorded:sample')) >> ikat.Queries(ikat.llm('recorded:sample'), given='answer') >> ikat.Expand())
 """
 
-from . import evaluate, methods, runs, show, submit
-from .chat import Chat
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import evaluate, methods, runs
 from .conversations import TextLoader, conversation
 from .conversations.chunker import chunk_documents
 from .conversations.passage_files import PassageFiles
-from .distribute import on_ray
 from .errors import DataError, IkatError, UsageError
 from .evaluate import Judge, agreement, breakdown, experiment, measures, merge_qrels, pool
 from .fuse import RRF, Interleave, MeanScore, Pool, RerankBy, Union
@@ -43,7 +44,12 @@ from .rank import BiEncoder, CrossEncoder, Ensemble, MonoT5, RankStatements, Rer
 from .retrieve import RM3, PassageIndex, Splade, SpladeIndex
 from .retrieve.ciff import import_ciff
 from .retrieve.parts import MergeTop
-from .show import Report, report
+
+if TYPE_CHECKING:
+    from . import show, submit
+    from .chat import Chat
+    from .distribute import on_ray
+    from .show import Report, report
 
 __version__ = "0.1.0"
 
@@ -113,3 +119,19 @@ __all__ = [
     "show",
     "submit",
 ]
+
+_LATER = {"Chat": "chat", "Report": "show", "on_ray": "distribute", "report": "show", "show": "", "submit": ""}
+"""Name -> module, of what most processes don't use: loaded at first use, so that the package starts faster."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f".{_LATER[name] or name}", __name__)
+    found = getattr(module, name) if _LATER[name] else module
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -31,7 +31,7 @@ from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank import backends
 from pyterrier_ikat.retrieve import BM25, bm25
 
-FEW_TURNS, FEW_PASSAGES = 3, 20
+FEW_TURNS, TOKENS = 2, 64
 Things = dict[str, list[Any]]
 
 
@@ -54,12 +54,12 @@ def _request(model: str, request: Any) -> str:
     return json.dumps([model, request.messages, request.sample, dict(request.params)])
 
 
-def _systems(index: ikat.PassageIndex, computed: Things, reranker: str, most: int) -> dict[str, pt.Transformer]:
+def _systems(index: ikat.PassageIndex, computed: Things, reranker: ikat.CrossEncoder) -> dict[str, pt.Transformer]:
     llms = {name: ikat.llm(Sample(f"sample{tail}", computed["LLM requests"])) for name, tail in (("llm", ""), ("second_llm", "-claude"))}
     stand_ins = {"rewriter": ikat.Rewrite(llms["llm"], style="llama"), "expander": ikat.Answer(llms["llm"], style="llama")}
-    given = {**llms, **stand_ins, "reranker": ikat.CrossEncoder(reranker)}
+    given = {**llms, **stand_ins, "reranker": reranker}
     return {
-        name: entry.build(**given, retriever=index.bm25(num_results=min(entry.depth, most), **entry.bm25))
+        name: entry.build(**given, retriever=index.bm25(num_results=entry.depth, **entry.bm25))
         for name, entry in METHODS.items()
         if not name.endswith("_given_llama")  # the recorded answer that it was written for is the first model's
     }
@@ -108,8 +108,9 @@ def _asked(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> tuple
 
 
 def _experiment(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> float:
+    judged = pt.get_dataset("ikat:sample").get_qrels()
     started = perf_counter()
-    ikat.experiment(systems, topics=topics, qrels=pt.get_dataset("ikat:sample").get_qrels())
+    ikat.experiment(systems, topics=topics, qrels=judged[judged["qid"].isin(topics["qid"])])
     return perf_counter() - started
 
 
@@ -129,9 +130,9 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
 
     with tempfile.TemporaryDirectory() as folder:
         model = save_model(folder)
-        encoder = ikat.CrossEncoder(model)
+        encoder = ikat.CrossEncoder(model, TOKENS)
         encoder(pd.DataFrame([("t", "tea", "d", "rooibos")], columns=["qid", "query", "docno", "text"], dtype=object))  # loads it
-        systems = _systems(index, {"LLM requests": []}, model, FEW_PASSAGES)
+        systems = _systems(index, {"LLM requests": []}, encoder)
         result_cache._known.clear()
         with patch.object(bm25, "by_pisa", noted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
             seconds = _experiment(systems, topics)
@@ -142,7 +143,7 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
         bare = perf_counter() - started
     queries = sum(len(given[2]) for given in searches)
     why = f"its {queries} searches and the scores of its {len(pairs)} pairs in one call each, nothing else"
-    task = f"{len(systems)} systems, {len(topics)} turns, best {FEW_PASSAGES} passages, MiniLM-L6 cross-encoder"
+    task = f"{len(systems)} systems, {len(topics)} turns, MiniLM-L6 cross-encoder, {TOKENS} tokens a pair"
     return Row(task, seconds, None, "", bare, why, {"over the bare stages": seconds / bare - 1})
 
 
@@ -162,12 +163,12 @@ def rows() -> Iterator[Row]:
         def scored(*given: Any) -> Any:
             return _scores(computed["pairs"], given[-1])
 
-        overhead = _overhead(index, topics.head(FEW_TURNS))
         with patch.object(bm25, "by_pisa", counted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
-            systems = _systems(index, computed, "counted", 1000)
+            systems = _systems(index, computed, ikat.CrossEncoder("counted"))
             seconds = _experiment(systems, topics)
             done = {name: len(things) for name, things in computed.items()}
             alone, tree = _asked(systems, topics)
+        overhead = _overhead(index, topics.head(FEW_TURNS))
     for name, things in alone.items():
         needed = len(set(things))
         more = {

@@ -1,0 +1,28 @@
+"""The package's names: all there, some loaded only when they are used."""
+
+import subprocess
+import sys
+
+import pytest
+
+import pyterrier_ikat as ikat
+
+
+def test_every_name_is_there_and_listed():
+    assert {name for name in ikat.__all__ if getattr(ikat, name, None) is None} == set()
+    assert set(ikat.__all__) <= set(dir(ikat))
+    assert ikat.show.report is ikat.report
+    with pytest.raises(AttributeError, match="module 'pyterrier_ikat' has no attribute 'reprot'"):
+        ikat.reprot  # noqa: B018
+
+
+def test_what_most_processes_do_not_use_is_loaded_at_first_use():
+    script = (
+        "import sys, pyterrier_ikat as ikat\n"
+        "later = ('chat', 'distribute', 'show', 'submit')\n"
+        "assert not [name for name in later if f'pyterrier_ikat.{name}' in sys.modules]\n"
+        "ikat.Chat, ikat.on_ray, ikat.report, ikat.submit.write_submission\n"
+        "assert all(f'pyterrier_ikat.{name}' in sys.modules for name in later)\n"
+        "assert not [name for name in ('torch', 'openai', 'ray', 'matplotlib', 'sentence_transformers') if name in sys.modules]"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
