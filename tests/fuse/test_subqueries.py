@@ -89,13 +89,6 @@ def test_the_lists_of_two_systems_are_not_taken_for_one(operator):
         operator(frame_of([*first, *second], expanded=False))
 
 
-@pytest.mark.parametrize("operator", [ikat.Interleave(), ikat.RRF(), ikat.Pool()])
-def test_sub_queries_whose_columns_a_retriever_dropped_are_not_taken_for_turns(operator):
-    found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
-    with pytest.raises(ikat.DataError, match="9-1_1::0 is a sub-query of ikat.Expand without its columns: let the retriever keep qid_0"):
-        operator(found[["qid", "query", "docno", "rank", "score"]])
-
-
 PUSHING = pt.apply.query(lambda row: f"{row['query']} caffeine")
 KEEPING = pt.apply.generic(lambda rows: rows)
 
