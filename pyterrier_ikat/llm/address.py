@@ -12,12 +12,12 @@ from ..errors import UsageError
 
 HIDDEN = "***"
 SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|code", re.IGNORECASE)
-SHORTEST = 4
-_CORE = ("connection", "http11", "http2", "proxy", "socks")
-SECRETS = re.compile(
+CREDENTIAL = re.compile(
     r"(?:(?:api|access|client|subscription)[-_]?)?(?:key|token|secret|password|pwd|sig|signature|auth|code)", re.IGNORECASE
 )
-"""Names of parameters that change no answer; other hidden ones may."""
+"""Names of hidden parameters that are nothing but a credential: another value of them changes no answer, another ``design=`` may."""
+SHORTEST = 4
+_CORE = ("connection", "http11", "http2", "proxy", "socks")
 HTTP_LOGGERS = ("httpx", "httpx2", "openai._base_client", *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in _CORE))
 """Those that write records: a filter does not reach the records of the loggers below it."""
 
@@ -62,7 +62,7 @@ class Address:
         hidden = {name: HIDDEN if SECRET_NAME.search(name) else value for name, value in self.query.items()}
         login = f"{HIDDEN}@" if self.login else ""
         self.shown = urlunsplit((parts.scheme, login + host, path, urlencode(hidden, safe=HIDDEN), ""))
-        unknown = {name: value for name, value in self.query.items() if hidden[name] != value and not SECRETS.fullmatch(name)}
+        unknown = {name: value for name, value in self.query.items() if hidden[name] != value and not CREDENTIAL.fullmatch(name)}
         self.identity = self.shown + (f" {blake2b(repr(unknown).encode(), digest_size=8).hexdigest()}" if unknown else "")
         values = [value for name, value in self.query.items() if SECRET_NAME.search(name)]
         values += [*self.login, b64encode(":".join(self.login).encode()).decode()] if self.login else []
