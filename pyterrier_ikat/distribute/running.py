@@ -69,7 +69,6 @@ class Running:
                 if tried == TRIES:
                     raise UsageError(_died(part, error)) from error
                 log.warning("a process on the Ray cluster died (%s): its turns run again", _line(error))
-                self.workers.start()
             else:
                 self.workers.give(worker)
                 return outcome

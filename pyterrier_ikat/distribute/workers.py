@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
 from ..errors import UsageError
 from .worker import Worker
 
+STARTS = 3
 log = logging.getLogger("pyterrier_ikat")
 
 
@@ -33,6 +34,9 @@ class Workers:
     def __init__(self, resources: Mapping[str, float]) -> None:
         self.resources = dict(resources)
         self.busy = Lock()
+        self._lock = RLock()
+        self._wanted = 0
+        self._failed = 0
         self._living: list[Any] = []
         self._free: SimpleQueue[Any] = SimpleQueue()
         self._why_dead: Exception | None = None
@@ -54,12 +58,16 @@ class Workers:
             idle.append(self._free.get())
         for worker in idle:
             self._offer(worker)
-        while len(self._living) < min(wanted, room):
-            self.start()
+        self._wanted, self._failed = min(wanted, room), 0
+        self._fill()
         return len(self._living)
 
-    def start(self) -> None:
-        """Start another process; it is free as soon as it runs."""
+    def _fill(self) -> None:
+        with self._lock:
+            while len(self._living) < self._wanted:
+                self._start()
+
+    def _start(self) -> None:
         import ray
 
         named = {name: amount for name, amount in self.resources.items() if name not in ("CPU", "GPU")}
@@ -78,13 +86,16 @@ class Workers:
         """A free process, or None once ``over`` says that none is needed any more.
 
         Raises:
-            UsageError: when every process died before it could begin.
+            UsageError: when none lives, and ``STARTS`` in a row died before they could begin.
         """
         while not over():
             try:
                 return self._free.get(timeout=0.2)
             except Empty:
-                if not self._living:
+                # Ray places processes on a node that is gone until it misses that one's heartbeats.
+                if self._failed < STARTS:
+                    self._fill()
+                elif not self._living:
                     raise UsageError(f"no process could be started on the Ray cluster: {self._why_dead}") from self._why_dead
         return None
 
@@ -93,11 +104,12 @@ class Workers:
         self._free.put(worker)
 
     def drop(self, worker: Any) -> None:
-        """End the process, if it isn't dead already."""
+        """End the process, if it isn't dead already; another one is started once somebody waits for one."""
         import ray
 
-        if worker in self._living:
-            self._living.remove(worker)
+        with self._lock:
+            if worker in self._living:
+                self._living.remove(worker)
         ray.kill(worker)
 
     def drop_all(self) -> None:
@@ -107,11 +119,13 @@ class Workers:
 
     def _offer(self, worker: Any) -> None:
         def started(future: Any) -> None:
-            self._why_dead = future.exception() or self._why_dead
-            if future.exception() is None:
-                self._free.put(worker)
-            elif worker in self._living:
-                self._living.remove(worker)
+            with self._lock:
+                if future.exception() is None:
+                    self._failed = 0
+                    self._free.put(worker)
+                elif worker in self._living:
+                    self._living.remove(worker)
+                    self._failed, self._why_dead = self._failed + 1, future.exception()
 
         worker.ready.remote().future().add_done_callback(started)
 

@@ -16,7 +16,8 @@ from fakes import Scripted
 from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.distribute import on_ray
+from pyterrier_ikat.distribute import on_ray, workers
+from pyterrier_ikat.distribute.worker import Worker
 from pyterrier_ikat.llm import LLM, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
 from pyterrier_ikat.llm.budget import Budget
 from pyterrier_ikat.methods import METHODS
@@ -155,6 +156,43 @@ def test_a_part_that_always_ends_its_process_is_named(tmp_path):
         on_ray(Dies("t04", died, 99), 4)(turns(8))
     assert died.read_text() == "xxx"
     assert len(on_ray(ikat.Expand(), 1)(turns(1).assign(qsubqueries=[["a", "b"]]))) == 2  # the next pipeline runs
+
+
+@pytest.fixture
+def frail(monkeypatch, tmp_path):
+    """Processes that die as they start, the first so many; a file counts them."""
+
+    def first(times):
+        counter = tmp_path / "starts"
+        counter.touch()
+
+        class Frail(Worker):
+            def __init__(self):
+                tried = counter.read_text()
+                counter.write_text(tried + "x")
+                if len(tried) < times:
+                    os._exit(1)
+                super().__init__()
+
+        monkeypatch.setattr(workers, "Worker", Frail)
+        return counter
+
+    return first
+
+
+def test_a_process_that_dies_as_it_starts_is_started_again(frail):
+    # So it goes where Ray places one on a node that is gone, before it has noticed that.
+    counter = frail(2)
+    found = on_ray(pt.Transformer.identity(), 1, {"second": 0.125})(turns(2))
+    assert found["qid"].tolist() == ["t00", "t01"]
+    assert counter.read_text() == "xxx"
+
+
+def test_processes_that_always_die_as_they_start_are_an_error(frail):
+    counter = frail(99)
+    with pytest.raises(ikat.UsageError, match=r"^no process could be started on the Ray cluster: [\s\S]*died"):
+        on_ray(pt.Transformer.identity(), 1, {"second": 0.125})(turns(2))
+    assert counter.read_text() == "xxx"
 
 
 def test_our_error_arrives_with_its_message():

@@ -46,12 +46,31 @@ def test_a_process_that_dies_before_it_begins_is_replaced_by_the_next_pipeline(p
     assert workers.take(lambda: False) is processes[2]
 
 
+def test_a_process_that_dies_before_it_begins_is_replaced_while_a_pipeline_waits(processes):
+    workers = Workers({"CPU": 1})
+    workers.prepare(2)
+    processes[0].started.set_exception(RuntimeError("no memory"))
+
+    def over():
+        if len(processes) > 2:
+            processes[2].started.set_result(None)
+        return False
+
+    assert workers.take(over) is processes[2]
+    assert len(processes) == 3
+
+
 def test_processes_that_all_die_before_they_begin_are_an_error_not_a_wait(processes):
     workers = Workers({"CPU": 1})
     workers.prepare(1)
-    processes[0].started.set_exception(RuntimeError("no memory"))
+
+    def over():
+        processes[-1].started.set_exception(RuntimeError("no memory"))
+        return False
+
     with pytest.raises(UsageError, match="no process could be started on the Ray cluster: no memory"):
-        workers.take(lambda: False)
+        workers.take(over)
+    assert len(processes) == 3
 
 
 def test_nobody_waits_for_a_process_that_is_not_needed_any_more(processes):
