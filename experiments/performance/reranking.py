@@ -97,11 +97,15 @@ def _agreement(exact: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
 
 
 def _limit(config: object, lengths: np.ndarray, precision: str) -> tuple[float, str]:
-    """Seconds of the multiplications alone, without padding, at the speed of one large product of this precision on this machine."""
+    """Seconds of the multiplications alone, without padding, at the speed of one large product of this precision on this machine.
+
+    The last layer is counted for the first token, which alone is scored by; its keys and values for all.
+    """
     import torch
 
     wide, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
-    operations = float(layers * (lengths * (8 * wide**2 + 4 * wide * inner) + 4 * lengths**2 * wide).sum())
+    token, pair = 8 * wide**2 + 4 * wide * inner, 4 * lengths * wide
+    operations = float(((layers - 1) * lengths * (token + pair) + token + pair + lengths * 4 * wide**2).sum())
     one, other = torch.randn(4096, 1024).to(getattr(torch, precision)), torch.randn(1024, 1024).to(getattr(torch, precision))
     speed = 2 * 4096 * 1024 * 1024 / median_seconds(lambda: one @ other, repeats=15, warm=3)
     return operations / speed, f"{operations / 1e9:.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s, {precision}"

@@ -1,6 +1,5 @@
 """What a cross-encoder's scores can be worked out with: torch in single precision or bfloat16, OpenVINO in bfloat16."""
 
-import copy
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -9,6 +8,7 @@ from typing import Any
 from ..errors import UsageError
 from ..loading import load
 from ..model_files import loaded_once
+from .first_token import for_first_token, shared_copy
 from .scoring import Floats
 from .token_batches import Batch, scores_of
 
@@ -84,9 +84,10 @@ def load_logits(model: str, max_length: int, backend: str) -> Callable[[Batch], 
         if find_spec("openvino") is None:
             raise UsageError("backend='openvino' needs openvino: pip install 'pyterrier_ikat[openvino]'")
         return load("OpenVINO form of the cross-encoder", model, lambda: _openvino(loaded))
+    network = for_first_token(loaded)
     if backend == "bf16":
-        return _bf16(*_split(loaded.model))
-    return lambda batch: loaded.model(**_on(loaded.device, batch)).logits[:, 0]
+        return _bf16(*_split(network))
+    return lambda batch: network(**_on(loaded.device, batch)).logits[:, 0]
 
 
 def _split(network: Any) -> tuple[Any, Any]:
@@ -99,7 +100,7 @@ def _split(network: Any) -> tuple[Any, Any]:
     names = [name for name, layer in network.named_modules() if isinstance(layer, Linear) and layer.out_features == 1]
     if not names:
         raise UsageError(f"{type(network).__name__} has no layer of its own for the score: take backend='fp32'")
-    body = copy.deepcopy(network)
+    body = shared_copy(network)
     of, _, name = names[-1].rpartition(".")
     setattr(body.get_submodule(of), name, Identity())
     return body, network.get_submodule(names[-1])
@@ -125,7 +126,7 @@ def _openvino(loaded: Any) -> Callable[[Batch], Any]:
     import openvino
     import torch
 
-    body, head = _split(loaded.model)
+    body, head = _split(for_first_token(loaded))
     for part in body.modules():
         part.loss_type = "ForSequenceClassification"  # tracing asks for it, and without it transformers logs a warning
     example = dict(loaded.tokenizer(["a", "a"], ["b", "b c"], padding=True, return_tensors="pt"))
