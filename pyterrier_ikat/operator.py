@@ -9,6 +9,9 @@ import pyterrier as pt
 
 from .profiling import measured
 
+COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
+"""Whether pandas copies a shallow copy's columns once somebody writes into them."""
+
 
 class _Cutoff(pt.RankCutoff):
     def schematic(self, *, input_columns: Any = None) -> dict[str, Any]:
@@ -76,7 +79,7 @@ class Operator(pt.Transformer):
 
 def apart(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
     """What ``stage`` gets of a frame that others read, too: a copy where the stage isn't one of ours and may write into it."""
-    return frame if isinstance(stage, Operator) else frame.copy()
+    return frame if isinstance(stage, Operator) else frame.copy(deep=not COPIES_ON_WRITE)
 
 
 def _hashable(value: Any) -> Hashable:
