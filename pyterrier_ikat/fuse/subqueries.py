@@ -168,10 +168,11 @@ def _check_docnos(docnos: Objects, rows: Integers) -> None:
 
 def lists_of(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:
     """The lists of rows whose turn, sub-query, rank and passage are these; the arrays are parallel, in any order."""
-    for order in _orders(turn, sub, rank, docno):  # noqa: B007, the last one is right without a look
-        if _increasing(turn[order], sub[order], rank[order]):
+    for order in _orders(turn, sub, rank, docno):  # the last one is right without a look
+        turns, subs, ranks = turn[order], sub[order], rank[order]
+        if _increasing(turns, subs, ranks):
             break
-    return Lists(np.arange(len(turn))[order], turn[order], sub[order], docno[order])
+    return Lists(np.arange(len(turn))[order], turns, subs, docno[order])
 
 
 def _orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iterator[slice | Integers]:
@@ -261,10 +262,12 @@ def joined(parts: list[Integers]) -> tuple[Integers, Integers]:
 
 
 def _runs(numbers: Integers) -> list[slice]:
-    bounds = np.concatenate([[0], np.flatnonzero(np.diff(numbers)) + 1, [len(numbers)]]).tolist()
+    bounds = np.concatenate([[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, [len(numbers)]]).tolist()
     return [slice(first, last) for first, last in pairwise(bounds) if first < last]
 
 
 def _increasing(turn: Integers, sub: Integers, rank: Floats) -> bool:
-    turns, subs, ranks = np.diff(turn), np.diff(sub), np.diff(rank)
-    return bool(((turns > 0) | (turns == 0) & ((subs > 0) | (subs == 0) & (ranks > 0))).all())
+    rises = rank[1:] > rank[:-1]
+    for numbers in (sub, turn):
+        rises = (numbers[1:] > numbers[:-1]) | (numbers[1:] == numbers[:-1]) & rises
+    return bool(rises.all())

@@ -90,12 +90,12 @@ def union(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
     turn, branch = numbered(qids), np.repeat(np.arange(len(frames)), sizes)
     rows, turns = interleave(lists_of(turn, branch, np.concatenate([ranks_of(frame) for frame in frames]), docnos))
-    firsts = _first_rows(turn, sizes)
+    firsts, taken = _first_rows(turn, sizes), _taken(rows, sizes)
     made_anew = (*STALE_WITH_QUERY, "score", "rank")
     united = {}
     for name in dict.fromkeys(name for frame in frames for name in frame.columns if name not in made_anew):
         if not name.startswith("q"):
-            united[name] = _of_passages(frames, name).take(rows)
+            united[name] = _of_passages(frames, name, taken)
         else:
             of_turns = _statements(frames, firsts) if name == "qstatements" else _of_turns(frames, firsts, name)
             united[name] = of_turns.take(turns)
@@ -112,12 +112,21 @@ def _first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:
     return firsts
 
 
-def _of_passages(frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any]":
-    """The column of all frames, one below the other; ``None`` where a frame lacks it."""
-    dtype = _dtype(frames, name)
-    lacking = pd.Series([None], dtype=object)
-    parts = [frame[name].astype(dtype) if name in frame.columns else lacking.repeat(len(frame)) for frame in frames]
-    return pd.concat(parts, ignore_index=True)
+def _taken(rows: Integers, sizes: Sequence[int]) -> list[tuple[Integers, Integers]]:
+    """For each frame, its share of the rows of all frames: their places in ``rows``, and their numbers in the frame."""
+    starts = np.cumsum([0, *sizes])
+    frame = np.searchsorted(starts, rows, side="right") - 1
+    return [(where := np.flatnonzero(frame == number), rows[where] - start) for number, start in enumerate(starts[:-1])]
+
+
+def _of_passages(frames: Sequence[pd.DataFrame], name: str, taken: Sequence[tuple[Integers, Integers]]) -> "pd.Series[Any]":
+    """The column of the taken rows; ``None`` where a frame lacks it."""
+    # Joined first, then taken, every object of all frames would be touched twice, at another place of the memory each time.
+    values = np.full(sum(len(rows) for _, rows in taken), None)
+    for frame, (places, rows) in zip(frames, taken, strict=True):
+        if name in frame.columns:
+            values[places] = frame[name].take(rows).to_numpy(dtype=object)
+    return pd.Series(values, dtype=object).astype(_dtype(frames, name))
 
 
 def _of_turns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], name: str) -> "pd.Series[Any]":

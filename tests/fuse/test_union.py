@@ -268,3 +268,15 @@ def test_a_foreign_branch_that_writes_into_its_turns_changes_no_other():
     before = TURNS.copy()
     ikat.Union(pt.apply.generic(overwritten), other)(TURNS)
     assert seen == before["query"].tolist() == TURNS["query"].tolist()
+
+
+def test_columns_of_the_passage_keep_values_and_numbers_their_kind():
+    kinds = {"numbered": [2**60 + 1, 7], "found": pd.to_datetime(["2024-01-01", "2024-01-02"]), "maybe": pd.array([1, None], dtype="Int64")}
+    rows = TURNS.iloc[[0, 0]].assign(docno=["x", "y"], rank=[0, 1], **kinds)
+    other = rows.iloc[1:].assign(docno="z")
+    united = ikat.Union(pt.apply.generic(lambda _: rows), pt.apply.generic(lambda _: other))(TURNS)
+    assert united["docno"].tolist() == ["x", "z", "y"]
+    assert united["numbered"].tolist() == [2**60 + 1, 7, 7]
+    assert united["found"].tolist() == [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-02")]
+    assert united["maybe"].isna().tolist() == [False, True, True]
+    assert united[["numbered", "maybe"]].dtypes.tolist() == ["int64", "Int64"]
