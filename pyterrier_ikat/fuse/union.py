@@ -1,5 +1,6 @@
 """The union of what whole systems found: one row per turn and passage."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyterrier as pt
 from ..conversations.frame import STALE_WITH_QUERY, column, numbered
 from ..errors import UsageError
 from ..operator import Operator, apart
+from ..retrieve.result_frame import NoResultWarning, report_turns_without_result
 from .interleave import interleave
 from .pool import pool
 from .subqueries import Integers, lists_of, ranked, ranks_of, validate
@@ -25,7 +27,8 @@ class Union(Operator):
 
     Columns of the turn (all that start with ``q``) have one value per turn: that of the last branch that returns the turn and has the
     column. Only ``qstatements`` is united: the first branch's statements in their order, then the new ones of the others; where another
-    branch adds some, the scores are 1/position. ``query_toks`` and ``query_vec`` are dropped.
+    branch adds some, the scores are 1/position. ``query_toks`` and ``query_vec`` are dropped. A turn for which a branch finds nothing has
+    what the other branches wrote; such turns are named in a ``NoResultWarning``.
 
     Source: the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as
     ``Union(gpt_branch, claude_branch) >> RerankBy(minilm, "qanswer")``, where ``qanswer`` is Claude's.
@@ -61,11 +64,26 @@ class Union(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Run the branches on a query frame and unite their result frames."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        found = [branch.transform(apart(branch, inp)) for branch in self.branches]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoResultWarning)  # what one branch lacks another may have
+            found = [branch.transform(apart(branch, inp)) for branch in self.branches]
         with_text = any("text" in frame.columns for frame in found)
         for branch, frame in zip(self.branches, found, strict=True):
             validate(frame, branch, ["text"] if with_text else None)
-        return union([pool(frame) if "qid_0" in frame.columns else frame for frame in found])
+        found = [pool(frame) if "qid_0" in frame.columns else frame for frame in found]
+        self._report_turns_without_result(inp, found)
+        return union(found)
+
+    def _report_turns_without_result(self, inp: pd.DataFrame, found: Sequence[pd.DataFrame]) -> None:
+        brought = [inp["qid"].isin(frame["qid"]).to_numpy() for frame in found]
+        anywhere = np.logical_or.reduce(brought)
+        report_turns_without_result(inp, anywhere.astype(np.int64))
+        for number, by_branch in enumerate(brought, 1):
+            lacking = inp["qid"][anywhere & ~by_branch].tolist()
+            if lacking:
+                shown = ", ".join(map(str, lacking[:5])) + ", ..." * (len(lacking) > 5)
+                message = f"branch {number} of Union found no passage for {len(lacking)} turns ({shown}): what it wrote there is lost"
+                warnings.warn(f"{message}, statements and answers too", NoResultWarning, stacklevel=4)
 
     def transform_inputs(self) -> list[list[str]]:
         """The columns that the branches need, for ``pt.inspect``."""

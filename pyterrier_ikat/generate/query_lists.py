@@ -39,7 +39,7 @@ class QueryLists(LLMOperator):
         blank = [qid for qid, queries in zip(self.owners(frame), found, strict=True) if not queries]
         if blank:
             self.llm.ledger.count(self.stage, self.llm.model, fallbacks=len(blank))
-            log.warning("stage %s: no query in the completions for %s; the fallback is used", self.stage, ", ".join(blank))
+            log.warning("stage %s: no query in the completions for %s; the fallback is used", self.stage, ", ".join(map(str, blank)))
         return [queries or instead for queries, instead in zip(found, self.fallback(frame), strict=True)]
 
 

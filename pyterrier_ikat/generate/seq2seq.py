@@ -87,7 +87,7 @@ class Seq2SeqRewrite(Operator):
         outputs = self._outputs(asked)
         silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
         if silent:
-            log.warning("%r wrote nothing for %d turns, their question stands: %s", self, len(silent), ", ".join(silent[:5]))
+            log.warning("%r wrote nothing for %d turns, their question stands: %s", self, len(silent), ", ".join(map(str, silent[:5])))
         rewrites = [output or question for output, question in zip(outputs, questions, strict=True)]
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 

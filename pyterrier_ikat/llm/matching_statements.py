@@ -13,7 +13,7 @@ from .parsing_statements import NAMED, NONE, NUMBER, score_in
 ALIKE = 0.9
 """The least similarity (difflib's ratio of the normalised texts) at which a copy counts as the statement."""
 
-_MARK = re.compile(r"^\s*(?:[-*•–]\s+)?(?:[(\[]?\d{1,3}[.):\]]+\s*)?")
+_MARK = re.compile(r"^\s*(?:[-*•–>]\s+)?[*_#`]*(?:(?:statement|ptkb)\s+)?(?:[(\[]?\d{1,3}(?:[.):\]]+|\s+[-–])[*_]*\s*)?", re.IGNORECASE)
 
 
 class Chosen(NamedTuple):

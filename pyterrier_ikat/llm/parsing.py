@@ -15,6 +15,7 @@ _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _MARK = re.compile(
     r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.\)|[)、]|[.:](?!\d))\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)\uff1a]\s*)", re.IGNORECASE
 )
+_HEADING = re.compile(r"^\s*(?:search\s+)?queries\s*[:\uff1a]", re.IGNORECASE)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
 _REWRITE_NAME = (
     rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*(?:re-?write|query|question|utterance|message)|{_CHANGED})"
@@ -139,15 +140,27 @@ def _list_of(piece: str) -> list[object] | None:
 
 
 def _marked(line: str) -> bool:
-    return bool(_MARK.match(line)) or line.strip()[:1] in QUOTES
+    return bool(_MARK.match(line)) and not _HEADING.match(line)
+
+
+def _quoted(line: str) -> bool:
+    line = line.strip().strip("*_").strip()
+    return unquoted(line) != line
+
+
+def _items(lines: list[str]) -> list[str]:
+    quoted = [line for line in lines if _quoted(line)]
+    if any(_marked(line) for line in lines):
+        return [line for line in lines if _marked(line) or line in quoted]
+    # One query in quotation marks among bare ones is what the user searches for literally; most lines in them are a list.
+    return quoted if 2 * len(quoted) >= len(lines) else lines
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
     lines = [line for line in _FENCE.sub("", text).splitlines() if line.strip()]
     if len(lines) == 1 and re.match(r"^\s*1[.)]{1,2}\s", lines[0]):
         lines = re.split(r"\s+(?=\d{1,2}[.)]{1,2}\s)", lines[0].strip())
-    kept = [line for line in lines if _marked(line)] if any(_marked(line) for line in lines) else lines
-    kept = [line for line in kept if not _clean(line).endswith(":")]
+    kept = _items([line for line in lines if not _clean(line).endswith(":")])
     return kept, [line for line in lines if line not in kept]
 
 
@@ -155,7 +168,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
     r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
 
     Numbering, bullets and quotes are stripped; empties and repeats (letter case aside) are dropped; the first ``n`` are
-    kept. When any line is marked as a list item, unmarked lines are taken for prose.
+    kept. When any line is numbered or bulleted, or at least half of them stand in quotes, the others are taken for prose.
 
     Args:
         text: the completion.

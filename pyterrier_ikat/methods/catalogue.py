@@ -30,7 +30,8 @@ def _generate_then_retrieve(style: str) -> list[Method]:
         found.append(Method(f"{name}{tail}", GTR, system, calls, queries, fixed, models=models))
         found.append(Method(f"{name}_human{tail}", GTR, system, calls, queries, fixed | _HUMAN, models=models))
         if name.startswith("aqd"):
-            found.append(Method(f"{name}_given{tail}", GTR, system, calls, queries, fixed, models=models, given=True))
+            of_gpt_4 = models | {"second_llm": "openai:gpt-4"}
+            found.append(Method(f"{name}_given{tail}", GTR, system, calls, queries, fixed, models=of_gpt_4, given=True))
     return found
 
 
@@ -104,12 +105,16 @@ def _organizers() -> list[Method]:
         rewritten_by("baseline_auto_gpt4o_splade_minilm", "openai:gpt-4o", "SPLADE"),
         rewritten_by("baseline_auto_llama3_1_splade_minilm", "Llama 3.1", "SPLADE"),
         Method("baseline_auto_t5_bm25_minilm", paper, baselines.rewritten, 0, 1, models=t5 | {"retriever": _BM25} | minilm),
-        Method("baseline_auto_convgqr_bm25_minilm", paper, baselines.convgqr, 0, 1, models=_CONVGQR | minilm),
+        Method("baseline_auto_convgqr_bm25_minilm", paper, baselines.convgqr, 0, 1, models=_CONVGQR | {"retriever": _BM25} | minilm),
     ]
 
 
-_CONVGQR = {"rewriter": "a T5 rewriter trained on QReCC", "expander": "a T5 expansion model trained on QReCC", "retriever": _BM25}
-_MONOT5 = {"rewriter": "a BART rewriter trained on SAMSum and CANARD", "retriever": _BM25, "reranker": "a T5 re-ranker"}
+_CONVGQR = {"rewriter": "a T5 rewriter trained on QReCC", "expander": "a T5 expansion model trained on QReCC"}
+_MONOT5 = {
+    "rewriter": "a BART rewriter trained on SAMSum and CANARD",
+    "retriever": "an unnamed one (the run's name says dense)",
+    "reranker": "a T5 re-ranker",
+}
 
 METHODS: dict[str, Method] = {
     entry.name: entry
@@ -122,7 +127,7 @@ METHODS: dict[str, Method] = {
         *_generate_then_retrieve("llama"),
         Method("llama10", GTR, gtr.llama10, 11, 1, models={"llm": "Llama-2-7b", "retriever": _BM25}),
         Method("infosense_2023", GTR, baselines.infosense_2023, 2, 1, models={"llm": "Llama-2-13b-chat", "retriever": _BM25}),
-        Method("convgqr", GTR, baselines.convgqr, 0, 1, models=_CONVGQR),
+        Method("convgqr", GTR, baselines.convgqr, 0, 1, models=_CONVGQR | {"retriever": "an unnamed one"}),
         Method("monot5", GTR, baselines.rewritten, 0, 1, models=_MONOT5),
         *_irlab(),
         *_infosense(),

@@ -2,8 +2,9 @@
 
 Every run summarises long responses of the history (the one just before the turn stays whole), chooses PTKB statements
 with scores, retrieves 5000 passages per passage query with BM25, scores the union of the candidates by the weighted
-mean of cosines over passage queries and bi-encoders, keeps 1000, and responds from the top three passages only. Greedy
-decoding: give the LLM ``temperature=0``. Arguments that mean the same everywhere:
+mean of cosines over passage queries and bi-encoders, keeps 1000, and responds from the top three passages only. A passage
+query that finds no passage, for want of any indexed word, doesn't count in that mean. Greedy decoding: give the LLM
+``temperature=0``. Arguments that mean the same everywhere:
 
 - ``llm``: the model to ask (Llama 3.1 8B or 70B in the paper).
 - ``retriever``: BM25 (their code: k1 1.2, b 0.75).

@@ -24,6 +24,7 @@ from ..generate import (
 from ..llm import LLM, Reply, Request
 from ..llm.cache import key_of
 from ..prompts.operator import LLMOperator
+from ..prompts.run_on import without_next_prompt
 from ..rank import RankStatements
 from ..rank.rerank import Rerank
 
@@ -118,7 +119,7 @@ class _Walk:
         asked = stage.with_stand_ins(asked) if isinstance(stage, ReadsGold) else asked
         requests = stage.requests(asked)
         known = [stage.llm.peek(request) for request in requests]
-        parsed = [None if completion is None else stage.parse(completion.text) for completion in known]
+        parsed = [None if completion is None else stage.parse(without_next_prompt(completion.text)) for completion in known]
         found = [stand_in if value is None else value for value, stand_in in zip(parsed, stage.planned(asked), strict=True)]
         new = [
             request for request, completion in zip(requests, known, strict=True) if completion is None and self._first(stage.llm, request)

@@ -16,6 +16,7 @@ from ..llm.parsing_refusals import is_refusal
 from ..operator import Operator
 from . import render
 from .context import STYLES, chosen, history_text, ptkb_text
+from .run_on import without_next_prompt
 
 log = logging.getLogger("pyterrier_ikat")
 
@@ -145,7 +146,7 @@ class LLMOperator(Operator):
         found: list[Any] = []
         failures: list[LLMFailure] = []
         for qid, outcome in zip(self.owners(frame), outcomes, strict=True):
-            value = None if isinstance(outcome, LLMFailure) else self.parse(outcome.text)
+            value = None if isinstance(outcome, LLMFailure) else self.parse(self._own(qid, outcome.text))
             if value is None:
                 failures.append(outcome if isinstance(outcome, LLMFailure) else self.unusable(qid, outcome))
             found.append(value)
@@ -155,6 +156,13 @@ class LLMOperator(Operator):
             self.llm.ledger.count(self.stage, self.llm.model, dropped=len(dropped))
             log.info("stage %s: left out or repaired: %s", self.stage, "; ".join(dropped))
         return found
+
+    def _own(self, qid: str, text: str) -> str:
+        own = without_next_prompt(text)
+        if own != text:
+            self.llm.ledger.count(self.stage, self.llm.model, dropped=1)
+            log.info("stage %s: turn %s: left out the next prompt, which the model invented: %r", self.stage, qid, text[len(own) :])
+        return own
 
     def _without(self, frame: pd.DataFrame, found: list[Any], failures: list[LLMFailure]) -> list[Any]:
         if (self.on_error or self.llm.on_error) == "raise":

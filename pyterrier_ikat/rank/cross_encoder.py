@@ -27,7 +27,8 @@ class CrossEncoder(Operator):
     model's raw output, before any sigmoid, which would make high scores equal. Each distinct (query, text) is scored
     once, in whatever turns, stages and systems of a process it stands: scores are kept by hash, 24 bytes a pair, in
     memory that all re-rankers share, at most 1 GiB. Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019; 512
-    tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4.
+    tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4. The last layer of networks like BERT is worked
+    out for the first token alone, by which they score.
 
     The default is single precision, because a run must come out the same on any machine. Bfloat16 is faster on processors that have
     it, and moves a few passages. ``"auto"`` times what there is on 96 pairs of the first frame that has as many, once per process and

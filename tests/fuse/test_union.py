@@ -1,5 +1,7 @@
 """The union of whole systems, against a plain definition and worked examples."""
 
+import warnings
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -8,7 +10,9 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.retrieve import NoResultWarning
 
+pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 TURNS = pd.DataFrame({"qid": ["t", "u"], "query": ["tea?", "coffee?"]}, dtype=object)
 
 
@@ -280,3 +284,24 @@ def test_columns_of_the_passage_keep_values_and_numbers_their_kind():
     assert united["found"].tolist() == [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-02")]
     assert united["maybe"].isna().tolist() == [False, True, True]
     assert united[["numbered", "maybe"]].dtypes.tolist() == ["int64", "Int64"]
+
+
+def test_turns_that_a_branch_finds_nothing_for_are_named():
+    turns = pd.DataFrame({"qid": ["t", "u", "v"], "query": ["tea?", "coffee?", "???"]}, dtype=object)
+    both = ikat.Union(Finds({"t": "x", "u": "y"}), Finds({"u": "z"}))
+    with pytest.warns(NoResultWarning) as caught:
+        assert set(both(turns)["qid"]) == {"t", "u"}
+    assert [str(warning.message) for warning in caught] == [
+        "1 of 3 turns have no passage: v; they count 0 in evaluation",
+        "branch 2 of Union found no passage for 1 turns (t): what it wrote there is lost, statements and answers too",
+    ]
+
+
+def test_a_turn_that_another_branch_has_does_not_count_0():
+    def warns(turns):
+        warnings.warn("1 of 1 turns have no passage: t; they count 0 in evaluation", NoResultWarning, stacklevel=1)
+        return Finds({})(turns)
+
+    with pytest.warns(NoResultWarning) as caught:
+        ikat.Union(Finds({"t": "x"}), pt.apply.generic(warns))(TURNS.head(1))
+    assert [str(warning.message)[:20] for warning in caught] == ["branch 2 of Union fo"]

@@ -102,6 +102,39 @@ def test_no_query_left_falls_back_to_the_rewrite_or_the_question_and_is_counted(
     assert llm.ledger.frame()["fallbacks"].sum() == 2
 
 
+def test_numbers_as_qids_are_named_too(caplog):
+    llm, _ = scripted("...")
+    assert ikat.Queries(llm)(pd.DataFrame({"qid": [7], "query": ["tea"]}))["qsubqueries"].tolist() == [["tea"]]
+    assert "no query in the completions for 7" in caplog.text
+
+
+RUN_ON = """
+# Example 3
+# About the user
+1: I keep bees
+# Conversation so far
+user: Which hive?
+# Last message of the user
+And in winter?
+# Queries
+1. insulated hives
+"""
+
+
+@pytest.mark.parametrize("lines", ["1. oats\n2. rye\n", "oats\nrye\n", '["oats", "rye"]\n'])
+def test_a_next_prompt_that_the_model_invents_gives_no_queries(turn, lines):
+    llm, _ = scripted(lines + RUN_ON)
+    assert ikat.Queries(llm, style="llama")(turn)["qsubqueries"].tolist() == [["oats", "rye"]]
+    assert llm.ledger.frame()["dropped"].sum() == 1
+
+
+def test_an_answer_ends_before_the_next_prompt_and_keeps_its_own_headings(turn):
+    llm, _ = scripted("# Example\nGinger.\n" + RUN_ON, "# About the user\nYou like tea.")
+    assert ikat.Answer(llm)(turn)["qanswer"].tolist() == ["# Example\nGinger."]
+    assert ikat.Answer(llm)(turn.assign(qptkb=[{}]))["qanswer"].tolist() == ["# About the user\nYou like tea."]
+    assert llm.ledger.frame()["dropped"].sum() == 1
+
+
 class Failing:
     def generate(self, prompts):
         return ["ERROR::other" if "tea" in str(prompt) else "Fine." for prompt in prompts]

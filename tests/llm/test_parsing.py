@@ -44,6 +44,11 @@ LISTS = [
     ('[\n  "oats", // cheap\n  "rye"\n]', ["oats", "rye"]),
     ("{'queries': ['baker's rye', 'oa", ["baker's rye"]),
     ("「お茶」\n「麦茶」", ["お茶", "麦茶"]),
+    ('vegan diets\n"Dune" book order\nketo plan', ["vegan diets", '"Dune" book order', "keto plan"]),
+    ('vegan diets\n"eco atkins"\nketo plan', ["vegan diets", "eco atkins", "keto plan"]),
+    ('"vegan diets"\n"eco atkins"\nThese two cover what you asked for.', ["vegan diets", "eco atkins"]),
+    ('1. vegan diets\n"eco atkins"\nThese cover it.', ["vegan diets", "eco atkins"]),
+    ("Search queries: vegan diets\nketo plan", ["vegan diets", "keto plan"]),
 ]
 
 

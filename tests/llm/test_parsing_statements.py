@@ -157,6 +157,12 @@ def test_equal_scores_keep_the_models_order():
         ("I can’t eat nuts and I carry an adrenaline pen", "3"),
         ("10 years ago I moved to Oslo.", "7"),
         ("7. 10 years ago, I moved to Oslo", "7"),
+        ("Statement 2: my balcony faces north", "2"),
+        ("- **PTKB 2:** My balcony faces north.", "2"),
+        ("**2.** My balcony faces north.", "2"),
+        ("`2 - My balcony faces north.`", "2"),
+        ("> #2: My balcony faces north.", "2"),
+        ("Statement 7: 10 years ago, I moved to Oslo", "7"),
         ("My balcony faces south and gets sun all day.", None),
         ("I rent a flat.", None),
         ("None", None),
@@ -165,6 +171,12 @@ def test_equal_scores_keep_the_models_order():
 )
 def test_a_copy_is_matched_exactly_then_normalised_then_fuzzily(copy, number):
     assert match_copy(copy, PTKB) == number
+
+
+@pytest.mark.parametrize("form", ["Statement {}: {}", "PTKB {}: {}", "**{}: {}**", "**{}.** {}", "#{}: {}", "`{}: {}`", "{} - {}"])
+def test_a_number_before_a_short_statement_does_not_hide_it(form):
+    ptkb = {"11": "I like bacon.", "12": "I hike."}
+    assert [match_copy(form.format(number, text), ptkb) for number, text in ptkb.items()] == ["11", "12"]
 
 
 def test_similarity_of_nine_tenths_is_enough_and_less_is_not():

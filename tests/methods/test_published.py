@@ -1,6 +1,6 @@
 """The published figures, against the papers' tables."""
 
-from pyterrier_ikat.methods import TABLES, published
+from pyterrier_ikat.methods import METHODS, TABLES, published
 
 PUBLISHED = {
     "generate_then_retrieve_1": [("aqd_a", "nDCG@5", 0.6826), ("infosense_2023", "Recall@20", 0.0919)],
@@ -23,3 +23,14 @@ def test_two_figures_of_each_table_are_as_printed():
     for table, figures in PUBLISHED.items():
         for name, measure, figure in figures:
             assert published(table).loc[name, measure] == figure, (table, name, measure)
+
+
+def test_the_papers_given_answers_are_gpt_4s_and_first_stages_that_it_does_not_name_are_no_bm25():
+    run = {"llm": METHODS["aqd_given_llama"].models["llm"], "second_llm": "openai:gpt-3.5", "retriever": "BM25"}
+    run["reranker"] = METHODS["aqd_given_llama"].models["reranker"]
+    assert METHODS["aqd_given_llama"].deviations(run) == ["second_llm: the paper has openai:gpt-4, this run openai:gpt-3.5"]
+    assert METHODS["aqd_given_llama"].deviations(run | {"second_llm": "openai:gpt-4"}) == []
+    for name in ("convgqr", "monot5"):
+        [told] = [line for line in METHODS[name].deviations(run) if line.startswith("retriever")]
+        assert told.startswith("retriever: the paper has an unnamed one")
+        assert told.endswith("this run BM25")
