@@ -108,7 +108,7 @@ def test_figures_with_stars_stand_below_each_other():
 
 def test_csv_has_every_column_unrounded():
     evaluated = compared()
-    read = pd.read_csv(io.StringIO(table(evaluated).csv()))
+    read = pd.read_csv(io.StringIO(table(evaluated).csv()), float_precision="round_trip")
     assert list(read.columns) == list(evaluated.columns)
     assert read["nDCG@5"].tolist() == evaluated["nDCG@5"].tolist()
     assert read["nDCG@5 p-value corrected"].tolist()[1] == evaluated["nDCG@5 p-value corrected"].tolist()[1] < 0.05
