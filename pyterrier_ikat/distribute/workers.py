@@ -62,26 +62,6 @@ class Workers:
         self._fill()
         return len(self._living)
 
-    def _fill(self) -> None:
-        with self._lock:
-            while len(self._living) < self._wanted:
-                self._start()
-
-    def _start(self) -> None:
-        import ray
-
-        named = {name: amount for name, amount in self.resources.items() if name not in ("CPU", "GPU")}
-        made = ray.remote(Worker).options(
-            num_cpus=self.resources.get("CPU", 0),
-            num_gpus=self.resources.get("GPU", 0),
-            resources=named,
-            scheduling_strategy="SPREAD",
-            runtime_env={"env_vars": {"TQDM_DISABLE": "1"}},  # Ray shows here what processes print: bars of all of them would mix
-        )
-        worker = made.remote()
-        self._living.append(worker)
-        self._offer(worker)
-
     def take(self, over: Callable[[], bool]) -> Any:
         """A free process, or None once ``over`` says that none is needed any more.
 
@@ -116,6 +96,26 @@ class Workers:
         """End all processes: what they are at is not wanted any more."""
         for worker in list(self._living):
             self.drop(worker)
+
+    def _fill(self) -> None:
+        with self._lock:
+            while len(self._living) < self._wanted:
+                self._start()
+
+    def _start(self) -> None:
+        import ray
+
+        named = {name: amount for name, amount in self.resources.items() if name not in ("CPU", "GPU")}
+        made = ray.remote(Worker).options(
+            num_cpus=self.resources.get("CPU", 0),
+            num_gpus=self.resources.get("GPU", 0),
+            resources=named,
+            scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": {"TQDM_DISABLE": "1"}},  # Ray shows here what processes print: bars of all of them would mix
+        )
+        worker = made.remote()
+        self._living.append(worker)
+        self._offer(worker)
 
     def _offer(self, worker: Any) -> None:
         def started(future: Any) -> None:
