@@ -153,7 +153,7 @@ def _items(lines: list[str]) -> list[str]:
     if any(_marked(line) for line in lines):
         return [line for line in lines if _marked(line) or line in quoted]
     # One query in quotation marks among bare ones is what the user searches for literally; most lines in them are a list.
-    return quoted if 2 * len(quoted) >= len(lines) else lines
+    return quoted if 2 * len(quoted) > len(lines) else lines
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
@@ -168,7 +168,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
     r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
 
     Numbering, bullets and quotes are stripped; empties and repeats (letter case aside) are dropped; the first ``n`` are
-    kept. When any line is numbered or bulleted, or at least half of them stand in quotes, the others are taken for prose.
+    kept. When any line is numbered or bulleted, or more than half of them stand in quotes, the others are taken for prose.
 
     Args:
         text: the completion.

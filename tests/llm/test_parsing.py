@@ -45,6 +45,7 @@ LISTS = [
     ("{'queries': ['baker's rye', 'oa", ["baker's rye"]),
     ("「お茶」\n「麦茶」", ["お茶", "麦茶"]),
     ('vegan diets\n"Dune" book order\nketo plan', ["vegan diets", '"Dune" book order', "keto plan"]),
+    ('vegan diets\n"eco atkins"', ["vegan diets", "eco atkins"]),
     ('vegan diets\n"eco atkins"\nketo plan', ["vegan diets", "eco atkins", "keto plan"]),
     ('"vegan diets"\n"eco atkins"\nThese two cover what you asked for.', ["vegan diets", "eco atkins"]),
     ('1. vegan diets\n"eco atkins"\nThese cover it.', ["vegan diets", "eco atkins"]),
