@@ -63,7 +63,6 @@ def test_the_notebook_runs_and_shows_what_is_saved(name, kernel, data_where_need
     for then, now in zip(code(expected), code(got), strict=True):
         assert words(texts(now)) == words(texts(then)), f"run `python notebooks/make.py {name}`"
         assert figures(texts(now)) == pytest.approx(figures(texts(then)), abs=2e-3)
-        assert now.execution_count == then.execution_count
 
 
 @pytest.mark.parametrize("name", make.NAMES)

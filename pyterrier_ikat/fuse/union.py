@@ -75,11 +75,12 @@ class Union(Operator):
         return union(found)
 
     def _report_turns_without_result(self, inp: pd.DataFrame, found: Sequence[pd.DataFrame]) -> None:
-        brought = [inp["qid"].isin(frame["qid"]).to_numpy() for frame in found]
+        turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
+        brought = [turns.isin(frame["qid"]).to_numpy() for frame in found]
         anywhere = np.logical_or.reduce(brought)
         report_turns_without_result(inp, anywhere.astype(np.int64))
         for number, by_branch in enumerate(brought, 1):
-            lacking = inp["qid"][anywhere & ~by_branch].tolist()
+            lacking = turns[anywhere & ~by_branch].unique().tolist()
             if lacking:
                 shown = ", ".join(map(str, lacking[:5])) + ", ..." * (len(lacking) > 5)
                 message = f"branch {number} of Union found no passage for {len(lacking)} turns ({shown}): what it wrote there is lost"

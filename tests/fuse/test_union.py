@@ -297,6 +297,15 @@ def test_turns_that_a_branch_finds_nothing_for_are_named():
     ]
 
 
+def test_behind_expand_the_turns_are_named_once():
+    turns = TURNS.assign(qsubqueries=[["a", "b"], ["c", "d"]])
+    both = ikat.Expand() >> ikat.Union(Finds({"t::0": "x", "u::1": "y"}), Finds({"u::0": "z", "u::1": "x"}))
+    with pytest.warns(NoResultWarning) as caught:
+        assert set(both(turns)["qid"]) == {"t", "u"}
+    [warning] = caught
+    assert str(warning.message).startswith("branch 2 of Union found no passage for 1 turns (t): ")
+
+
 def test_a_turn_that_another_branch_has_does_not_count_0():
     def warns(turns):
         warnings.warn("1 of 1 turns have no passage: t; they count 0 in evaluation", NoResultWarning, stacklevel=1)
