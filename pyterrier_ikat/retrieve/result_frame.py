@@ -14,7 +14,7 @@ REPLACED = ("docno", "score", "rank", "text")
 
 
 class NoResultWarning(UserWarning):
-    """Some turns got no passage at all; evaluation counts them as 0."""
+    """Some turns got no passage at all, so that evaluation counts them as 0, or none from one branch of a ``Union``."""
 
 
 def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataFrame:
