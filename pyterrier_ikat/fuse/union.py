@@ -122,9 +122,10 @@ def union(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _runs_of_turns(frame: pd.DataFrame) -> Objects:
-    """The qid of each run of rows: looking up that of every row would take a tenth of the time of uniting them."""
-    qids = frame["qid"].to_numpy(dtype=object)
-    return qids[np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1]))]
+    """The qid of each run of rows: fewer to look up than those of all rows."""
+    qids: Objects = frame["qid"].to_numpy(dtype=object)
+    starts = np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1]))
+    return np.asarray(qids[starts], dtype=object)
 
 
 def _first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:
