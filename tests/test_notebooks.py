@@ -63,6 +63,8 @@ def test_the_notebook_runs_and_shows_what_is_saved(name, kernel, data_where_need
     for then, now in zip(code(expected), code(got), strict=True):
         assert words(texts(now)) == words(texts(then)), f"run `python notebooks/make.py {name}`"
         assert figures(texts(now)) == pytest.approx(figures(texts(then)), abs=2e-3)
+    first = code(got)[0].execution_count  # 2 with the kernel of Python 3.10
+    assert [cell.execution_count - first + 1 for cell in code(got)] == [cell.execution_count for cell in code(expected)]
 
 
 @pytest.mark.parametrize("name", make.NAMES)

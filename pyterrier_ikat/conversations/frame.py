@@ -122,6 +122,16 @@ def well_formed(text: str) -> str:
     return text
 
 
+def starts_of_runs(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+    """Where rows begin whose qid isn't that of the row before.
+
+    Example:
+        >>> starts_of_runs(column(["9-1_3", "9-1_3", "9-1_1"]).to_numpy()).tolist()
+        [0, 2]
+    """
+    return np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1]))
+
+
 def numbered(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
     """The number of each row's turn, in the order in which turns first occur.
 
@@ -132,7 +142,7 @@ def numbered(qids: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
         >>> numbered(column(["9-1_3", "9-1_3", "9-1_1"]).to_numpy()).tolist()
         [0, 0, 1]
     """
-    starts = np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1]))
+    starts = starts_of_runs(qids)
     numbers = pd.factorize(qids[starts])[0].astype(np.int64)
     if (numbers < 0).any():
         row = int(starts[np.flatnonzero(numbers < 0)[0]])

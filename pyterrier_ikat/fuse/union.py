@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import STALE_WITH_QUERY, column, numbered
+from ..conversations.frame import STALE_WITH_QUERY, column, numbered, starts_of_runs
 from ..errors import UsageError
 from ..operator import Operator, apart
 from ..retrieve.result_frame import NoResultWarning, report_turns_without_result
@@ -65,7 +65,7 @@ class Union(Operator):
         """Run the branches on a query frame and unite their result frames."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoResultWarning)  # what one branch lacks another may have
+            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # what one branch lacks another may have
             found = [branch.transform(apart(branch, inp)) for branch in self.branches]
         with_text = any("text" in frame.columns for frame in found)
         for branch, frame in zip(self.branches, found, strict=True):
@@ -76,7 +76,7 @@ class Union(Operator):
 
     def _report_turns_without_result(self, inp: pd.DataFrame, found: Sequence[pd.DataFrame]) -> None:
         turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
-        brought = [turns.isin(_runs_of_turns(frame)).to_numpy() for frame in found]
+        brought = [turns.isin(_qids(frame)).to_numpy() for frame in found]
         anywhere = np.logical_or.reduce(brought)
         report_turns_without_result(inp, anywhere.astype(np.int64))
         for number, by_branch in enumerate(brought, 1):
@@ -121,11 +121,10 @@ def union(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return ranked(pd.DataFrame({name: values.reset_index(drop=True) for name, values in united.items()}, copy=False), turns)
 
 
-def _runs_of_turns(frame: pd.DataFrame) -> Objects:
+def _qids(frame: pd.DataFrame) -> Objects:
     """The qid of each run of rows: fewer to look up than those of all rows."""
     qids: Objects = frame["qid"].to_numpy(dtype=object)
-    starts = np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1]))
-    return np.asarray(qids[starts], dtype=object)
+    return qids.take(starts_of_runs(qids))
 
 
 def _first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import turns_of
+from ..conversations.frame import starts_of_runs, turns_of
 from ..errors import UsageError
 from ..operator import Operator, apart
 from .cross_encoder import CrossEncoder
@@ -74,7 +74,7 @@ Rows = dict[Any, dict[Any, int]]
 def _runs(frame: pd.DataFrame) -> Iterator[tuple[Any, list[Any], range]]:
     """The rows that stand together and have one qid: the qid, their docnos and their numbers."""
     qids, docnos = frame["qid"].to_numpy(dtype=object), frame["docno"].tolist()
-    starts = np.flatnonzero(np.append(len(qids) > 0, qids[1:] != qids[:-1])).tolist()
+    starts = starts_of_runs(qids).tolist()
     for start, stop in pairwise([*starts, len(qids)]):
         yield qids[start], docnos[start:stop], range(start, stop)
 

@@ -314,3 +314,15 @@ def test_a_turn_that_another_branch_has_does_not_count_0():
     with pytest.warns(NoResultWarning) as caught:
         ikat.Union(Finds({"t": "x"}), pt.apply.generic(warns))(TURNS.head(1))
     assert [str(warning.message)[:20] for warning in caught] == ["branch 2 of Union fo"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_where_each_branch_brings_each_turn():
+    ikat.Union(Finds({"t": "x", "u": "y"}), Finds({"u": "z", "t": "z"}))(TURNS)
+
+
+def test_what_a_union_within_a_union_lost_is_still_named():
+    inner = ikat.Union(Finds({"t": "x", "u": "y"}), Finds({"u": "z"}))
+    with pytest.warns(NoResultWarning) as caught:
+        ikat.Union(inner, Finds({"t": "x", "u": "y"}))(TURNS)
+    assert [str(warning.message)[:55] for warning in caught] == ["branch 2 of Union found no passage for 1 turns (t): what"[:55]]

@@ -73,6 +73,15 @@ def test_a_head_that_reads_every_token_keeps_the_whole_layer(loaded):
     assert for_first_token(model) is model.model
 
 
+def test_a_network_whose_tokens_see_only_earlier_ones_keeps_its_scores(loaded, monkeypatch):
+    monkeypatch.setitem(KINDS, "bert", lambda: BertConfig(**SIZE, max_position_embeddings=512, is_decoder=True))
+    model = loaded("bert")
+    with torch.inference_mode():
+        for lines in (LINES, LINES[:1]):
+            pairs = model.tokenizer(lines, lines, padding=True, return_tensors="pt")
+            assert torch.allclose(for_first_token(model)(**pairs).logits, model.model(**pairs).logits, atol=1e-5)
+
+
 def test_layers_that_are_called_in_another_way_stay_whole(loaded):
     model = loaded("bert")
     layer = model.model.base_model.encoder.layer[-1]
