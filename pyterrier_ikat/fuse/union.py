@@ -10,8 +10,8 @@ import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, column, numbered, starts_of_runs
 from ..errors import UsageError
+from ..no_result import NoResultWarning, report_turns_without_result
 from ..operator import Operator, apart
-from ..retrieve.result_frame import NoResultWarning, report_turns_without_result
 from .interleave import interleave
 from .pool import pool
 from .subqueries import Integers, Objects, lists_of, ranked, ranks_of, validate

@@ -1,9 +1,9 @@
 """Searching a passage collection: an index that keeps the passages' text, BM25, RM3 and SPLADE over it, and the text by docno."""
 
+from ..no_result import NoResultWarning
 from .bm25 import BM25
 from .passage_index import PassageIndex
 from .passage_text import PassageText
-from .result_frame import NoResultWarning
 from .rm3 import RM3
 from .splade import Splade
 from .splade_index import SpladeIndex

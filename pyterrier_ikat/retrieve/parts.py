@@ -10,8 +10,8 @@ import pyterrier as pt
 
 from ..conversations.frame import each_turn_once
 from ..errors import DataError, UsageError
+from ..no_result import NoResultWarning, report_turns_without_result
 from ..operator import Operator, apart
-from .result_frame import NoResultWarning, report_turns_without_result
 
 
 class MergeTop(Operator):

@@ -1,6 +1,5 @@
 """Rankings as the rows of a result frame: object columns, and no copy of what the queries' rows hold."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,13 +7,10 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import STALE_WITH_QUERY, each_turn_once
+from ..no_result import report_turns_without_result
 from .ranking import NOTHING, Ranking
 
 REPLACED = ("docno", "score", "rank", "text")
-
-
-class NoResultWarning(UserWarning):
-    """Some turns got no passage at all, so that evaluation counts them as 0, or none from one branch of a ``Union``."""
 
 
 def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataFrame:
@@ -53,14 +49,3 @@ def with_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> 
 def _repeated(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
     dtype = values.dtype if pd.api.types.is_numeric_dtype(values.dtype) else object
     return pd.Series(np.repeat(values.to_numpy(dtype=dtype), counts), dtype=dtype)
-
-
-def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
-    """Name the turns of a query frame none of whose rows found anything in a ``NoResultWarning``; ``counts``: passages per row."""
-    turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
-    answered = set(turns[counts > 0])
-    without = [turn for turn in dict.fromkeys(turns) if turn not in answered]
-    if without:
-        shown = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
-        message = f"{len(without)} of {turns.nunique()} turns have no passage: {shown}; they count 0 in evaluation"
-        warnings.warn(message, NoResultWarning, stacklevel=5)
