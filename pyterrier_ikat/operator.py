@@ -1,8 +1,12 @@
-"""What all operators share: a repr that can be pasted back, and value equality (prefixes are shared by it)."""
+"""What all operators share: a repr that can be pasted back, value equality, and what they tell the rest of the house.
+
+Planning and running ask a stage, they never ask which class it is: :meth:`Operator.plan` says what the stage asks a language model and
+leaves behind, ``one_row_per_turn`` whether a run may be cut into batches behind it.
+"""
 
 import inspect
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 import pyterrier as pt
@@ -17,6 +21,51 @@ class _Cutoff(pt.RankCutoff):
     def schematic(self, *, input_columns: Any = None) -> dict[str, Any]:
         drawn = super().schematic(input_columns=input_columns)  # type: ignore[no-untyped-call]
         return {**drawn, "help_url": ""}  # else drawing looks it up on the network
+
+
+class Asks(Protocol):
+    """A stage that asks a language model, as a plan sees it."""
+
+    llm: Any
+    stage: ClassVar[str]
+
+    def requests(self, frame: pd.DataFrame) -> list[Any]:
+        """The requests for ``frame``, in order; nothing is asked."""
+        ...
+
+    def parse(self, text: str) -> Any:
+        """Read a completion."""
+        ...
+
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
+        """For each request an outcome of about a real one's length."""
+        ...
+
+
+class Plan(Protocol):
+    """The plan of one system, as its stages see it.
+
+    Attributes:
+        cut: how many passages of a turn the last retriever and the cut behind it leave.
+    """
+
+    cut: int
+
+    def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame behind an inner pipeline, whose requests are counted."""
+        ...
+
+    def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
+        """Count what a stage asks on ``frame``; gives what the cache has, and typical outcomes elsewhere."""
+        ...
+
+    def passages(self, frame: pd.DataFrame, depth: int) -> pd.DataFrame:
+        """The turns with stand-ins for ``depth`` passages each."""
+        ...
+
+    def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame behind a stage of which nothing but its columns is known."""
+        ...
 
 
 class Operator(pt.Transformer):
@@ -34,6 +83,10 @@ class Operator(pt.Transformer):
         True
     """
 
+    one_row_per_turn: ClassVar[bool] = False
+    """Whether it gives one row for each row that it gets, in their order, and looks at each row by itself: such stages at the beginning
+    of a pipeline are run for all turns at once, so that a model has as many requests as it takes; what follows is run batch by batch."""
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -46,6 +99,14 @@ class Operator(pt.Transformer):
 
     def __mod__(self, right: int) -> pt.Transformer:
         return self >> _Cutoff(right)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """What this stage leaves of a turn frame in a plan, where no model is loaded or asked and nothing is retrieved.
+
+        An operator that turns queries into queries is run, and one that gives passages leaves the turns as they are. Override it where
+        that would load or ask a model: count requests by ``plan.ask`` and inner pipelines by ``plan.follow``.
+        """
+        return plan.by_columns(self, frame)
 
     def arguments(self) -> dict[str, Any]:
         """The arguments this operator was made with, by name, in the order of ``__init__``."""
@@ -75,6 +136,14 @@ class Operator(pt.Transformer):
 
     def __hash__(self) -> int:
         return hash((type(self), tuple(_hashable(value) for value in self.arguments().values())))
+
+
+def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
+    """The pipelines that a stage runs inside, such as the branches of a union."""
+    nested: list[pt.Transformer] = []
+    for found in pt.inspect.subtransformers(stage).values():
+        nested += found if isinstance(found, Sequence) else [found]
+    return nested
 
 
 def apart(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:

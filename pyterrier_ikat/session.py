@@ -15,7 +15,7 @@ from .evaluate import TRACK_2023, label, per_turn
 from .files import atomic_write
 from .finished import some_of
 from .llm import Ledger
-from .methods import Method, method, plan
+from .methods import Method, method
 from .resources import (
     check_out,
     check_texts,
@@ -29,7 +29,7 @@ from .resources import (
     system_of,
 )
 from .retrieve import PassageIndex
-from .runs import RunFolder, strictly_decreasing
+from .runs import RunFolder, plan, strictly_decreasing
 from .runs.batches import PARAMETERS, Batches
 from .runs.lock import alone
 from .sameness import of_frame, parameters_of

@@ -16,6 +16,7 @@ import pyterrier as pt
 
 from ..errors import IkatError
 from ..llm import Completion, LLMFailure, Request
+from ..operator import subpipelines
 from ..retrieve import PassageIndex, SpladeIndex
 from .shipping import Counted, frozen, unpack
 
@@ -115,6 +116,5 @@ class Worker:
 def _indexes(stage: pt.Transformer) -> Iterator[PassageIndex | SpladeIndex]:
     if isinstance(index := getattr(stage, "index", None), PassageIndex | SpladeIndex):
         yield index
-    for nested in pt.inspect.subtransformers(stage).values():
-        for one in nested if isinstance(nested, list) else [nested]:
-            yield from _indexes(one)
+    for pipeline in subpipelines(stage):
+        yield from _indexes(pipeline)

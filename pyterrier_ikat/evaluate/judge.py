@@ -14,6 +14,7 @@ from ..errors import DataError
 from ..llm import LLM, Request
 from ..llm.parsing import strip_thinking
 from ..llm.parsing_numbers import grade, without_scale
+from ..operator import Plan
 from ..prompts.context import chosen, ptkb_text
 from ..prompts.operator import LLMOperator
 from .same_turns import check_form
@@ -133,6 +134,7 @@ class Judge(LLMOperator):
         [[3, 'it names two gentle trails']]
     """
 
+    one_row_per_turn = False
     stage = "judge"
     schematic = {"label": "Judge"}
 
@@ -170,12 +172,17 @@ class Judge(LLMOperator):
         """No label."""
         return [None] * len(frame)
 
-    def planned(self, frame: pd.DataFrame) -> list[Judgement]:
+    def typical(self, frame: pd.DataFrame) -> list[Judgement]:
         """A label with a reason of ordinary length."""
         return [Judgement(2, "", "2\nIt is about the question but leaves out what matters to this user.")] * len(frame)
 
-    def with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with what ``ikat.plan`` shows in the place of gold that it lacks: the user's words, no statement, an answer."""
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """One request per passage: of the frame, or of what the cut before the judge leaves."""
+        plan.ask(self, self._with_stand_ins(frame if "docno" in frame.columns else plan.passages(frame, plan.cut)))
+        return frame
+
+    def _with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with something in the place of gold that it lacks: the user's words, no statement, an answer."""
         stand_ins = {
             "qresolved": values(frame, question_column(frame)),
             "qptkb": [{}] * len(frame),

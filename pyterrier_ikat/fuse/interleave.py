@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..operator import Operator
-from .subqueries import Integers, Lists, Turn, bring_back, check_num_results, ranked, read_lists, validate
+from ..operator import Operator, Plan
+from .subqueries import Integers, Lists, Turn, bring_back, check_num_results, ranked, read_lists, turns_again, validate
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
@@ -77,6 +77,10 @@ class Interleave(Operator):
     def __init__(self, num_results: int | None = 1000) -> None:
         super().__init__()
         self.num_results = check_num_results(num_results)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The turns again."""
+        return turns_again(frame)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Interleave a result frame."""

@@ -9,8 +9,8 @@ import pyterrier as pt
 
 from ..conversations.frame import numbered
 from ..errors import DataError, UsageError
-from ..operator import Operator, apart
-from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, ranked, read_lists, validate, within
+from ..operator import Operator, Plan, apart
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, ranked, read_lists, turns_again, validate, within
 
 PAIRS_AT_ONCE = 500_000
 """Rows of (sub-query, passage) that a scorer gets at a time; a turn is never divided, whatever its size."""
@@ -58,6 +58,10 @@ class MeanScore(Operator):
             raise UsageError(f"scorers={scorers!r}: give a list of at least one re-ranker, as [ikat.BiEncoder(name)]")
         self.scorers = list(scorers)
         self.num_results = check_num_results(num_results)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The turns again."""
+        return turns_again(frame)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Score and rank a result frame."""

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from ..operator import Operator
+from ..operator import Operator, Plan
 from .interleave import interleave
-from .subqueries import bring_back, check_num_results, ranked, read_lists, validate
+from .subqueries import bring_back, check_num_results, ranked, read_lists, turns_again, validate
 
 
 class Pool(Operator):
@@ -32,6 +32,10 @@ class Pool(Operator):
     def __init__(self, num_results: int | None = 1000) -> None:
         super().__init__()
         self.num_results = check_num_results(num_results)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The turns again."""
+        return turns_again(frame)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Pool a result frame."""

@@ -6,9 +6,9 @@ import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, with_columns
 from ..errors import DataError
-from ..operator import Operator
+from ..operator import Operator, Plan
 from .pool import pool
-from .subqueries import Integers, check_num_results, ranked, validate, within
+from .subqueries import Integers, check_num_results, ranked, turns_again, validate, within
 
 
 class RerankBy(Operator):
@@ -51,6 +51,12 @@ class RerankBy(Operator):
         self.scorer = scorer
         self.column = column
         self.num_results = check_num_results(num_results)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The turns again; the scorer may ask a model about them."""
+        turns = turns_again(frame)
+        plan.follow(self.scorer, turns)
+        return turns
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Pool and re-rank a result frame."""

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import UsageError
-from ..operator import Operator
-from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, joined, ranked, read_lists, validate
+from ..operator import Operator, Plan
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, joined, ranked, read_lists, turns_again, validate
 
 PLACES = 12
 """Decimal places to which sums are compared."""
@@ -66,6 +66,10 @@ class RRF(Operator):
             raise UsageError(f"k={k!r}: the constant of reciprocal rank fusion is 0 or more, usually 60")
         self.k = k
         self.num_results = check_num_results(num_results)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The turns again."""
+        return turns_again(frame)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Fuse a result frame."""

@@ -207,6 +207,18 @@ def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     return kept.assign(qfound=_found(frame, rows))
 
 
+def turns_again(frame: pd.DataFrame) -> pd.DataFrame:
+    """The turns of a frame of sub-queries without passages, as a plan has it; of another frame its rows.
+
+    Example:
+        >>> turns_again(pd.DataFrame({"qid": ["t"], "query": ["tea?"]}))["qid"].tolist()
+        ['t']
+    """
+    if "qid_0" not in frame.columns:
+        return frame
+    return bring_back(frame, np.flatnonzero(frame["qsub"] == 0)).drop(columns="qfound")
+
+
 def _pushed(turns: pd.DataFrame, older: list[str]) -> int:
     """How many queries stages behind ``Expand`` have pushed; the rows stand turn by turn."""
     if "qquery" in turns.columns:

@@ -11,10 +11,10 @@ import pyterrier as pt
 from ..conversations.frame import STALE_WITH_QUERY, column, numbered, starts_of_runs
 from ..errors import UsageError
 from ..no_result import NoResultWarning, report_turns_without_result
-from ..operator import Operator, apart
+from ..operator import Operator, Plan, apart
 from .interleave import interleave
 from .pool import pool
-from .subqueries import Integers, Objects, lists_of, ranked, ranks_of, validate
+from .subqueries import Integers, Objects, lists_of, ranked, ranks_of, turns_again, validate
 
 
 class Union(Operator):
@@ -60,6 +60,10 @@ class Union(Operator):
             if not isinstance(branch, pt.Transformer):
                 raise UsageError(f"branch {number} of Union is {branch!r}: give PyTerrier pipelines, as Union(first, second)")
         self.branches = branches
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """What the last branch leaves."""
+        return turns_again([plan.follow(branch, frame) for branch in self.branches][-1])
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Run the branches on a query frame and unite their result frames."""

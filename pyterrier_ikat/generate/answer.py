@@ -81,7 +81,7 @@ class Answer(LLMOperator):
         """The text without a ``<think>`` block."""
         return spoken(text) or None
 
-    def planned(self, frame: pd.DataFrame) -> list[str]:
+    def typical(self, frame: pd.DataFrame) -> list[str]:
         """The question, drawn out to 120 words."""
         return [" ".join((question.split() or ["?"]) * 120)[:700] for question in self.questions(frame)]
 

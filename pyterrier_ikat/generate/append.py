@@ -5,7 +5,7 @@ import pyterrier as pt
 
 from ..conversations.frame import each_turn_once, texts_in, with_query
 from ..errors import DataError
-from ..operator import Operator
+from ..operator import Operator, Plan
 
 
 class Append(Operator):
@@ -27,11 +27,16 @@ class Append(Operator):
         ['no caffeine rooibos tea']
     """
 
+    one_row_per_turn = True
     schematic = {"label": "Append"}
 
     def __init__(self, operator: pt.Transformer) -> None:
         super().__init__()
         self.operator = operator
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The query and what the operator leaves of it."""
+        return self.appended(frame, plan.follow(self.operator, frame))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""

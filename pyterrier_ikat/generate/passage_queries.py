@@ -115,7 +115,7 @@ class PassageQueries(LLMOperator):
         questions = {form: [row["question"] for row in self._shown(frame, form)] for form in FORMS}
         return [questions[ask.form][ask.row] for ask in self._asks(frame)]
 
-    def planned(self, frame: pd.DataFrame) -> list[str]:
+    def typical(self, frame: pd.DataFrame) -> list[str]:
         """The question, drawn out to 15 words a sentence."""
         asks = zip(self._asks(frame), self.fallback(frame), strict=True)
         return [" ".join(((text.split() or ["?"]) * 150)[: 75 if ask.form == "short" else 150]) for ask, text in asks]

@@ -93,7 +93,7 @@ class Queries(QueryLists):
         pairs = zip(values(frame, "qrewrite"), self.questions(frame), strict=True)
         return [[question if rewrite is None else rewrite] for rewrite, question in pairs]
 
-    def planned(self, frame: pd.DataFrame) -> list[list[str]]:
+    def typical(self, frame: pd.DataFrame) -> list[list[str]]:
         """``n`` queries as long as the question."""
         return [[f"{question} {number}" for number in range(self.n)] for question in self.questions(frame)]
 

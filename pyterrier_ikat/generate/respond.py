@@ -10,6 +10,7 @@ from ..conversations.frame import column, texts_in, turns_of
 from ..errors import DataError, UsageError
 from ..llm import LLM
 from ..llm.parsing import spoken
+from ..operator import Plan
 from ..prompts.operator import LLMOperator
 from .sentences import count_words, cut_at_sentence
 
@@ -51,6 +52,7 @@ class Respond(LLMOperator):
         ikat.Respond(ikat.llm('recorded:sample'), passages=3, form='passages_only', statements='chosen')
     """
 
+    one_row_per_turn = False
     stage = "respond"
     schematic = {"label": "Respond"}
 
@@ -114,9 +116,14 @@ class Respond(LLMOperator):
         """The first sentences of each turn's best passage."""
         return [cut_at_sentence(shown["passages"][0].strip(), self.words) for shown in self.contexts(frame)]
 
-    def planned(self, frame: pd.DataFrame) -> list[str]:
+    def typical(self, frame: pd.DataFrame) -> list[str]:
         """As many words as are allowed."""
         return [" ".join(["words"] * self.words)] * len(self.owners(frame))
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """One request per turn, which shows stand-ins for the passages."""
+        plan.ask(self, plan.passages(frame, self.passages))
+        return frame
 
     def left_out(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """Responses that are longer than the limit."""

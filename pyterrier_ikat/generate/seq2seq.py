@@ -13,7 +13,7 @@ from ..conversations.frame import question_column, texts_in, values, well_formed
 from ..errors import UsageError
 from ..loading import load
 from ..model_files import fingerprint, loaded_once
-from ..operator import Operator
+from ..operator import Operator, Plan
 from ..result_cache import digest, shared
 
 ROOM = 512
@@ -54,6 +54,7 @@ class Seq2SeqRewrite(Operator):
         ikat.Seq2SeqRewrite('castorini/t5-base-canard', responses=1)
     """
 
+    one_row_per_turn = True
     schematic = {"label": "Seq2SeqRewrite"}
 
     def __init__(
@@ -78,6 +79,11 @@ class Seq2SeqRewrite(Operator):
         self.max_length = max_length
         self.num_beams = num_beams
         self.batch_size = batch_size
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The question stands for its rewrite."""
+        questions = texts_in(frame, question_column(frame))
+        return with_query(with_columns(frame, qrewrite=questions), questions)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query`` of a query frame."""

@@ -75,7 +75,7 @@ class StatementQueries(QueryLists):
         questions = self.questions(frame)
         return [[questions[row]] for row, _, _ in self._asks(frame)]
 
-    def planned(self, frame: pd.DataFrame) -> list[list[str]]:
+    def typical(self, frame: pd.DataFrame) -> list[list[str]]:
         """``n`` queries as long as the question, different for each statement."""
         questions = self.questions(frame)
         return [[f"{questions[row]} {item} {number}" for number in range(self.n)] for row, item, _ in self._asks(frame)]

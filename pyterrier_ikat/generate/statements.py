@@ -107,7 +107,7 @@ class SelectStatements(LLMOperator):
         """No statement."""
         return [[] for _ in self.owners(frame)]
 
-    def planned(self, frame: pd.DataFrame) -> list[Any]:
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
         """The first two statements."""
         firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self._asked(frame))]
         return [[{"ids": number, "copies": text, "scores": (number, 0.5)}[self.form] for number, text in first] for first in firsts]

@@ -71,7 +71,7 @@ class Suggest(LLMOperator):
         """No suggestion."""
         return [""] * len(frame)
 
-    def planned(self, frame: pd.DataFrame) -> list[str]:
+    def typical(self, frame: pd.DataFrame) -> list[str]:
         """The question, drawn out to 100 words, for the shorter form to 30."""
         words = 100 if self.form == "elements" else 30
         return [" ".join(((question.split() or ["?"]) * words)[:words]) for question in self.questions(frame)]

@@ -66,7 +66,7 @@ class Summarise(LLMOperator):
         """The responses themselves."""
         return [text for _, text in self._distinct(frame)]
 
-    def planned(self, frame: pd.DataFrame) -> list[str]:
+    def typical(self, frame: pd.DataFrame) -> list[str]:
         """The first quarter of each response."""
         return [text[: len(text) // 4 + 1] for text in self.fallback(frame)]
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import object_frame, question_column, texts_in, values, with_query
-from ..operator import Operator
+from ..operator import Operator, Plan
 
 
 def _user_messages(history: Sequence[dict[str, str]] | None) -> list[str]:
@@ -27,6 +27,7 @@ class Utterance(Operator):
         ['Hi']
     """
 
+    one_row_per_turn = True
     schematic = {"label": "Utterance"}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -48,6 +49,7 @@ class AllUtterances(Operator):
         ['Tea? Green?']
     """
 
+    one_row_per_turn = True
     schematic = {"label": "All utterances"}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -72,6 +74,7 @@ class Resolved(Operator):
         True
     """
 
+    one_row_per_turn = True
     schematic = {"label": "Resolved"}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -105,6 +108,10 @@ class HistoricalQueryExpansion(Operator):
     def __init__(self, retriever: pt.Transformer, words: int = 10) -> None:
         super().__init__()
         self.retriever, self.words = retriever, words
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The utterance alone: nothing is searched."""
+        return with_query(frame, texts_in(frame, question_column(frame)))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""

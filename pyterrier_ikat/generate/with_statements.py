@@ -8,7 +8,7 @@ import pyterrier as pt
 
 from ..conversations.frame import personas, texts_in, values, with_query
 from ..errors import DataError
-from ..operator import Operator
+from ..operator import Operator, Plan
 
 
 class WithStatements(Operator):
@@ -31,11 +31,16 @@ class WithStatements(Operator):
         ['Breakfast? I am vegan.']
     """
 
+    one_row_per_turn = True
     schematic = {"label": "WithStatements"}
 
     def __init__(self, column: str = "qstatements") -> None:
         super().__init__()
         self.column = column
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The query alone, where nothing says which statements are chosen."""
+        return self.transform(frame) if self.column in frame.columns else frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""

@@ -7,7 +7,6 @@ from .generate_then_retrieve import ad, aqd, aqd_a, human_qr, llama10, qd, qr
 from .infosense_2024 import short_and_long, weighted_reranking
 from .irlab_2024 import gpt4qr, gpt4qr_qd1, humanqr, mq4cs_qr
 from .nii_2024 import gtr, rtg
-from .plan import plan
 from .published import TABLES, Table, published
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "mq4cs_qr",
     "organizers_2023",
     "organizers_2023_manual",
-    "plan",
     "published",
     "qd",
     "qr",

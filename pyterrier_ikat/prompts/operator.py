@@ -13,7 +13,7 @@ from ..llm import LLM, Completion, LLMFailure, Request, StageError
 from ..llm.failures import Refused
 from ..llm.parsing import strip_thinking
 from ..llm.parsing_refusals import is_refusal
-from ..operator import Operator
+from ..operator import Operator, Plan
 from . import render
 from .context import STYLES, chosen, history_text, ptkb_text
 from .run_on import without_next_prompt
@@ -39,6 +39,7 @@ class LLMOperator(Operator):
             use the operator's fallback for them and count it in the ledger.
     """
 
+    one_row_per_turn = True
     stage: ClassVar[str]
     llm: LLM
     style: str
@@ -121,9 +122,13 @@ class LLMOperator(Operator):
         """What stands in for the outcome of each request when the model failed."""
         return self.questions(frame)
 
-    def planned(self, frame: pd.DataFrame) -> list[Any]:
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
         """What ``ikat.plan`` puts in the place of each completion that is not in the cache: about as long as a real one."""
         return self.fallback(frame)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """Count the requests, and write what the cache has or a stand-in for it."""
+        return self.write(frame, plan.ask(self, frame))
 
     def left_out(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The pieces of ``found`` that :meth:`write` leaves out or repairs, in words; counted in the ledger as ``dropped``."""

@@ -6,7 +6,7 @@ import pyterrier as pt
 
 from ..conversations.frame import each_turn_once, object_frame, personas, texts_in, with_columns
 from ..errors import DataError, UsageError
-from ..operator import Operator
+from ..operator import Operator, Plan
 
 
 class RankStatements(Operator):
@@ -33,6 +33,7 @@ class RankStatements(Operator):
         ['2']
     """
 
+    one_row_per_turn = True
     schematic = {"label": "RankStatements"}
 
     def __init__(self, scorer: pt.Transformer, n: int = 3) -> None:
@@ -41,6 +42,11 @@ class RankStatements(Operator):
             raise UsageError(f"n={n!r}: choose at least one statement")
         self.scorer = scorer
         self.n = n
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The first statements of each persona; the scorer may ask a model."""
+        plan.follow(self.scorer, frame)
+        return with_columns(frame, qstatements=[[(number, 0.0) for number in list(ptkb)[: self.n]] for ptkb in personas(frame)])
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``qstatements`` of a query frame."""

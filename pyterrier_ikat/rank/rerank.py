@@ -10,6 +10,7 @@ from ..conversations.frame import texts_in, turns_of, values
 from ..errors import DataError, UsageError
 from ..llm import LLM, Request
 from ..llm.parsing import parse_label
+from ..operator import Plan
 from ..prompts.operator import LLMOperator
 
 UNJUDGED = -1
@@ -37,6 +38,7 @@ class Rerank(LLMOperator):
         ikat.Rerank(ikat.llm('recorded:sample'), depth=5)
     """
 
+    one_row_per_turn = False
     stage = "rerank"
     schematic = {"label": "LLM rerank"}
     question = "query"
@@ -71,9 +73,14 @@ class Rerank(LLMOperator):
         """Below every label."""
         return [UNJUDGED] * len(frame)
 
-    def planned(self, frame: pd.DataFrame) -> list[int]:
+    def typical(self, frame: pd.DataFrame) -> list[int]:
         """Label 2 for every passage."""
         return [2] * len(frame)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """One request for each of the ``depth`` best passages of a turn."""
+        plan.ask(self, plan.passages(frame, self.depth))
+        return frame
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Order each turn by label, then by the rank before; the score is the label plus a fraction that keeps that order strict."""

@@ -18,19 +18,13 @@ import pyterrier as pt
 from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError
 from ..files import atomic_write
-from ..generate import Append, Expand, Respond, Seq2SeqRewrite
 from ..llm import Ledger
-from ..methods.plan import RUN, stages
-from ..prompts.operator import LLMOperator
-from ..rank import RankStatements, Rerank
 from .folder import PER_TURN, RunFolder, another, versions
 from .kept import kept, used_marks
+from .plan import stages
 
 RANKING = ("qid", "docno", "score", "rank", "used")
 PARAMETERS = "run.json"
-
-ONE_ROW_PER_TURN = (*RUN, Append, LLMOperator, RankStatements, Seq2SeqRewrite)
-"""Stages that give a row for each turn they get, but for Expand and the LLM stages that read passages."""
 
 Columns = dict[str, list[Any]]
 
@@ -175,7 +169,7 @@ def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Tr
     """The stages before the first retrieval, which need little memory, and the rest, which is done batch by batch."""
     found = list(stages(pipeline))
     for place, stage in enumerate(found):
-        if not isinstance(stage, ONE_ROW_PER_TURN) or isinstance(stage, Expand | Rerank | Respond):
+        if not getattr(stage, "one_row_per_turn", False):
             return found[:place], found[place:]
     return found, []
 

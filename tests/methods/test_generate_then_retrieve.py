@@ -6,7 +6,8 @@ import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, catalogue, human_qr, llama10, method, plan, qd, qr, raw
+from pyterrier_ikat import plan
+from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, catalogue, human_qr, llama10, method, qd, qr, raw
 from pyterrier_ikat.methods.published import GTR, published
 
 RANKINGS = {
@@ -239,7 +240,9 @@ def test_plan_counts_calls_without_asking_or_retrieving(topics):
     systems = {
         name: METHODS[name].build(llm=llm, retriever=retriever, reranker=Reranker()) for name in ("ad", "aqd", "aqd_a", "llama10", "raw")
     }
-    rows = plan(systems, two).set_index(["system", "stage"])
+    rows = plan(systems, two)
+    assert rows.loc[rows["model"] == "unknown", "system"].tolist() == ["ad", "aqd", "aqd_a", "raw"]  # a re-ranker of another package
+    rows = rows[rows["model"] != "unknown"].set_index(["system", "stage"])
     assert rows["calls"].to_dict() == {
         ("ad", "answer"): 2,
         ("aqd", "answer"): 2,

@@ -1,13 +1,18 @@
 """The plan: nothing is asked, retrieved or loaded, and what it counts is what the systems do."""
 
+import pandas as pd
 import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import plan
+from pyterrier_ikat.conversations.frame import with_query
 from pyterrier_ikat.evaluate import with_gold
 from pyterrier_ikat.llm import LLM
-from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr, plan
+from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr
+from pyterrier_ikat.operator import Operator
 
+RESULT = ("docno", "score", "rank", "text")
 GENERATE = {
     "qr": ["rewrite"],
     "ad": ["answer"],
@@ -44,11 +49,21 @@ NONE = {"raw", "all_utterances", "hqe", "human_qr", "convgqr", "monot5", "organi
 NONE |= {"baseline_auto_t5_bm25_minilm", "baseline_auto_convgqr_bm25_minilm"}
 
 
-class Raises(pt.Transformer):
-    """A retriever or re-ranker that must not be called."""
+class Finds(pt.Transformer):
+    """A retriever, which says its columns as real ones do and must not be given a turn."""
 
     def transform(self, inp):
-        raise AssertionError("the plan ran a stage")
+        assert inp.empty, "the plan ran a stage"
+        return pd.DataFrame(columns=list(dict.fromkeys([*inp.columns, *RESULT])))
+
+
+class Scores(Operator):
+    """A re-ranker that must not be given a turn."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["text"])
+        assert inp.empty, "the plan ran a stage"
+        return inp
 
 
 class Mute:
@@ -74,7 +89,7 @@ def topics():
 
 def resources():
     trained = {"rewriter": ikat.Seq2SeqRewrite("no/model"), "expander": ikat.Seq2SeqRewrite("no/other")}
-    return {"llm": mute("one"), "second_llm": mute("two"), "retriever": Raises(), "reranker": Raises()} | trained
+    return {"llm": mute("one"), "second_llm": mute("two"), "retriever": Finds(), "reranker": Scores()} | trained
 
 
 def expected(name):
@@ -100,7 +115,7 @@ def test_every_method_is_planned_without_running_anything(name, topics):
 
 
 def test_an_expander_that_is_an_llm_is_counted_and_not_asked(topics):
-    rows = plan({"x": convgqr(ikat.Seq2SeqRewrite("no/model"), ikat.Answer(mute()), Raises())}, topics)
+    rows = plan({"x": convgqr(ikat.Seq2SeqRewrite("no/model"), ikat.Answer(mute()), Finds())}, topics)
     assert rows[["stage", "calls"]].values.tolist() == [["answer", 1]]
 
 
@@ -110,38 +125,38 @@ def prompt_of(system, topics):
 
 
 def test_what_comes_behind_an_expander_is_counted_with_its_stand_in(topics):
-    appended = ikat.Append(ikat.Seq2SeqRewrite("no/model")) >> Raises()
-    more = prompt_of(appended, topics) - prompt_of(ikat.Utterance() >> Raises(), topics)
+    appended = ikat.Append(ikat.Seq2SeqRewrite("no/model")) >> Finds()
+    more = prompt_of(appended, topics) - prompt_of(ikat.Utterance() >> Finds(), topics)
     assert more == pytest.approx(len(topics["query"][0]) / 4, abs=1)
 
 
 def test_the_ranked_statements_of_the_baseline_are_the_first_of_the_persona(topics):
     first = " ".join(list(topics["qptkb"][0].values())[:3])
-    more = prompt_of(METHODS["organizers_2023_auto"].build(**resources()), topics) - prompt_of(ikat.Utterance() >> Raises(), topics)
+    more = prompt_of(METHODS["organizers_2023_auto"].build(**resources()), topics) - prompt_of(ikat.Utterance() >> Finds(), topics)
     assert more == pytest.approx((len(first) + 1) / 4, abs=1)
 
 
 def test_hqe_stands_for_the_utterance(topics):
-    assert prompt_of(METHODS["hqe"].build(**resources()), topics) == prompt_of(ikat.Utterance() >> Raises(), topics)
+    assert prompt_of(METHODS["hqe"].build(**resources()), topics) == prompt_of(ikat.Utterance() >> Finds(), topics)
 
 
 def test_a_reranker_that_asks_is_asked_once_per_passage_of_the_union(topics):
-    rows = plan({"x": aqd_a(mute(), Raises(), ikat.Rerank(mute("judge"), 7))}, topics)
+    rows = plan({"x": aqd_a(mute(), Finds(), ikat.Rerank(mute("judge"), 7))}, topics)
     assert rows[["stage", "calls"]].values.tolist() == [["answer", 1], ["queries", 1], ["rerank", 7]]
 
 
 def test_the_response_behind_a_union_shows_the_statements_chosen_before_it(topics):
     whole = topics.assign(qptkb=[{str(number): "I own a dog. " * 20 for number in range(1, 60)}])
-    tokens = plan({"gtr": gtr(mute("one"), Raises(), Raises(), second_llm=mute("two"))}, whole).set_index("stage")["prompt_tokens"]
+    tokens = plan({"gtr": gtr(mute("one"), Finds(), Scores(), second_llm=mute("two"))}, whole).set_index("stage")["prompt_tokens"]
     assert tokens["respond"] < tokens["statements"].min()
 
 
 def test_a_judge_is_asked_about_every_passage_behind_the_cut(topics):
     for given in (topics, topics.drop(columns=["qresolved", "qgoldptkb", "qptkb"])):
-        rows = plan({"x": ikat.Rewrite(mute()) >> Raises() % 7 >> ikat.Judge(mute("judge"))}, given)
+        rows = plan({"x": ikat.Rewrite(mute()) >> Finds() % 7 >> ikat.Judge(mute("judge"))}, given)
         assert rows[["stage", "model", "calls", "new"]].values.tolist() == [["rewrite", "mute", 1, 1], ["judge", "judge", 7, 7]]
         assert rows["prompt_tokens"][1] > 7 * 150
-    assert plan({"x": Raises() >> ikat.Judge(mute())}, topics)["calls"].tolist() == [1000]
+    assert plan({"x": Finds() >> ikat.Judge(mute())}, topics)["calls"].tolist() == [1000]
 
 
 def test_a_judge_alone_is_counted_on_its_pool():
@@ -153,6 +168,57 @@ def test_a_judge_alone_is_counted_on_its_pool():
     assert rows["prompt_tokens"].tolist() == [characters // 4]
 
 
-def test_an_unknown_stage_is_left_out(topics):
-    rows = plan({"x": pt.apply.query(lambda row: 1 / 0) >> ikat.Rewrite(mute()) >> ikat.WithStatements()}, topics)
-    assert rows["calls"].tolist() == [1]
+class Pass(pt.Transformer):
+    """A rewriter of another package, which may ask anybody."""
+
+    def transform(self, inp):
+        assert inp.empty, "the plan ran a stage that may cost something"
+        return inp
+
+
+class Reads(Pass):
+    """A reader or re-ranker of another package, which may ask a model about passages."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp)
+        return super().transform(inp)
+
+
+class LastWord(Operator):
+    """A user's operator."""
+
+    def transform(self, inp):
+        return with_query(inp, [query.split()[-1] for query in inp["query"]])
+
+
+class Asking(LastWord):
+    """A user's operator that asks a model by itself and does not say what."""
+
+    def __init__(self, llm):
+        super().__init__()
+        self.llm = llm
+
+
+@pytest.mark.parametrize(
+    "stage", [Pass(), Reads(), Asking(mute()), pt.apply.query(lambda row: 1 / 0), pt.apply.generic(lambda frame: 1 / 0)]
+)
+def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
+    rows = plan({"x": stage >> ikat.Rewrite(mute())}, topics)
+    assert rows["stage"].tolist() == [repr(stage), "rewrite"]
+    assert rows.loc[0, ["model", "calls", "cost"]].fillna("?").tolist() == ["unknown", "?", "?"]
+    assert rows["calls"].sum() == 1
+
+
+def test_an_operator_that_lacks_its_column_leaves_the_turns(topics):
+    assert plan({"x": ikat.WithStatements() >> ikat.Rewrite(mute())}, topics)["calls"].tolist() == [1]
+
+
+def test_queries_that_a_user_writes_are_counted(topics):
+    """What `pt.apply` writes is a column like any other: three sub-queries, each judged once per passage."""
+    queries = pt.apply.qsubqueries(lambda row: ["a", "b", "c"])
+    rows = plan({"x": queries >> ikat.Expand() >> Finds() % 4 >> ikat.Rerank(mute(), 4)}, topics)
+    assert rows["calls"].tolist() == [12]
+
+
+def test_a_users_operator_is_run(topics):
+    assert prompt_of(LastWord() >> Finds(), topics) < prompt_of(ikat.Utterance() >> Finds(), topics)
