@@ -7,6 +7,7 @@ Values are JSON with their SHA-256 beside them; a damaged value is a miss, a dam
 import hashlib
 import json
 import os
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..sqlite_file import SqliteFile
+from .claims import Claims
 from .request import Completion, Request
 
 FORMAT = 1
@@ -51,6 +53,9 @@ class Cache:
 
     Args:
         path: the file, made when it is missing; ``":memory:"`` keeps everything in this process.
+
+    Attributes:
+        claims: the keys that are being asked for.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -58,6 +63,7 @@ class Cache:
         self._file = SqliteFile(
             self.path, "cache of completions", application_id=APPLICATION_ID, form=0, table=TABLE, hint=" (cache=none works without)"
         )
+        self.claims = Claims(self._file)
 
     def get(self, key: str) -> Completion | None:
         """The completion under ``key``, or None.
@@ -65,22 +71,25 @@ class Cache:
         Raises:
             DataError: when the file is no cache or damaged.
         """
-        rows = self._run("SELECT value, sha256 FROM completions WHERE key = ?", key)
-        if not rows or _checksum(key, rows[0][0]) != rows[0][1]:
-            return None
-        try:
-            return Completion(**json.loads(rows[0][0]))
-        except (TypeError, ValueError):
-            return None
+        with self._file.connection() as connection:
+            return _read(connection, key)
 
-    def put(self, key: str, completion: Completion) -> None:
-        """Store ``completion`` for good.
+    def put(self, key: str, completion: Completion) -> Completion:
+        """Store ``completion`` for good, unless there is one already: the first answer stays. Gives the one that is stored.
 
         Raises:
             DataError: when it cannot be written.
         """
         value = json.dumps(asdict(replace(completion, cached=True)))
-        self._run("INSERT OR REPLACE INTO completions VALUES (?, ?, ?)", key, value, _checksum(key, value))
+        with self._file.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            first = _read(connection, key)
+            if first is None:
+                connection.execute("INSERT OR REPLACE INTO completions VALUES (?, ?, ?)", (key, value, _checksum(key, value)))
+            self.claims.end(connection, key)
+            connection.execute("COMMIT")
+        self.claims.ended(key)
+        return completion if first is None else first
 
     def check_writable(self) -> None:
         """Make sure that what is about to be paid for can be kept.
@@ -88,15 +97,22 @@ class Cache:
         Raises:
             DataError: when the file cannot be written.
         """
-        self._run("DELETE FROM completions WHERE key = ''")
+        with self._file.connection() as connection:
+            connection.execute("DELETE FROM completions WHERE key = ''")
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._file.close()
 
-    def _run(self, statement: str, *values: str) -> list[Any]:
-        with self._file.connection() as connection:
-            return connection.execute(statement, values).fetchall()
+
+def _read(connection: sqlite3.Connection, key: str) -> Completion | None:
+    rows = connection.execute("SELECT value, sha256 FROM completions WHERE key = ?", (key,)).fetchall()
+    if not rows or _checksum(key, rows[0][0]) != rows[0][1]:
+        return None
+    try:
+        return Completion(**json.loads(rows[0][0]))
+    except (TypeError, ValueError):
+        return None
 
 
 def _checksum(key: str, value: Any) -> str:

@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from threading import Event
 from typing import Any
 
 from .budget import Budget
 from .cache import Cache, key_of
 from .failures import LLMFailure
 from .generator import GeneratorBackend
-from .in_flight import InFlight
 from .ledger import Ledger
 from .openai_backend import OpenAIBackend
 from .recorded import RecordedBackend
@@ -56,7 +53,6 @@ class LLM:
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.throttle, self.on_error = Throttle(backend.concurrency), on_error
-        self._in_flight = InFlight()
         self._text = backend.model if text is None else text
 
     @property
@@ -69,7 +65,7 @@ class LLM:
     def ask(self, requests: Sequence[Request]) -> list[Completion | LLMFailure]:
         """Ask everything, many requests at a time, each distinct one once.
 
-        Several threads may ask at a time: what one of them is asking is waited for by the others, and read from the cache.
+        Several threads and processes may ask at a time: what one of them is asking, the others wait for and read from the cache.
 
         Returns:
             For each request, in their order, its completion or the failure that is left after all retries.
@@ -126,22 +122,18 @@ class LLM:
         return str(position) if self.backend.replays else key_of(self.backend.identity, request)
 
     def _answers(self, first: dict[str, Request]) -> tuple[dict[str, Outcome], set[str]]:
-        answers: dict[str, Outcome] = dict(self._hits(first))
-        sent: set[str] = set()
-        while left := [key for key in first if key not in answers]:
-            with self._claim(left) as (ours, others):
-                answers.update(self._hits(ours))  # what another thread got between our look and our claim
-                fresh = {key: first[key] for key in ours if key not in answers}
-                if fresh:
-                    answers.update(Sending(self, hits=len(answers)).run(fresh))
-                    sent.update(fresh)
-            for other in others:
-                other.wait()
+        answers, sent, sending = dict[str, Outcome](), set[str](), Sending(self)
+        free = list(first)
+        while free:
+            answers.update(self._hits(free))
+            if fresh := {key: first[key] for key in free if key not in answers}:
+                sending.hits = len(answers)
+                got = sending.run(fresh)
+                answers.update(got)
+                sent.update(key for key, outcome in got.items() if not (isinstance(outcome, Completion) and outcome.cached))
+            left = [key for key in first if key not in answers]
+            free = self.cache.claims.wait(left) if left and self.cache is not None else []
         return answers, sent
-
-    def _claim(self, keys: list[str]) -> AbstractContextManager[tuple[list[str], set[Event]]]:
-        # Without a cache there is nothing to wait for: what another thread gets is not kept.
-        return nullcontext((keys, set())) if self.cache is None else self._in_flight.claim(keys)
 
     def _hits(self, keys: Iterable[str]) -> dict[str, Completion]:
         return {key: hit for key in keys if (hit := self._cached(key)) is not None}

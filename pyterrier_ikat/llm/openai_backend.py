@@ -45,7 +45,7 @@ class OpenAIBackend:
         concurrency: int = 32,
     ) -> None:
         urls = addresses(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
-        self.model = model
+        self.model, self.timeout = model, timeout
         self.servers = Servers([Server(url, api_key_env, timeout) for url in urls])
         self.identity: dict[str, Any] = {
             "provider": "openai",

@@ -1,6 +1,8 @@
 """One stage's calls on their way: retried, throttled, counted, and kept as soon as they arrive."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -18,22 +20,32 @@ if TYPE_CHECKING:
 Outcome = Completion | LLMFailure
 Batch = list[tuple[str, Request]]
 
+NO_LONGER = 3600.0
+"""Seconds that the call of a backend without a time-out may take before others ask the same."""
+MORE = 30.0
+"""Seconds that a call may take beyond its time-out."""
+
 
 class Sending:
-    """Sends distinct requests of one `LLM.ask`, many at a time.
+    """Sends distinct requests of one `LLM.ask`, many at a time; those that others are asking are left to them.
 
     Args:
         llm: who is asked.
         hits: requests of the same `LLM.ask` that the cache answered, for the progress bar.
     """
 
-    def __init__(self, llm: "LLM", hits: int) -> None:
+    def __init__(self, llm: "LLM", hits: int = 0) -> None:
         self.llm, self.hits = llm, hits
         self.stop = Event()
         self.failed = 0
+        self._asked: set[str] = set()
 
     def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
-        """Send ``requests``, by cache key, and wait for them; see `LLM.ask` for the errors."""
+        """Send ``requests``, by cache key, and wait for them; see `LLM.ask` for the errors.
+
+        Returns:
+            The outcome of each that no other thread or process is asking.
+        """
         if self.llm.cache is not None:
             self.llm.cache.check_writable()
         self.llm.open()
@@ -59,43 +71,58 @@ class Sending:
         return outcomes
 
     def _batch(self, batch: Batch) -> dict[str, Outcome]:
-        tries = 0
-
-        def attempt() -> dict[str, Outcome]:
-            nonlocal tries
-            tries += 1
-            return self._attempt(batch, tries)
-
+        tries: list[Batch] = []
         try:
-            return self.llm.retry.loop(self.stop)(attempt)
+            return self.llm.retry.loop(self.stop)(lambda: self._attempt(batch, tries))
         except Transient as error:
             if self.stop.is_set():
                 raise Stopped from None
-            return {key: self._gave_up(request, error, tries) for key, request in batch}
+            return {key: self._gave_up(request, error, len(tries)) for key, request in tries[-1]}
 
-    def _attempt(self, batch: Batch, number: int) -> dict[str, Outcome]:
-        llm = self.llm
-        with llm.throttle.slot() as mark:
+    def _attempt(self, batch: Batch, tries: list[Batch]) -> dict[str, Outcome]:
+        with self.llm.throttle.slot() as mark:
             if self.stop.is_set():
                 raise Stopped
             try:
-                llm.budget.check()
-                for _, request in batch:
-                    llm.ledger.count(request.stage, llm.model, **{"calls" if number == 1 else "retries": 1})
-                started = llm.retry.clock()
-                replies = llm.backend.complete([request for _, request in batch])
-                seconds = (llm.retry.clock() - started) / len(batch)
-                outcomes = {key: self._settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
-                llm.throttle.grow()
-                return outcomes
+                with self._claimed(batch) as (hits, fresh):
+                    tries.append(fresh)
+                    return hits | self._call(fresh) if fresh else hits
             except Transient as error:
                 if error.overloaded:
-                    llm.throttle.shrink(mark)
+                    self.llm.throttle.shrink(mark)
                 raise
             except BaseException:
                 # Before the slot is free: whoever waits for it must not send another call into the same wall.
                 self.stop.set()
                 raise
+
+    @contextmanager
+    def _claimed(self, batch: Batch) -> Iterator[tuple[dict[str, Outcome], Batch]]:
+        """What got into the cache since we looked, and what nobody else is asking; of the rest, neither."""
+        cache = self.llm.cache
+        if cache is None:  # there is nothing to wait for: what others get is not kept
+            yield {}, batch
+            return
+        with cache.claims.holding([key for key, _ in batch], self._longest()) as ours:
+            hits: dict[str, Outcome] = {key: hit for key in ours if (hit := cache.get(key)) is not None}
+            yield hits, [(key, request) for key, request in batch if key in ours and key not in hits]
+
+    def _longest(self) -> float:
+        timeout = getattr(self.llm.backend, "timeout", None)
+        return NO_LONGER if timeout is None else timeout + MORE
+
+    def _call(self, batch: Batch) -> dict[str, Outcome]:
+        llm = self.llm
+        llm.budget.check()
+        for key, request in batch:
+            llm.ledger.count(request.stage, llm.model, **{"retries" if key in self._asked else "calls": 1})
+            self._asked.add(key)
+        started = llm.retry.clock()
+        replies = llm.backend.complete([request for _, request in batch])
+        seconds = (llm.retry.clock() - started) / len(batch)
+        outcomes = {key: self._settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
+        llm.throttle.grow()
+        return outcomes
 
     def _settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
         llm = self.llm
@@ -108,7 +135,7 @@ class Sending:
         llm.ledger.count(request.stage, llm.model, **used, seconds=seconds, cost=cost, failures=int(failure is not None))
         outcome: Outcome = failure or completion_of(reply, llm.model, seconds)
         if llm.cache is not None and isinstance(outcome, Completion) and spoken(outcome.text):
-            llm.cache.put(key, outcome)
+            outcome = replace(llm.cache.put(key, outcome), cached=False)
         llm.budget.spend(cost)
         return outcome
 

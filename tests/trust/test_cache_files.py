@@ -191,7 +191,8 @@ def test_each_cache_refuses_the_file_of_the_other_and_leaves_it_alone(kind, tmp_
 def test_a_value_that_is_no_completion_though_its_checksum_is_right_is_a_miss(tmp_path, value):
     made = Cache(tmp_path / "cache.sqlite")
     made.put("key", completion(1))
-    made._run("UPDATE completions SET value = ?, sha256 = ?", value, completions._checksum("key", value))
+    with made._file.connection() as connection:
+        connection.execute("UPDATE completions SET value = ?, sha256 = ?", (value, completions._checksum("key", value)))
     assert made.get("key") is None
     made.put("key", completion(2))
     assert made.get("key") == completion(2)

@@ -1,0 +1,396 @@
+"""Threads and processes that ask the same at one moment: one call for all of them, and one answer."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late  # before Python 3.11 not the built-in one
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from chat_server import KEY, ask, refused, said
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.llm import BadRequest, Completion, FatalLLMError, claims, llm
+from pyterrier_ikat.llm.cache import Cache
+
+COMPLETION = Completion("first", "m", "stop", 5, 3, 0.5, cached=True)
+
+
+class Held:
+    """A server that answers when it is let, and tells when it has been asked."""
+
+    def __init__(self, server, answer=lambda body: said(f"answer to {body['messages'][0]['content']}")):
+        self.asked, self.let, self.answer = threading.Event(), threading.Event(), answer
+        server.respond = self.respond
+
+    def respond(self, body):
+        self.asked.set()
+        assert self.let.wait(20)
+        return self.answer(body)
+
+
+def two(made, held, first, second):
+    """What two threads get: the second one asks while the first one's calls are on their way."""
+    waiting = threading.Event()
+    holding = made.cache.claims.holding
+
+    def noted(keys, seconds):
+        waiting.set()
+        return holding(keys, seconds)
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(made.ask, first)
+        assert held.asked.wait(20)
+        made.cache.claims.holding = noted
+        other = pool.submit(made.ask, second)
+        assert waiting.wait(20)
+        held.let.set()
+        return one, other
+
+
+def test_equal_requests_of_two_threads_are_paid_once(model, server):
+    made = model("concurrency=8")
+    one, other = two(made, Held(server), ask("a", "b"), ask("b", "c", stage="rewrite"))
+    found = {completion.text: completion.cached for completion in one.result(20) + other.result(20) if completion.text != "answer to b"}
+    assert found == {"answer to a": False, "answer to c": False}
+    assert one.result()[1].text == other.result()[0].text == "answer to b"
+    assert one.result()[1].cached != other.result()[0].cached
+    assert server.calls == 3
+    frame = made.ledger.frame()
+    assert (frame["calls"].sum(), frame["cache_hits"].sum()) == (3, 1)
+
+
+def test_a_thread_that_waits_for_another_one_sleeps(model, server):
+    made, looked = model(), []
+    held, look = Held(server), made.cache.claims.held
+    made.cache.claims.held = lambda keys: looked.append(keys) or look(keys)
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(made.ask, ask("a"))
+        assert held.asked.wait(20)
+        other = pool.submit(made.ask, ask("a"))
+        with pytest.raises(Late):
+            other.result(0.5)
+        assert len(looked) < 20
+        held.let.set()
+        assert one.result(20)[0].text == other.result(20)[0].text == "answer to a"
+    assert server.calls == 1
+
+
+def test_a_failure_of_one_thread_is_asked_again_by_the_other(model, server):
+    made = model()
+    answers = [refused(400, "too long"), said("fine")]
+    one, other = two(made, Held(server, lambda body: answers.pop(0)), ask("a"), ask("a"))
+    assert isinstance(one.result(20)[0], BadRequest)
+    assert (other.result(20)[0].text, server.calls) == ("fine", 2)
+
+
+def test_the_end_of_one_threads_stage_does_not_hold_the_other(model, server):
+    made = model()
+    answers = [refused(401), said("fine")]
+    one, other = two(made, Held(server, lambda body: answers.pop(0)), ask("a"), ask("a"))
+    with pytest.raises(FatalLLMError):
+        one.result(20)
+    assert other.result(20)[0].text == "fine"
+
+
+def test_what_another_one_got_just_before_the_claim_is_not_asked(model, server):
+    made, another = model(), model()
+    holding = made.cache.claims.holding
+
+    def late(keys, seconds):
+        another.ask(ask("a"))
+        return holding(keys, seconds)
+
+    made.cache.claims.holding = late
+    (completion,) = made.ask(ask("a"))
+    assert (completion.text, completion.cached, server.calls) == ("answer to a", True, 1)
+    assert made.ledger.frame()[["calls", "cache_hits", "cost"]].values.tolist() == [[0, 1, 0.0]]
+
+
+def test_without_a_cache_each_thread_asks(model, server):
+    made = model("concurrency=8 cache=none")
+    together = threading.Barrier(2)
+    server.respond = lambda body: said() if together.wait(20) >= 0 else None
+    made.throttle.grow()
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [pool.submit(made.ask, ask("a")) for _ in range(2)]
+    assert [outcome.result()[0].cached for outcome in outcomes] == [False, False]
+    assert server.calls == 2
+
+
+def test_two_models_of_one_process_share_the_claims_of_a_file(model, server):
+    first, second = model(), model()
+    held = Held(server)
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(first.ask, ask("a"))
+        assert held.asked.wait(20)
+        other = pool.submit(second.ask, ask("a"))
+        with pytest.raises(Late):
+            other.result(0.2)
+        held.let.set()
+        assert [one.result(20)[0].cached, other.result(20)[0].cached] == [False, True]
+    assert server.calls == 1
+
+
+def test_a_call_that_is_tried_again_leaves_its_claim_meanwhile(model, server):
+    made, seen = model("retries=2"), []
+    wait = made.retry.sleep
+
+    def between(seconds):
+        wait(seconds)
+        seen.append(made.cache.claims.held([made._key(ask("a")[0], 0)]))
+
+    made.retry = replace(made.retry, sleep=between)
+    server.script = [refused(500), refused(500)]
+    assert made.ask(ask("a"))[0].text == "answer to a"
+    assert seen == [{}, {}]
+    assert made.ledger.frame()[["calls", "retries"]].values.tolist() == [[1, 2]]
+
+
+# Between processes.
+
+ASKER = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from chat_server import ask
+from pyterrier_ikat.llm import llm
+made = llm(f"openai:m base_url={sys.argv[2]} cache={sys.argv[3]} {sys.argv[4]}")
+found = made.ask(ask(*sys.argv[5].split()))
+frame = made.ledger.frame()
+print(json.dumps([[one.text for one in found], int(frame["calls"].sum()), int(frame["cache_hits"].sum())]))
+"""
+
+
+def asker(server, path, texts, options="concurrency=4"):
+    """Another process that asks ``texts``."""
+    here = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": str(here.parents[1]), "OPENAI_API_KEY": KEY}
+    arguments = [sys.executable, "-c", ASKER, here, server.url, path, options, " ".join(texts)]
+    return subprocess.Popen(list(map(str, arguments)), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def told(process):
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    return json.loads(output)
+
+
+def test_processes_that_ask_the_same_in_other_orders_pay_once_and_agree(server, tmp_path):
+    numbers, texts = count(), [f"t{number}" for number in range(40)]
+
+    def respond(body):
+        time.sleep(0.01)
+        return said(f"{body['messages'][0]['content']} {next(numbers)}")  # never the same answer twice
+
+    server.respond = respond
+    orders = (texts, texts[::-1], texts[20:] + texts[:20])
+    found = [told(one) for one in [asker(server, tmp_path / "llm.sqlite", order) for order in orders]]
+    answers = [dict(zip(order, one[0], strict=True)) for order, one in zip(orders, found, strict=True)]
+    assert answers[0] == answers[1] == answers[2]
+    assert server.calls == len(texts) == sum(calls for _, calls, _ in found)
+    assert sum(hits for _, _, hits in found) == 2 * len(texts)
+    before = server.calls
+    assert told(asker(server, tmp_path / "llm.sqlite", texts)) == [list(answers[0].values()), 0, 40]
+    assert server.calls == before
+
+
+def test_when_the_process_that_asks_is_killed_the_one_that_waits_asks_at_once(server, model):
+    made, held = model(), Held(server)
+    owner = asker(server, made.cache.path, ["a"])
+    assert held.asked.wait(30)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(made.ask, ask("a"))
+        with pytest.raises(Late):
+            other.result(0.2)
+        assert server.calls == 1
+        owner.kill()  # and not collected: a zombie
+        held.let.set()
+        assert other.result(10)[0].cached is False
+    assert (server.calls, owner.wait()) == (2, -signal.SIGKILL)
+    owner.communicate()
+
+
+def test_a_stopped_process_holds_the_others_no_longer_than_a_call_may_take_and_uses_their_answer(server, model):
+    numbers, gone = count(), threading.Event()
+
+    def respond(body):
+        number = next(numbers)
+        if number == 0:
+            gone.set()
+            time.sleep(1.5)
+        return said(f"answer {number}")
+
+    server.respond = respond
+    made = model()
+    owner = asker(server, made.cache.path, ["a"])
+    assert gone.wait(30)
+    with made.cache._file.connection() as connection:
+        connection.execute("UPDATE claims SET seconds = 0.5")
+    owner.send_signal(signal.SIGSTOP)
+    assert made.ask(ask("a"))[0].text == "answer 1"
+    owner.send_signal(signal.SIGCONT)
+    assert told(owner)[0] == ["answer 1"]
+    assert server.calls == 2
+
+
+def test_a_budget_that_one_process_has_spent_does_not_hold_the_other(server, model):
+    spent = model("price_in=1e6 price_out=1e6 budget=1 concurrency=1")
+    with pytest.raises(Exception, match="budget of 1 USD is spent"):
+        spent.ask(ask("a", "b"))
+    assert [one.text for one in model().ask(ask("a", "b"))] == ["answer to a", "answer to b"]
+    assert server.calls == 2
+
+
+# What a claim is.
+
+
+@pytest.fixture
+def shared(tmp_path):
+    made = [Cache(tmp_path / "llm.sqlite") for _ in range(2)]
+    yield made
+    for one in made:
+        one.close()
+
+
+KEYS = st.lists(st.text("abc", max_size=1), unique=True)
+
+
+@given(KEYS, KEYS)
+def test_a_key_is_claimed_once_and_free_again(first, second):
+    made = Cache(":memory:").claims
+    with made.holding(first, 60) as ours:
+        assert ours == {*first}
+        with made.holding(second, 60) as theirs:
+            assert theirs == {*second} - {*first}
+            assert made.held("abc").keys() == {*first, *second} - {""}
+        assert made.held([*"abc", ""]).keys() == {*first}
+    assert made.held([*"abc", ""]) == {}
+
+
+def test_many_keys_are_claimed_in_one_go(shared):
+    keys = [str(number) for number in range(1203)]
+    with shared[0].claims.holding(keys, 60) as ours:
+        assert len(ours) == 1203
+        assert len(shared[1].claims.held(keys)) == 1203
+
+
+def test_the_first_answer_stays_and_ends_the_claim(shared):
+    one, other = shared
+    with one.claims.holding(["k"], 60):
+        assert other.claims.held(["k"])
+        assert one.put("k", COMPLETION) == COMPLETION
+        assert other.claims.held(["k"]) == {}
+    assert other.put("k", replace(COMPLETION, text="second")) == COMPLETION == one.get("k")
+
+
+def test_a_damaged_answer_is_not_the_first_one(shared):
+    shared[0].put("k", replace(COMPLETION, text="damaged"))
+    with shared[0]._file.connection() as connection:
+        connection.execute("UPDATE completions SET value = replace(value, 'damaged', 'DAMAGED')")
+    assert shared[1].put("k", COMPLETION) == COMPLETION == shared[0].get("k")
+
+
+def planted(cache, owner, seconds=60.0):
+    with cache.claims.holding(["k"], seconds), cache._file.connection() as connection:
+        connection.execute("UPDATE claims SET owner = ?", (owner,))
+
+
+def owner_of(host=None, process=None, since="", number=7):
+    return json.dumps([host or claims._host(), process or os.getpid(), since, number])
+
+
+def ended():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        "",
+        "[]",
+        "no JSON",
+        owner_of(),  # a call of this process that is over
+        owner_of(process=ended()),
+        owner_of(process=os.getppid(), since="1"),  # another process of that number
+    ],
+)
+def test_the_claim_of_an_owner_that_has_ended_is_free(shared, owner):
+    planted(shared[0], owner)
+    assert shared[1].claims.held(["k"]) == {}
+    with shared[1].claims.holding(["k"], 60) as ours:
+        assert ours == {"k"}
+
+
+def test_the_claim_of_another_machine_lapses_after_its_seconds_whatever_the_clocks_say(shared, monkeypatch):
+    planted(shared[0], owner_of(host="elsewhere", process=1), seconds=150.0)
+    now = [1000.0]
+    monkeypatch.setattr(claims.time, "monotonic", lambda: now[0])
+    for wall, passed, is_held in ((0.0, 0, True), (9e9, 149, True), (5.0, 1, False)):
+        monkeypatch.setattr(claims.time, "time", lambda wall=wall: wall)
+        now[0] += passed
+        assert bool(shared[1].claims.held(["k"])) is is_held
+    planted(shared[0], owner_of(host="elsewhere", process=1, number=8), seconds=150.0)
+    assert shared[1].claims.held(["k"])
+
+
+def test_who_waits_long_says_for_whom(shared, monkeypatch, caplog):
+    planted(shared[0], owner_of(host="elsewhere boot", process=42), seconds=0.05)
+    monkeypatch.setattr(claims, "TELL_AFTER", 0.0)
+    assert shared[1].claims.wait(["k"]) == ["k"]
+    assert [record.getMessage() for record in caplog.records] == ["waiting for 1 answers that others ask for: process 42 on elsewhere"]
+
+
+def test_a_claim_that_another_process_copied_with_its_memory_holds_nobody():
+    cache = Cache(":memory:")
+    with cache.claims.holding(["k"], 60):
+        child = os.fork()
+        if child == 0:
+            os._exit(len(cache.claims.held(["k"])))
+        assert os.waitpid(child, 0)[1] == 0
+        assert cache.claims.held(["k"])
+
+
+def test_a_claim_on_a_full_disk_is_an_error_before_anything_is_paid(model, server):
+    made = model("concurrency=1")
+    made.ask(ask("a"))
+    with made.cache._file.connection() as connection:
+        connection.execute("DROP TABLE claims")
+        connection.execute("VACUUM")
+        connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
+    with pytest.raises(DataError, match=r"full.*free space"):
+        made.ask(ask("b"))
+    assert server.calls == 1
+    assert made.ask(ask("a"))[0].cached
+
+
+def test_a_cache_without_claims_of_an_older_version_is_used(shared):
+    shared[0].put("k", COMPLETION)
+    with shared[0]._file.connection() as connection:
+        connection.execute("DROP TABLE claims")
+    assert shared[1].get("k") == COMPLETION
+    assert shared[1].claims.held(["k"]) == {}
+    with ExitStack() as held:
+        assert held.enter_context(shared[1].claims.holding(["k", "l"], 60)) == {"k", "l"}
+        assert held.enter_context(shared[0].claims.holding(["l", "m"], 60)) == {"m"}
+
+
+def test_a_generator_that_fails_leaves_no_claim():
+    class Failing:
+        def generate(self, chats):
+            raise RuntimeError("no memory")
+
+    made = llm(Failing())
+    assert "no memory" in made.ask(ask("a"))[0].reason
+    assert made.cache.claims.held([made._key(ask("a")[0], 0)]) == {}
