@@ -1,4 +1,4 @@
-"""How many files and functions of the package one flow passes through, and how large the package is: ``python experiments/quality/flows.py``.
+"""How many files and functions one flow passes through, and how large the package is: ``python experiments/quality/flows.py``.
 
 Each flow runs once to warm up, so that imports don't count, and once under ``sys.setprofile`` in every thread. A file counts when one of
 its functions is called.
