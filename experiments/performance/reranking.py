@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 from bench import Row, anew, median_seconds
+from sentence_transformers import CrossEncoder as SentenceTransformersCrossEncoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import result_cache
@@ -65,7 +66,7 @@ def save_model(folder: str) -> str:
 
 
 def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
-    loaded = backends.load_cross_encoder(model, MAX_LENGTH)
+    loaded = SentenceTransformersCrossEncoder(model, max_length=MAX_LENGTH)
     pairs = frame[["query", "text"]].values.tolist()
     lengths = np.array(
         [len(tokens) for tokens in loaded.tokenizer(*zip(*pairs, strict=True), truncation=True, max_length=512)["input_ids"]]

@@ -2,45 +2,21 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
+
+import numpy as np
 
 from ..errors import UsageError
 from ..loading import load
 from ..model_files import loaded_once
-from .first_token import for_first_token, shared_copy
+from .load_cross_encoder import PROBES, features_of, goes_in_batches, load_cross_encoder, predicted, scored
 from .scoring import Floats
-from .token_batches import Batch, scores_of
+from .token_batches import Features, is_tensor, scores_of
 
 BACKENDS = ("fp32", "bf16", "openvino")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 65_536
-
-
-@loaded_once(size=5)
-def load_cross_encoder(model: str, max_length: int) -> Any:
-    """The loaded model of ``sentence-transformers``, in single precision; equal arguments share it.
-
-    Raises:
-        UsageError: when it can't be loaded, wasn't trained to score pairs, or gives more than one score per pair.
-    """
-
-    def make() -> Any:
-        from sentence_transformers import CrossEncoder as Model
-        from torch.nn import Identity
-
-        return Model(model, max_length=max_length, activation_fn=Identity()).float().eval()
-
-    loaded = load("cross-encoder", model, make)
-    made_as = loaded.config.architectures or []
-    if made_as and not any(name.endswith("ForSequenceClassification") for name in made_as):
-        raise UsageError(
-            f"the model {model!r} is a {made_as[0]}, whose layer for the score would be drawn by chance: "
-            "give a cross-encoder, or use this one by the operator of its kind, such as ikat.BiEncoder"
-        )
-    labels = loaded.config.num_labels
-    if labels != 1:
-        raise UsageError(f"the model {model!r} gives {labels} scores per pair: a re-ranker gives one")
-    return loaded
 
 
 def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | None, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -57,8 +33,10 @@ def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | N
         UsageError: when the model can't be loaded, or the backend can't run it.
     """
     loaded = load_cross_encoder(model, max_length)
+    if backend == "fp32" and not goes_in_batches(model, max_length):
+        return np.asarray(predicted(loaded, pairs).double().cpu().numpy())
     most = batch_tokens or (TOKENS_ON_CPU if loaded.device.type == "cpu" else TOKENS_ON_GPU)
-    return scores_of(pairs, loaded.tokenizer, max_length, most, load_logits(model, max_length, backend))
+    return scores_of(features_of(loaded, pairs), most, load_scorer(model, max_length, backend))
 
 
 def usable(model: str, max_length: int) -> list[str]:
@@ -73,87 +51,103 @@ def usable(model: str, max_length: int) -> list[str]:
 
 
 @loaded_once(size=10)
-def load_logits(model: str, max_length: int, backend: str) -> Callable[[Batch], Any]:
+def load_scorer(model: str, max_length: int, backend: str) -> Callable[[Features], Any]:
     """What gives a batch's scores, as a tensor of one number per pair.
 
     Raises:
         UsageError: when the backend can't run the model.
     """
     loaded = load_cross_encoder(model, max_length)
+    if backend == "fp32":
+        return partial(scored, loaded)
+    if backend == "openvino" and find_spec("openvino") is None:
+        raise UsageError("backend='openvino' needs openvino: pip install 'pyterrier_ikat[openvino]'")
+    if not goes_in_batches(model, max_length):
+        raise UsageError(f"backend={backend!r} can't run {model!r}, whose scores depend on the batch: take backend='fp32'")
+    head = _head(loaded)
     if backend == "openvino":
-        if find_spec("openvino") is None:
-            raise UsageError("backend='openvino' needs openvino: pip install 'pyterrier_ikat[openvino]'")
-        return load("OpenVINO form of the cross-encoder", model, lambda: _openvino(loaded))
-    network = for_first_token(loaded)
-    if backend == "bf16":
-        return _bf16(*_split(network))
-    return lambda batch: network(**_on(loaded.device, batch)).logits[:, 0]
+        if loaded.get_submodule(head).out_features != 1:
+            raise UsageError(
+                f"backend='openvino' can't run {model!r}, which scores by the words of a language model: take 'fp32' or 'bf16'"
+            )
+        return load("OpenVINO form of the cross-encoder", model, lambda: _openvino(loaded, head))
+    return _bf16(loaded, loaded.get_submodule(head))
 
 
-def _split(network: Any) -> tuple[Any, Any]:
-    """A copy of the network that stops before the layer which gives the score, and that layer.
+def _head(loaded: Any) -> str:
+    """The name of the layer that gives the score, which works in single precision.
 
-    A score in bfloat16 has three digits, so that many passages would share one; the layer works in single precision.
+    A score in bfloat16 has three digits, so that many passages would share one.
     """
-    from torch.nn import Identity, Linear
+    from torch.nn import Linear
 
-    names = [name for name, layer in network.named_modules() if isinstance(layer, Linear) and layer.out_features == 1]
+    of_words = loaded.model.get_output_embeddings() if hasattr(loaded.model, "get_output_embeddings") else None
+    names = [name for name, layer in loaded.named_modules() if isinstance(layer, Linear) and (layer.out_features == 1 or layer is of_words)]
     if not names:
-        raise UsageError(f"{type(network).__name__} has no layer of its own for the score: take backend='fp32'")
-    body = shared_copy(network)
-    of, _, name = names[-1].rpartition(".")
-    setattr(body.get_submodule(of), name, Identity())
-    return body, network.get_submodule(names[-1])
+        raise UsageError(f"{type(loaded.model).__name__} has no layer of its own for the score: take backend='fp32'")
+    return names[-1]
 
 
-def _bf16(body: Any, head: Any) -> Callable[[Batch], Any]:
+def _bf16(loaded: Any, head: Any) -> Callable[[Features], Any]:
     """Products in bfloat16, sums and norms in single precision: as fast as bfloat16 throughout, and a third nearer to single precision."""
     import torch
 
-    def logits(batch: Batch) -> Any:
-        with torch.autocast(body.device.type, torch.bfloat16):
-            features = body(**_on(body.device, batch)).logits
-        return head(features.float())[:, 0]
+    def exact(layer: Any, given: tuple[Any, ...], _: Any) -> Any:
+        with torch.autocast(loaded.device.type, enabled=False):
+            return torch.nn.functional.linear(given[0].float(), layer.weight, layer.bias)
 
-    return logits
+    def score(batch: Features) -> Any:
+        hook = head.register_forward_hook(exact)
+        try:
+            with torch.autocast(loaded.device.type, torch.bfloat16):
+                return scored(loaded, batch)
+        finally:
+            hook.remove()
+
+    return score
 
 
-def _on(device: Any, batch: Batch) -> Batch:
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-
-
-def _openvino(loaded: Any) -> Callable[[Batch], Any]:
+def _openvino(loaded: Any, head: str) -> Callable[[Features], Any]:
     import openvino
     import torch
 
-    body, head = _split(for_first_token(loaded))
-    for part in body.modules():
+    for part in loaded.modules():
         part.loss_type = "ForSequenceClassification"  # tracing asks for it, and without it transformers logs a warning
-    example = dict(loaded.tokenizer(["a", "a"], ["b", "b c"], padding=True, return_tensors="pt"))
+    example = features_of(loaded, PROBES)
+    names = [name for name, value in example.items() if is_tensor(value)]
+    layer = loaded.get_submodule(head)
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")  # tracing says which branches it takes for good
-        converted = openvino.convert_model(_by_position(body, list(example)), example_input=tuple(example.values()))
+        expected = loaded(dict(example))["scores"]
+        loaded.set_submodule(head, torch.nn.Identity())
+        try:
+            body, tensors = _by_position(loaded, example, names), tuple(example[name] for name in names)
+            if not torch.allclose(layer(body(*tensors)), expected, rtol=1e-4, atol=1e-5):
+                raise ValueError(f"{head}, which gives the score, is not its last layer")
+            converted = openvino.convert_model(body, example_input=tensors)
+        finally:
+            loaded.set_submodule(head, layer)
     settings = {"INFERENCE_PRECISION_HINT": "bf16", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
     compiled = openvino.compile_model(converted, "CPU", settings)
 
-    def logits(batch: Batch) -> Any:
-        features = torch.from_numpy(compiled([batch[name].numpy() for name in example])[0])
-        return head(features)[:, 0]
+    def score(batch: Features) -> Any:
+        features = torch.from_numpy(compiled([batch[name].numpy() for name in names])[0])
+        return loaded.activation_fn(layer(features)).flatten()
 
-    return logits
+    return score
 
 
-def _by_position(network: Any, names: Sequence[str]) -> Any:
-    """The network as a module whose arguments are those of the tokenizer in their order."""
+def _by_position(loaded: Any, example: Features, names: Sequence[str]) -> Any:
+    """The model as a module whose arguments are the tensors of these names."""
     import torch
 
     class ByPosition(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.network = network
+            self.loaded = loaded
 
         def forward(self, *tensors: Any) -> Any:
-            return self.network(**dict(zip(names, tensors, strict=True))).logits
+            return self.loaded({**example, **dict(zip(names, tensors, strict=True))})["scores"]
 
     return ByPosition().eval()
 

