@@ -77,6 +77,16 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+def telling(secret: str) -> bool:
+    """Whether ``secret`` can't stand in a text by chance: it is long, or is neither short nor a mere word.
+
+    Example:
+        >>> [telling(one) for one in ("EMPTY", "lm-studio", "swordfish", "pw-98765", "sk-no-key-required")]
+        [False, False, False, True, True]
+    """
+    return len(secret) >= 16 or (len(secret) >= 8 and any(letter.isdigit() for letter in secret))
+
+
 class RedactingFilter(logging.Filter):
     """Takes ``secrets`` out of the log records of the HTTP client, which writes whole URLs and the server's headers.
 

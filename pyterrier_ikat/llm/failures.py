@@ -63,11 +63,12 @@ class Transient(Exception):  # noqa: N818 - it is a signal to the retry loop, no
         retry_after: seconds that the server asks to wait, or None.
         reason: what happened, in one line.
         overloaded: True when the server has too many requests (429): fewer are then sent at a time.
+        unreached: True when no server has ever answered, so that there may be none.
     """
 
-    def __init__(self, retry_after: float | None, reason: str, *, overloaded: bool = False) -> None:
+    def __init__(self, retry_after: float | None, reason: str, *, overloaded: bool = False, unreached: bool = False) -> None:
         super().__init__(retry_after, reason)
-        self.retry_after, self.reason, self.overloaded = retry_after, shorten(reason), overloaded
+        self.retry_after, self.reason, self.overloaded, self.unreached = retry_after, shorten(reason), overloaded, unreached
 
 
 class FatalLLMError(IkatError):

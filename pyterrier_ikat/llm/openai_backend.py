@@ -1,10 +1,15 @@
 """Any server that speaks OpenAI's chat completions: OpenAI itself, vLLM, Ollama, llama.cpp, ``transformers serve``."""
 
+import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
+from .address import HIDDEN, Address
+from .connection import within
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient, shorten
 from .request import Reply, Request
 from .retry import seconds_of
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
 
 OPENAI = "https://api.openai.com/v1"
 TRY_AGAIN = (408, 409, 425, 429)
+MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+MASKED = re.compile(r"\S*\*{3,}\S*")
 NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 
 
@@ -27,7 +34,7 @@ class OpenAIBackend:
             have to serve the same model. The first one's address stands for all in the cache key, so that adding machines repeats nothing.
         api_key_env: the environment variable that holds the key.
         params: decoding parameters (temperature, top_p, top_k, max_tokens, seed).
-        timeout: seconds until a call without an answer counts as failed.
+        timeout: seconds that a call may take as a whole, from name look-up to the last byte; then it counts as failed and is tried again.
         concurrency: the most calls at a time, over all servers.
 
     Raises:
@@ -73,6 +80,11 @@ class OpenAIBackend:
         for server in self.servers.all:
             server.close()
 
+    def cut(self) -> None:
+        """End the calls that are under way, without their answers."""
+        for server in self.servers.all:
+            server.cut()
+
     def __del__(self) -> None:
         if "servers" in vars(self):
             self.close()
@@ -86,27 +98,38 @@ class OpenAIBackend:
 
         try:
             # Without the client's typed layer, which takes half of its CPU time: a stage's threads share one interpreter lock.
-            answer = server.client.post("/chat/completions", cast_to=object, body=self._body(server, request))
+            with server.first_answer(), within(server.timeout):
+                answer = server.client.post("/chat/completions", cast_to=object, body=self._body(server, request))
         except UnicodeEncodeError:
             return BadRequest(request.stage, request.qid, "the prompt holds half a character (a lone surrogate): clean the turn's text")
-        except openai.APITimeoutError:
+        except (openai.APITimeoutError, TimeoutError):
             raise Transient(None, f"no answer within {server.timeout:g} seconds (timeout=...)") from None
-        except openai.APIConnectionError as error:
-            raise Transient(None, server.clean(f"no connection to {server.address.shown}: {error.__cause__ or error}")) from None
+        except (openai.APIConnectionError, ConnectionError) as error:
+            reason = server.clean(f"no connection to {server.address.shown}: {error.__cause__ or error}")
+            raise Transient(None, reason, unreached=self.servers.unreached(server)) from None
         except openai.APIStatusError as error:
+            server.answered = True
             return self._refused(server, request, error)
-        except (openai.APIError, ValueError) as error:
-            raise Transient(None, server.clean(f"the server's answer is no chat completion: {error}")) from None
-        return _reply(answer)
+        except (openai.APIError, ValueError, RecursionError) as error:
+            server.answered = True
+            raise _no_completion(server, getattr(error, "doc", str(error))) from None
+        server.answered = True
+        return _reply(server, answer)
 
     def _refused(self, server: Server, request: Request, error: "openai.APIStatusError") -> LLMFailure:
         shown, variable = server.address.shown, server.api_key_env
-        status, code, said = error.status_code, error.code or "", _said(server, error)
-        if status in (401, 403):
+        status, code, said = error.status_code, error.code or "", _quoted(server, error.body)
+        if 300 <= status < 400:
+            to = _target(server, error.response.headers.get("location", ""))
+            raise FatalLLMError(f"{shown} redirects to {to} ({status}), and no redirect is followed: correct base_url=...") from None
+        if status == 401:
             raise FatalLLMError(
-                f"{shown} does not accept the key in {variable} ({status}): set that variable, or name another one with "
+                f"{shown} does not accept the key in {variable} (401: {said}): set that variable, or name another one with "
                 "api_key_env=VARIABLE"
             ) from None
+        if status in (403, 407):
+            who = "the proxy" if status == 407 else shown
+            raise FatalLLMError(f"{who} does not allow the call with the key in {variable} ({status}): {said}") from None
         if status == 404:
             raise FatalLLMError(f"{shown} has no model {self.model!r} (404: {said}): check the name and base_url") from None
         if status == 402 or code in NO_MONEY or error.type in NO_MONEY:
@@ -127,23 +150,44 @@ class OpenAIBackend:
         return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}
 
 
-def _reply(answer: Any) -> Reply:
+def _reply(server: Server, answer: Any) -> Reply:
     try:
         choice, usage = answer["choices"][0], answer.get("usage") or {}
         message = choice["message"]
-        text, refusal = message.get("content"), message.get("refusal")
+        text, model, refusal = (_clean(server, one) for one in (message.get("content"), answer.get("model"), message.get("refusal")))
         used = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-        if not isinstance(text, str | None):
-            raise TypeError
-        return Reply(text, answer.get("model") or None, choice.get("finish_reason"), *used, refusal)
+        return Reply(text, model or None, _clean(server, choice.get("finish_reason")), *used, refusal)
     except (TypeError, KeyError, IndexError, AttributeError):
-        raise Transient(None, "the server's answer holds no completion") from None
+        raise _no_completion(server, answer) from None
+
+
+def _clean(server: Server, text: Any) -> str | None:
+    """A text of the server without what is secret, before anybody shows or keeps it."""
+    if not isinstance(text, str | None):
+        raise TypeError
+    return text and server.clean_completion(text)
 
 
 def _count(tokens: Any) -> int | None:
     return tokens if isinstance(tokens, int) else None
 
 
-def _said(server: Server, error: "openai.APIStatusError") -> str:
-    said = error.body.get("message") if isinstance(error.body, dict) else None
-    return shorten(server.clean(str(said or error.message)))
+def _no_completion(server: Server, answer: Any) -> Transient:
+    return Transient(None, f"the server's answer holds no completion, it says: {_quoted(server, answer)}")
+
+
+def _quoted(server: Server, answer: Any) -> str:
+    """What the server said, in one line: its message where it has one, the words of a page, or all of it."""
+    for name in ("error", "message", "detail"):
+        answer = (answer.get(name) or answer) if isinstance(answer, dict) else answer
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    words = MARKUP.sub(" ", text) if text.lstrip().startswith("<") else text
+    # Servers name a wrong key by its ends, with stars between them.
+    return shorten(MASKED.sub(HIDDEN, server.clean(words))) or "nothing"
+
+
+def _target(server: Server, location: str) -> str:
+    try:
+        return server.clean(Address(urljoin(f"{server.address.url}/chat/completions", location)).shown)
+    except ValueError:
+        return "no web address"

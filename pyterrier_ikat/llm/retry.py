@@ -9,16 +9,20 @@ from threading import Event
 
 import tenacity
 
+from .connection import CONNECT
 from .failures import Transient
 
 LONGEST_WAIT = 60.0
+FIRST_ANSWER = 15.0
+"""Seconds in which a server that has never answered is given up: a wrong address needs no patience."""
 
 
 @dataclass(frozen=True)
 class Retry:
     """How transient failures are retried.
 
-    A server's ``Retry-After`` is obeyed within [0, 60] seconds; else the wait doubles from 1 second, with jitter.
+    A server that has never answered is given up within 15 seconds. One that has is tried again up to the limits below: its
+    ``Retry-After`` is obeyed within [0, 60] seconds; else the wait doubles from 1 second, with jitter.
 
     Attributes:
         tries: attempts at one call, the first one included.
@@ -39,8 +43,12 @@ class Retry:
         Args:
             stop: once set, nothing is tried again.
         """
+        began = self.clock()
 
         def out_of_time(state: tenacity.RetryCallState) -> bool:
+            passed = max(state.idle_for, self.clock() - began)
+            if _unreached(state) and passed + state.upcoming_sleep + CONNECT > FIRST_ANSWER:
+                return True
             return state.idle_for + state.upcoming_sleep > self.max_seconds
 
         return tenacity.Retrying(
@@ -82,7 +90,16 @@ def _sensible(seconds: float | None) -> float | None:
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT, jitter=1)
 
 
+def _error(state: tenacity.RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None
+
+
+def _unreached(state: tenacity.RetryCallState) -> bool:
+    error = _error(state)
+    return isinstance(error, Transient) and error.unreached
+
+
 def _wait(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
+    error = _error(state)
     asked = _sensible(error.retry_after) if isinstance(error, Transient) else None
     return _backoff(state) if asked is None else asked

@@ -1,5 +1,6 @@
 """One stage's calls on their way: retried, throttled, counted, and kept as soon as they arrive."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -60,6 +61,8 @@ class Sending:
                 threads=self.llm.backend.concurrency,
                 stop=self.stop,
                 done=lambda result: self._show(bar, result),
+                interrupted=self._say_waiting,
+                abandoned=self._cut,
             )
         outcomes = {key: outcome for result in results if result for key, outcome in result.items()}
         if isinstance(error, FatalLLMError | BudgetExceeded):
@@ -77,6 +80,10 @@ class Sending:
         except Transient as error:
             if self.stop.is_set():
                 raise Stopped from None
+            if error.unreached:
+                raise FatalLLMError(
+                    f"{error.reason} (it has never answered, {_tried(len(tries))}): start it, or correct base_url=..."
+                ) from None
             return {key: self._gave_up(request, error, len(tries)) for key, request in tries[-1]}
 
     def _attempt(self, batch: Batch, tries: list[Batch]) -> dict[str, Outcome]:
@@ -141,7 +148,17 @@ class Sending:
 
     def _gave_up(self, request: Request, error: Transient, tries: int) -> LLMFailure:
         self.llm.ledger.count(request.stage, self.llm.model, failures=1)
-        return Unavailable(request.stage, request.qid, f"{error.reason} (given up after {'1 try' if tries == 1 else f'{tries} tries'})")
+        return Unavailable(request.stage, request.qid, f"{error.reason} (given up after {_tried(tries)})")
+
+    def _say_waiting(self) -> None:
+        under_way = self.llm.throttle.busy
+        calls = "the call" if under_way == 1 else f"the {under_way} calls"
+        pt.tqdm.write(f"stopping: waiting for {calls} under way; press Ctrl-C again to end at once", file=sys.stderr)
+
+    def _cut(self) -> None:
+        cut = getattr(self.llm.backend, "cut", None)
+        if cut is not None:
+            cut()
 
     def _show(self, bar: Any, result: dict[str, Outcome]) -> None:
         self.failed += sum(isinstance(outcome, LLMFailure) for outcome in result.values())
@@ -153,6 +170,10 @@ def completion_of(reply: Reply, model: str, seconds: float) -> Completion:
     """The completion that a usable ``reply`` is."""
     tokens = (reply.prompt_tokens, reply.completion_tokens)
     return Completion(reply.text or "", reply.model or model, reply.finish_reason, *tokens, seconds=seconds, cached=False)
+
+
+def _tried(tries: int) -> str:
+    return "1 try" if tries == 1 else f"{tries} tries"
 
 
 def _batches(requests: dict[str, Request], size: int) -> Iterator[Batch]:

@@ -8,18 +8,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .address import HTTP_LOGGERS, SHORTEST, Address, add_filter, redacted
-from .failures import FatalLLMError, Transient
+from .address import HTTP_LOGGERS, SHORTEST, Address, add_filter, redacted, telling
+from .connection import Network, bounded
+from .failures import FatalLLMError, Transient, shorten
 
 if TYPE_CHECKING:
     import openai
 
 NO_KEY = "none"
+SETTINGS = (*(name for proxy in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())), "SSL_CERT_FILE")
+LOGIN = re.compile(r"//[^/@\s]*@")
 FAILURES = 3
+SILENT = 10.0
+"""Seconds after which a server that has never answered is named, while it is still waited for."""
 
 
 class ServerLeftOutWarning(UserWarning):
     """One of several servers failed several times in a row; the others take its calls."""
+
+
+class SilentServerWarning(UserWarning):
+    """A server took the first call and does not answer; it is waited for until the call's time is over."""
 
 
 class Server:
@@ -28,18 +37,20 @@ class Server:
     Args:
         url: its base URL.
         api_key_env: the environment variable that holds the key.
-        timeout: seconds until a call without an answer counts as failed.
+        timeout: seconds that a call may take as a whole.
 
     Attributes:
+        answered: whether anything ever came back from it.
         busy: calls in flight.
         failures: calls that failed in a row.
     """
 
     def __init__(self, url: str, api_key_env: str, timeout: float) -> None:
         self.address, self.api_key_env, self.timeout = Address(url), api_key_env, timeout
-        self.busy, self.failures = 0, 0
+        self.busy, self.failures, self.answered, self._told = 0, 0, False, False
         self._secrets: set[str] = set(self.address.secrets)
         self._client: openai.OpenAI | None = None
+        self._network = Network()
         self._lock = threading.Lock()
 
     @property
@@ -60,9 +71,40 @@ class Server:
         if client is not None:
             client.close()
 
+    def cut(self) -> None:
+        """End the calls that are under way, without their answers."""
+        self._network.cut()
+
     def clean(self, text: str) -> str:
         """``text`` without the key and what is secret in the address."""
         return redacted(text, self._secrets)
+
+    def clean_completion(self, text: str) -> str:
+        """What a model wrote, without secrets, but with what is a word or too short to tell: a key may read ``ollama``."""
+        return redacted(text, filter(telling, self._secrets))
+
+    @contextmanager
+    def first_answer(self) -> Iterator[None]:
+        """While the block waits for the server's very first answer, say so once when it takes long."""
+        if self.answered or self._told:
+            yield
+            return
+        timer = threading.Timer(min(SILENT, self.timeout), self._tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _tell(self) -> None:
+        with self._lock:
+            tell, self._told = not (self._told or self.answered), True
+        if tell and self.timeout > SILENT:
+            message = (
+                f"{self.address.shown} has not answered for {SILENT:g} seconds; each call waits for it up to {self.timeout:g} (timeout=...)"
+            )
+            warnings.warn(message, SilentServerWarning, stacklevel=1)
 
     def _connected(self) -> "openai.OpenAI":
         import openai
@@ -71,14 +113,25 @@ class Server:
         key = self._key() or self._no_key()
         self._secrets |= {key} if len(key) >= SHORTEST and key != NO_KEY else set()
         add_filter(HTTP_LOGGERS, self._secrets)
+        try:
+            # A redirect would take the key, or the question, to where nobody sent it.
+            http = openai.DefaultHttpxClient(auth=self.address.login, follow_redirects=False)
+        except Exception as error:  # each kind of wrong setting has one of its own
+            raise self._unprepared(error) from None
+        self._network = bounded(http)
         return openai.OpenAI(
             api_key=key,
             base_url=self.address.url,
             default_query=self.address.query,
             timeout=self.timeout,
             max_retries=0,
-            http_client=openai.DefaultHttpxClient(auth=self.address.login) if self.address.login else None,
+            http_client=http,
         )
+
+    def _unprepared(self, error: Exception) -> FatalLLMError:
+        found = ", ".join(name for name in SETTINGS if os.environ.get(name)) or "no variable for a proxy or certificates"
+        why = "a SOCKS proxy needs the package socksio" if isinstance(error, ImportError) else shorten(LOGIN.sub("//***@", str(error)))
+        return FatalLLMError(f"no connection to {self.address.shown} can be prepared: {why}: correct the environment, which sets {found}")
 
     def _key(self) -> str:
         return os.environ.get(self.api_key_env, "").strip()
@@ -124,6 +177,10 @@ class Servers:
         finally:
             with self._lock:
                 server.busy -= 1
+
+    def unreached(self, server: Server) -> bool:
+        """Whether nothing ever came back from any server, now that ``server`` has failed and all others have."""
+        return all(not one.answered and (one.failures > 0 or one is server) for one in self.all)
 
     def _working(self) -> list[Server]:
         return [server for server in self.all if server.failures < FAILURES] or self.all

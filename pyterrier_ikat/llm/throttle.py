@@ -32,6 +32,11 @@ class Throttle:
         """The calls that may be in flight now."""
         return int(self._limit)
 
+    @property
+    def busy(self) -> int:
+        """The calls that are in flight."""
+        return self._busy
+
     @contextmanager
     def slot(self) -> Iterator[int]:
         """Wait for a free slot and hold it; gives the moment's mark for `shrink`."""

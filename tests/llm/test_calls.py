@@ -174,10 +174,11 @@ def test_a_senseless_or_absent_retry_after_backs_off(model, server, slept, heade
 @pytest.mark.parametrize("failure", [*(refused(status) for status in (408, 409, 425, 429, 500, 502, 503, 504)), DROP])
 @pytest.mark.parametrize("times", [0, 2, 4])
 def test_transient_failures_are_retried_and_counted_exactly(model, server, failure, times):
-    server.script = [failure] * times
+    server.script = [said(), *[failure] * times]
     made = model()
+    made.ask(ask("first"))  # one that has never answered is given up sooner
     assert made.ask(ask("a"))[0].text == "answer to a"
-    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (times + 1, 1, times, 0)
+    assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (times + 2, 2, times, 0)
 
 
 @pytest.mark.parametrize(
@@ -288,9 +289,11 @@ def test_a_call_that_is_not_tried_again_because_the_stage_ended_is_no_failure_of
 def test_no_server_is_named(slept, monkeypatch):
     made = llm("openai:m base_url=http://me:secret-pw@127.0.0.1:9/v1 retries=1 cache=none")
     made.retry = Retry(tries=2, sleep=slept.append)
-    (failure,) = made.ask(ask("a"))
-    assert str(failure).startswith("answer of turn 1_1: no connection to http://***@127.0.0.1:9/v1: ")
-    assert "Connection error" not in str(failure)  # what the client says of every cause
+    with pytest.raises(FatalLLMError) as raised:
+        made.ask(ask("a"))
+    assert str(raised.value).startswith("no connection to http://***@127.0.0.1:9/v1: ")
+    assert "(it has never answered, 2 tries): start it, or correct base_url=" in str(raised.value)
+    assert "Connection error" not in str(raised.value)  # what the client says of every cause
 
 
 def test_the_first_answer_lets_all_that_is_allowed_be_in_flight(model):

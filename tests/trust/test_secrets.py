@@ -128,8 +128,12 @@ def test_everything_that_displays_itself(server, address, model, sample_index, t
 
 def test_a_server_that_redirects_or_echoes_at_debug(server, model, caplog):
     server.script = [Answer(307, {}, {"Location": f"{server.url}/elsewhere?api-key={PARAMETER}", "Set-Cookie": ECHO})]
-    assert model.ask(ask("a"))[0].text
-    assert server.calls == 2
+    with pytest.raises(
+        FatalLLMError, match="redirects to http://127.0.0.1:.*/elsewhere.api-key=.* .307., and no redirect is followed"
+    ) as raised:
+        model.ask(ask("a"))
+    assert server.calls == 1
+    assert leaked(str(raised.value)) == []
     assert "receive_response_headers.complete" in caplog.text
     assert leaked(caplog.text) == []
 
