@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .parsing import QUOTES
-from .parsing_statements import NAMED, NONE, NUMBER, score_in
+from .parsing_statements import EXCEPT, NAMED, NONE, NUMBER, score_in
 
 ALIKE = 0.9
 """The least similarity (difflib's ratio of the normalised texts) at which a copy counts as the statement."""
@@ -38,8 +38,8 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
 
     Returns:
         Each statement once. ``ids`` and ``copies``: score 1 / position, in the model's order. ``scores``: the model's
-        score within 0 and 1, best first; a score of 0 leaves the statement out. Pieces that name no statement, and
-        scores that had to be cut to the range or are no number, are in ``dropped``.
+        score within 0 and 1, best first; a score of 0 leaves the statement out. Pieces that name no statement, what may
+        be meant beside the first list, and scores that had to be cut to the range or are no number, are in ``dropped``.
 
     Example:
         >>> choose("ids", ["2", "9"], {"1": "I am vegan.", "2": "I own a dog."})
@@ -47,16 +47,20 @@ def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
         >>> choose("scores", [("1", 0.2), ("2", 1.5)], {"1": "I am vegan.", "2": "I own a dog."}).statements
         [('2', 1.0), ('1', 0.2)]
     """
-    if form == "scores":
-        return _scored(found, ptkb)
+    chosen = _scored(found, ptkb) if form == "scores" else _ranked(form, found, ptkb)
+    return Chosen(chosen.statements, chosen.dropped + [f"beside the choice: {piece}" for piece in getattr(found, "rest", [])])
+
+
+def _ranked(form: str, found: Sequence[str], ptkb: Mapping[str, str]) -> Chosen:
     find = match_label if form == "ids" else match_copy
     numbers: list[str] = []
     dropped: list[str] = []
+    ended = False
     for piece in found:
         number = find(piece, ptkb)
-        if number is None:
-            if form == "ids" or not NONE.match(piece):
-                dropped.append(f"no statement {piece}")
+        ended = ended or (form == "copies" and number is None and bool(NONE.match(piece)) and not EXCEPT.search(piece))
+        if number is None or (ended and number not in numbers):
+            dropped += [] if ended and number is None else [f"no statement {piece}" if number is None else f"behind 'none': {piece}"]
         elif number not in numbers:
             numbers.append(number)
     return Chosen([(number, 1 / position) for position, number in enumerate(numbers, 1)], dropped)

@@ -1,12 +1,11 @@
 """What models really send, read as text, one query, a list of queries, or a label. Pure functions: no model, no frame."""
 
-import json
 import re
 from typing import NamedTuple
 
 from .parsing_numbers import NO_GRADE, grade, without_scale
 from .parsing_refusals import is_refusal
-from .parsing_values import cut_off_strings, json_values, nearly_json
+from .parsing_values import cut_off_strings, json_values, value_at
 
 _THINK = re.compile(r"<think>.*?</think>\s*", re.DOTALL | re.IGNORECASE)
 _END_THINK = re.compile("</think>", re.IGNORECASE)
@@ -32,6 +31,7 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
+_INVENTED = re.compile(r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|human) *:", re.IGNORECASE | re.MULTILINE)
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 """Quotation marks that models put around what they are asked for."""
 
@@ -65,6 +65,18 @@ def spoken(text: str) -> str:
     """
     text = strip_thinking(text)
     return "" if is_refusal(text) else text
+
+
+def own_turn(text: str) -> str:
+    r"""The text up to the next question, which the model invented; all of it where it begins with one.
+
+    Example:
+        >>> own_turn("[8]\n\n2. Question: And limes?\n   Provenance: [3]")
+        '[8]\n\n'
+    """
+    invented = _INVENTED.search(text)
+    own = text[: invented.start()] if invented else text
+    return own if own.strip() and not own.rstrip().endswith(":") else text
 
 
 def _clean(line: str) -> str:
@@ -104,16 +116,14 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
 
 
 def _json_strings(text: str) -> list[str] | None:
-    start, end = text.find("["), text.rfind("]")
-    outside = text[:start] + text[end + 1 :]
-    if start < 0 or end < start or _lists_items(outside):
+    """The texts in the first list; what stands behind it explains it, or belongs to turns that the model invented."""
+    start = text.find("[")
+    found, end = value_at(text, start) if start >= 0 else (None, 0)
+    if not isinstance(found, list) or _lists_items(text[:start]):
         return None
-    found = _list_of(text[start : end + 1])
-    if found is None:
-        return None
-    items = [item.get("query", "") if isinstance(item, dict) else item for item in found]
-    strings = [item for item in items if isinstance(item, str)]
-    return strings if strings or not outside.strip() else None
+    items = [item.get("query") if isinstance(item, dict) else item for item in found]
+    strings = [item if isinstance(item, str) else "" for item in items]
+    return strings if any(strings) or not found or not (text[:start] + text[end:]).strip() else None
 
 
 def _object_strings(text: str) -> list[str] | None:
@@ -121,7 +131,8 @@ def _object_strings(text: str) -> list[str] | None:
     if found is None or _lists_items(text[: found.start()] + text[found.end() :]):
         return None
     objects = [value for value in json_values(found[0]) if isinstance(value, dict)]
-    values = [value for item in objects for value in item.values()]
+    queries = [value for item in objects for key, value in item.items() if "quer" in str(key).casefold()]
+    values = queries or [value for item in objects for value in item.values()]
     if not objects or any(isinstance(value, list) and value for value in values):
         return None
     return [value for value in values if isinstance(value, str)]
@@ -129,14 +140,6 @@ def _object_strings(text: str) -> list[str] | None:
 
 def _lists_items(text: str) -> bool:
     return any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text.splitlines())
-
-
-def _list_of(piece: str) -> list[object] | None:
-    try:
-        found = json.loads(piece)
-    except (ValueError, RecursionError):
-        found = nearly_json(piece)
-    return found if isinstance(found, list) else None
 
 
 def _marked(line: str) -> bool:
@@ -181,7 +184,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
         ['vegan breakfast', 'tofu scramble']
     """
-    text = spoken(text)
+    text = own_turn(spoken(text))
     found = _object_strings(text)
     found = _json_strings(text) if found is None else found
     found = cut_off_strings(_FENCE.sub("", text)) if found is None else found
@@ -237,7 +240,7 @@ def parse_label(text: str, highest: int = 4) -> int | None:
         (3, None, None)
     """
     text = without_scale(strip_thinking(text), highest)
-    labels = _named_labels(text, highest) or _bare_labels(text, highest)
+    labels = (_named_labels(text, highest) | _alone(text, highest)) or _bare_labels(text, highest)
     return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
 
 
@@ -245,6 +248,13 @@ def _named_labels(text: str, highest: int) -> set[int]:
     whole = re.compile(grade(highest), re.IGNORECASE)
     found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
     return {int(number[1].replace("−", "-").replace("–", "-")) if number else highest + 1 for number in found}
+
+
+def _alone(text: str, highest: int) -> set[int]:
+    """The grades that stand alone on lines, where the first line is one: several may be those of invented passages."""
+    whole = re.compile(grade(highest), re.IGNORECASE)
+    found = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
+    return {int(number[1].replace("−", "-").replace("–", "-")) for number in found if number} if found and found[0] else set()
 
 
 def _bare_labels(text: str, highest: int) -> set[int]:

@@ -1,15 +1,17 @@
 """Which statements about the user a completion chooses: by number, as copies, or with scores. Pure functions: no model, no frame.
 
-This says whether a completion can be used at all; ``matching_statements`` says which of its pieces name a statement.
+The first list is the choice; what stands behind it explains it, or belongs to turns that the model invented. This says whether a
+completion can be used at all; ``matching_statements`` says which of its pieces name a statement.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import Any
 
-from .parsing import spoken
+from .parsing import own_turn, spoken
 from .parsing_numbers import ranges_spelled
-from .parsing_values import cut_off_strings, json_values
+from .parsing_values import TRIED, cut_off_strings, json_values, value_at
 
 NONE = re.compile(r"\W*(?:none\b|nothing\b|n/a\b|not any\b|no\W*$|no (?:\w+ ){0,2}statements?\b)", re.IGNORECASE)
 """How a text begins that says that no statement matters."""
@@ -17,54 +19,229 @@ NUMBER = re.compile(r"^\s*(?:[-*•–]\s+)?[(\[]?(\d{1,3})[.):\]]+(?!\d)\s*")
 """The number before a line."""
 NAMED = re.compile(r"\b(?:statement|number|ptkb|index|id|no)s?\W{0,3}(\d{1,3})\b", re.IGNORECASE)
 """A number that is called a statement's."""
+EXCEPT = re.compile(r"\b(?:except|excepting|apart from|aside from|other than|besides)\b", re.IGNORECASE)
+"""What makes an exception to none."""
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_DASHED = re.compile(r"^\s*(?:[-*•–]\s+)?#?(\d{1,3})\s+[-–—]\s(?!\s*\d+\W*$)")
-_EXCEPT = re.compile(r"\b(?:except|excepting|apart from|aside from|other than|besides)\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z\[{])|(?<=。)|\n")
+
+_USE = r"\b(?:relevan|relat|matter|appl|help|useful|need|important|consider|chos|choo|select|pick|affect)\w*"
+_NOT = r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)"
+_DENIED = re.compile(
+    rf"{_NOT}(?:\W+\w+){{0,2}}?\W+{_USE}|\b(?:is|are|do|does)(?:\s+not|n['’]t)\W*\Z|\b(?:irrelevant|unrelated|unimportant)\b", re.IGNORECASE
+)
+_DENIED_BEFORE = re.compile(
+    rf"(?:{_NOT}(?:\s+{_USE})?|\b(?:except|ignoring|irrelevant|unrelated))(?:\s+statements?)?(?:\s+(?:are|is))?\W*\Z", re.IGNORECASE
+)
+_DENIED_AFTER = re.compile(r"\s*(?:is|are|does|do)\s*(?:not\b(?! only)|n['’]t\b|irrelevant\b|unrelated\b)", re.IGNORECASE)
+_CHOOSING = re.compile(rf"{_USE}|\b(?:answer|decide)", re.IGNORECASE)
+_OTHERS = re.compile(r";|\b(?:others?|rest|remaining|because|since)\b", re.IGNORECASE)
+
+_MORE = r"(?:(?:\s*,\s*(?:and\s+)?|\s*(?:\band\b|\bor\b|&)\s*)[#*]*\d{1,3}\b)"
 _CALLED = re.compile(
-    r"(?<!\bnot )\b(?:(?:statement|number|ptkb|index|indices|id)s?|nos?\.)\W{0,3}"
-    r"(\d{1,3}\b(?:(?:\s*,\s*(?:and\s+)?|\s*(?:and|or|&)\s*)#?\d{1,3}\b)*)"
-    r"(?P<not>\s+(?:is|are|do|does|was|were)(?:\s+not\b|n['’]t\b))?",
+    rf"\b(?:(?:statement|number|ptkb|index|indices|id)s?|nos?\.)(?: (?:is|are))?\W{{0,3}}(\d{{1,3}}\b{_MORE}*)|\A\W*(\d{{1,3}}\b{_MORE}+)"
+    rf"|\b(?:is|are|be|choose|chose|select|selected|pick|picked|relevant)\W{{1,3}}(?:only\s+)?(\d{{1,3}}\b{_MORE}*)(?=\W*\Z|\s*[.;:!(])",
     re.IGNORECASE,
 )
-_AROUND = re.compile(
-    r"\b(?:the|and|or|only|also|then|are|is|it|answer|most|more|less|important|relevant|useful|matter|matters|apply|applies|helpful"
-    r"|statements?|numbers?|ids?|ptkb|json|list|here|first|of|these|following|i|would|choose|chose|select|selected)\b",
-    re.IGNORECASE,
+_LABEL = r"(?:[^\W\d_]+ ){0,3}(?:provenance|statement|number|ptkb|id|index|indice|information|answer|choice|relevant|chosen|selected)s?"
+_BARE = r"(?:\(\d{1,3}\)|[#*\"']*\d{1,3}\b[*\"']*)"
+_NUMBERS = re.compile(
+    rf"(?:[-*•–]\s+)?[*_]*(?:{_LABEL}\s*:[*_]*)?\s*({_BARE}(?:(?:\s*[,;&]\s*(?:and\s)?|\s+and\s|\s)\s*{_BARE})*)[\s.,]*", re.IGNORECASE
 )
-_ONLY_NUMBERS = re.compile(r"[^\w.-]*\d{1,3}(?:(?:\s*,\s*(?:and\s+)?|\s*(?:\band\b|&)\s*|\s+)\d{1,3})*[^\w]*$")
+_MARK = re.compile(r"\s*(?:[-*•–]\s+)?[(\[]?\d{1,3}[.):\]]+\s*")
+_DASHED = re.compile(r"^\s*(?:[-*•–]\s+)?#?(\d{1,3})\s+[-–—]\s(?!\s*\d+\W*$)")
+_LABELLED = re.compile(r"\[\d{1,3}\]\s*:\s*\S")
+_CALLED_LINE = re.compile(r"^\s*(?:[-*•–]\s+)?[*_]*(?:statement|ptkb)\W{0,3}\d{1,3}\b[*_\])]*\s*[:.)–-]", re.IGNORECASE)
+
+_BRACKET = re.compile(r"[\[{]")
+_WITHIN = re.compile(r"\[((?:[\s,;#*\"']|\d{1,3}\b(?!\.\d)|\b(?:and|statements?|ptkb|none|nothing|n/a)\b)*)(\]|\Z)", re.IGNORECASE)
+_NEXT = re.compile(r"[ \t]*(?:(?:,|;|&|and\b|or\b)[ \t]*){0,2}\[\s*#?(\d{1,3})\s*\]", re.IGNORECASE)
+_NEXT_OBJECT = re.compile(r"[\s,]*(?=\{)")
+_BELOW = re.compile(r"[^\n]*\n[ \t]*(?:[-*•–][ \t]+)?(\{|\[\d{1,3}\])")
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 _SCORE_KEYS = ("score", "relevance")
-_DENIED = (False, "false", "no", "not relevant", "irrelevant")
+_NO = (False, "false", "no", "not relevant", "irrelevant")
 
 
-def read_ids(text: str) -> list[str] | None:
+class Found(list[Any]):
+    """What was read; in ``rest`` what may be meant too, but is no part of the first list."""
+
+    def __init__(self, items: Iterable[Any] = (), rest: Iterable[str] = ()) -> None:
+        super().__init__(items)
+        self.rest = list(rest)
+
+
+def read_ids(text: str) -> Found | None:
     r"""The statement numbers in a completion; a stray number in running text is none.
 
-    Read are a list in JSON or nearly so (fenced or in prose), numbered lines, numbers that are called a statement's
-    ("statements 1 and 4", "statements 2-4"), and a text that is little but numbers.
+    The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines of numbers, on numbered lines, or in a
+    sentence that says which statements matter. Without a list: single numbers that are called a statement's and not denied.
 
     Returns:
         The numbers as text, in the completion's order; empty where it says that no statement matters; ``None`` where it
-        says nothing usable.
+        says nothing usable. What may be meant beside a list in words is in the result's ``rest``.
 
     Example:
-        >>> read_ids("The diet decides.\n```json\n[4, 1]\n```"), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
+        >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
         (['4', '1'], ['1', '4'], [], None)
     """
-    text = spoken(text)
-    values = json_values(text)
-    if values:
-        return [_label(item) for item in _listed(values)]
-    if NONE.match(text):
-        return _named_or_bare(_EXCEPT.split(text, maxsplit=1)[1]) if _EXCEPT.search(text) else []
-    lines = [line for line in text.splitlines() if NUMBER.match(line) or _DASHED.match(line)]
-    if lines:
-        return [_number(line) for line in lines]
-    return _named_or_bare(text) or None
+    text = ranges_spelled(_FENCE.sub("", own_turn(spoken(text)))).strip()
+    if not NONE.match(text):
+        return _chosen(text)
+    sentence = _SENTENCE.split(text, maxsplit=1)[0]
+    _, *excepted = EXCEPT.split(sentence, maxsplit=1)
+    found = _chosen(excepted[0].strip()) if excepted else None
+    if (bracketed := _first_bracket(sentence)) is not None:
+        found = bracketed[1]
+    return found or Found(rest=excepted)
 
 
-def read_copies(text: str) -> list[str] | None:
-    r"""The copied statements in a completion: one per line, numbered, bulleted, quoted, or a JSON list of texts.
+def _chosen(text: str) -> Found | None:
+    """The first list, in brackets or in words; without one, what single numbers say."""
+    start, bracketed = _first_bracket(text) or (None, None)
+    found = _first_in_words(text if start is None else text[: _sentence_start(text, start)])
+    if found is None:
+        return _singles(text) if bracketed is None else bracketed
+    if bracketed is not None:
+        found.rest += [f"[{number}]" for number in bracketed if number not in found]
+    return found
+
+
+def _sentence_start(text: str, place: int) -> int:
+    """Where the sentence begins that goes on at ``place``; the number before a line belongs to its first sentence."""
+    line = text.rfind("\n", 0, place) + 1
+    starts = [line, *(end.end() for end in _SENTENCE.finditer(text, line, min(place + 1, len(text))))]
+    return line if _MARK.fullmatch(text, line, starts[-1]) else starts[-1]
+
+
+def _first_bracket(text: str) -> tuple[int, Found] | None:
+    """Where the first brackets begin that hold a list or an object and are not denied, and what they choose."""
+    for opening in islice(_BRACKET.finditer(text), TRIED):
+        start = opening.start()
+        if not _LABELLED.match(text, start) and not _DENIED_BEFORE.search(text[max(0, start - 60) : start]):
+            found, end = _bracket_at(text, start)
+            if found is not None and not _DENIED_AFTER.match(text, end):
+                return start, found
+    return None
+
+
+def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
+    within = _WITHIN.match(text, start)
+    if within and (within[2] or re.search(r"\d", within[1])):
+        numbers, end = re.findall(r"\d+", within[1]), within.end()
+        if len(numbers) == 1:
+            more, end = _repeated(_NEXT, text, end)
+            numbers += more
+        return Found(numbers, _below(text, end, numbers) if within[2] else ["a list that never ends"]), end
+    value, end = value_at(text, start)
+    if isinstance(value, dict) and _named_by_key(value):
+        value, end = _objects(text, start)
+    if value is None:
+        return None, end
+    labels = [_label(item) for item in _flat(value if isinstance(value, list) else _inner(value)) if not _refused(item)]
+    return Found([] if len(labels) == 1 and NONE.match(labels[0]) else labels, _below(text, end, labels)), end
+
+
+def _repeated(pattern: re.Pattern[str], text: str, end: int) -> tuple[list[str], int]:
+    found: list[str] = []
+    while (following := pattern.match(text, end)) is not None:
+        found.append(following[1])
+        end = following.end()
+    return found, end
+
+
+def _objects(text: str, end: int) -> tuple[list[Any], int]:
+    """The objects about one statement each that follow one another from ``end`` on, and where they end."""
+    found: list[Any] = []
+    while (following := _NEXT_OBJECT.match(text, end)) is not None:
+        value, after = value_at(text, following.end())
+        if value is None or not _named_by_key(value):
+            break
+        found.append(value)
+        end = after
+    return found, end
+
+
+def _below(text: str, end: int, numbers: Sequence[str]) -> list[str]:
+    """The brackets of one number, or the object, with which the next line begins: perhaps the list goes on there."""
+    below = _BELOW.match(text, end)
+    return [f"{below[1]} on the next line"] if below and below[1].strip("[]") not in numbers else []
+
+
+def _first_in_words(text: str) -> Found | None:
+    """The first list without brackets: lines of numbers, numbered lines, or a sentence."""
+    lines = text.split("\n")
+    denied = False
+    for index, line in enumerate(lines):
+        denied = bool(_DENIED.search(line)) if _is_heading(line) else denied
+        if denied:
+            continue
+        if _numbers(line):
+            return Found(number for numbers in takewhile(bool, map(_numbers, lines[index:])) for number in numbers)
+        if _is_item(line):
+            return _items(lines[index:])
+        sentences = _SENTENCE.split(line)
+        for place, sentence in enumerate(sentences):
+            if (_CHOOSING.search(sentence) or sentence[:1].isdigit()) and len(named := _named(sentence)) > 1:
+                return Found(named, _others("\n".join([*sentences[place + 1 :], *lines[index + 1 :]]), named))
+    return None
+
+
+def _numbers(line: str) -> list[str]:
+    """The numbers on a line that holds nothing else but perhaps a label."""
+    line = line.strip()
+    found = _NUMBERS.fullmatch(line[1:-1] if line[:1] + line[-1:] == "()" else line)
+    return re.findall(r"\d+", found[1]) if found and not _DENIED.search(line) else []
+
+
+def _is_heading(line: str) -> bool:
+    return line.rstrip().endswith(":") and not _is_item(line)
+
+
+def _is_item(line: str) -> bool:
+    return any(form.match(line) for form in (NUMBER, _DASHED, _CALLED_LINE))
+
+
+def _items(lines: Sequence[str]) -> Found:
+    """The numbers before the lines up to a heading; what is denied, or stands under a heading that does not deny it, is rest."""
+    found = Found()
+    heading = ""
+    for line in lines:
+        heading = line if _is_heading(line) else heading
+        if not _is_item(line) or _DENIED.search(heading):
+            continue
+        if heading or _DENIED.search(line):
+            found.rest.append(line)
+        else:
+            found += _numbers(NUMBER.sub("", line)) or [_number(line)]
+    return found
+
+
+def _singles(text: str) -> Found | None:
+    """The statements that are named and not denied: those of all sentences that choose, else of the first that names any."""
+    sentences = [sentence for sentence in _SENTENCE.split(text) if _named(sentence)]
+    choosing = [sentence for sentence in sentences if _CHOOSING.search(sentence)] or sentences[:1]
+    named = [number for sentence in choosing for number in _named(sentence)]
+    return Found(named, _others(text, named)) if named else None
+
+
+def _others(text: str, named: Sequence[str]) -> list[str]:
+    return [f"statement {number}" for sentence in _SENTENCE.split(text) for number in _named(sentence) if number not in named]
+
+
+def _named(sentence: str) -> list[str]:
+    """The numbers that a sentence calls a statement's and does not deny."""
+    numbers: list[str] = []
+    called = list(_CALLED.finditer(sentence))
+    ends = [*(found.start() for found in called[1:]), len(sentence)]
+    for found, end in zip(called, ends, strict=False):
+        said = _OTHERS.split(sentence[found.end() : end], maxsplit=1)[0]
+        if not _DENIED.search(said) and not _DENIED_BEFORE.search(sentence[max(0, found.start() - 60) : found.start()]):
+            numbers += re.findall(r"\d+", found[1] or found[2] or found[3])
+    return numbers
+
+
+def read_copies(text: str) -> Found | None:
+    r"""The copied statements in a completion: one per line, numbered, bulleted, quoted, or the first JSON list of texts.
 
     Returns:
         The copies, numbers and all, also a line such as "None" (a statement may begin like that); empty for an empty
@@ -74,22 +251,32 @@ def read_copies(text: str) -> list[str] | None:
         >>> read_copies("Relevant:\n- I am vegan.\n2: I own a dog."), read_copies("None")
         (['- I am vegan.', '2: I own a dog.'], ['None'])
     """
-    text = spoken(text)
-    lists = [value for value in json_values(text) if isinstance(value, list)]
-    if lists and all(isinstance(item, str) for item in lists[-1]):
-        return list(lists[-1])
-    if (strings := cut_off_strings(_FENCE.sub("", text))) is not None:
-        return strings
-    lines = [line.strip() for line in _FENCE.sub("", text).splitlines() if any(map(str.isalnum, line))]
+    text = _FENCE.sub("", own_turn(spoken(text)))
+    first = next((value for value in json_values(text) if isinstance(value, list)), None)
+    if first is not None and all(isinstance(item, str) for item in first):
+        return Found(first)
+    if (strings := cut_off_strings(text)) is not None:
+        return Found(strings, ["a list that never ends"])
+    lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     if not lines:
-        return [] if text.strip(" `\n") in ("{}", "[]") else None
+        return Found() if text.strip(" `\n") == "{}" else None
     if len(lines) == 1 and NUMBER.match(lines[0]):
         lines = re.split(r",?\s+(?=\d{1,3}[.):]\s)", lines[0])
-    return [line for line in lines if not line.endswith(":")]
+    return Found(_not_denied(lines))
 
 
-def read_scores(text: str) -> list[tuple[str, Any]] | None:
-    """The scores in a completion: a JSON object id -> score, or a JSON list of objects with an id and a score, fenced or in prose.
+def _not_denied(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without headings, and without what stands under a heading that denies it."""
+    denied = False
+    for line in lines:
+        if line.endswith(":"):
+            denied = bool(_DENIED.search(line))
+        elif not denied:
+            yield line
+
+
+def read_scores(text: str) -> Found | None:
+    """The scores in a completion: the first JSON object id -> score, or JSON objects with an id and a score, fenced or in prose.
 
     Returns:
         Pairs of id and whatever stands as its score, in the completion's order; empty where no statement matters;
@@ -99,18 +286,19 @@ def read_scores(text: str) -> list[tuple[str, Any]] | None:
         >>> read_scores('Sure: {"3": 0.9, "7": 0.4}'), read_scores("{}"), read_scores("Statement 3 matters.")
         ([('3', 0.9), ('7', 0.4)], [], None)
     """
-    text = spoken(text)
-    values = json_values(text)
-    objects = [value for value in values if isinstance(value, dict)]
-    lists = [*values, *(value for item in objects for value in item.values())]
-    listed = [item for value in lists if isinstance(value, list) for item in value if isinstance(item, dict)]
-    pairs = [pair for item in [*listed, *values] if (pair := _pair(item))]
-    if pairs:
-        return pairs
-    if objects:
-        scores = _holder(next((value for value in reversed(objects) if value), {}))
-        return [(str(key), value) for key, value in scores.items()]
-    return [] if [] in values or NONE.match(text) else None
+    text = own_turn(spoken(text))
+    if NONE.match(text) and not _BRACKET.search(_SENTENCE.split(text, maxsplit=1)[0]):
+        return Found()
+    values = [value for value in json_values(text) if isinstance(value, dict) or not value or any(isinstance(item, dict) for item in value)]
+    if not values:
+        return None
+    first, *others = list(takewhile(_pair, values)) or values[0], *values[1:]
+    more = [f"another object: {value}" for value in others if value and isinstance(value, dict) and not _pair(value)]
+    listed = first if isinstance(first, list) else [item for value in first.values() if isinstance(value, list) for item in value]
+    pairs = [pair for item in listed if (pair := _pair(item))]
+    if pairs or isinstance(first, list):
+        return Found(pairs, more + [f"no score in {item}" for item in listed if not _pair(item)])
+    return Found([(str(key), value) for key, value in _holder(first).items()], more)
 
 
 def _holder(item: dict[Any, Any]) -> dict[Any, Any]:
@@ -125,18 +313,33 @@ def score_in(item: Mapping[str, Any]) -> Any:
     return next((item[key] for key in _SCORE_KEYS if key in item), None)
 
 
-def _listed(values: Sequence[Any]) -> list[Any]:
-    """The last list that is not empty; all of them where each is one number, as in "statements [3] and [7]"."""
-    lists = [list(value) if isinstance(value, list) else _inner(value) for value in values]
-    full = [items for items in lists if items]
-    if all(len(items) == 1 for items in full):
-        return [item for items in full for item in items]
-    return full[-1]
-
-
 def _inner(item: Mapping[str, Any]) -> list[Any]:
-    chosen = [key for key, value in item.items() if (value.strip().casefold() if isinstance(value, str) else value) not in _DENIED]
-    return next((value for value in item.values() if isinstance(value, list)), chosen)
+    """The first list in an object that its key does not deny; else the keys whose values do not."""
+    lists = [value for key, value in item.items() if isinstance(value, list) and not _DENIED.search(re.sub(r"[\s_-]+", " ", str(key)))]
+    return (
+        lists[0]
+        if lists
+        else []
+        if any(isinstance(value, list) for value in item.values())
+        else [key for key in item if not _refuses(item[key])]
+    )
+
+
+def _flat(items: Iterable[Any]) -> list[Any]:
+    return [part for item in items for part in (_flat(item) if isinstance(item, list) else [item])]
+
+
+def _refuses(value: Any) -> bool:
+    return (value.strip().casefold() if isinstance(value, str) else value) in _NO
+
+
+def _refused(item: Any) -> bool:
+    """Whether an object about one statement says that it does not matter."""
+    return isinstance(item, dict) and any(_refuses(value) for key, value in item.items() if key not in _ID_KEYS)
+
+
+def _named_by_key(item: Any) -> bool:
+    return isinstance(item, dict) and any(key in item and not isinstance(item[key], list) for key in _ID_KEYS)
 
 
 def _pair(item: Any) -> tuple[str, Any] | None:
@@ -149,19 +352,6 @@ def _label(item: Any) -> str:
     if isinstance(item, dict):
         item = next((item[key] for key in _ID_KEYS if key in item), next(iter(item), ""))
     return str(int(item)) if isinstance(item, float) and item.is_integer() else str(item)
-
-
-def _named_or_bare(text: str) -> list[str]:
-    text = ranges_spelled(text)
-    called = list(_CALLED.finditer(text))
-    if called:
-        return [number for match in called if not match["not"] for number in re.findall(r"\d+", match[1])]
-    lines = [line for line in text.splitlines() if _ONLY_NUMBERS.match(line)]
-    if lines:
-        return re.findall(r"\d+", "\n".join(lines))
-    if re.search(r"[^\W\d_]", _AROUND.sub("", text)):
-        return []
-    return re.findall(r"(?<![\d.])\d{1,3}\b(?!\.\d)", text)
 
 
 def _number(line: str) -> str:

@@ -32,7 +32,7 @@ def json_values(text: str) -> list[Any]:
     found: list[Any] = []
     position = unreadable = 0
     while unreadable < TRIED and (start := _OPENING.search(text, position)) is not None:
-        value, position = _value_at(text, start.start())
+        value, position = value_at(text, start.start())
         if value is None:
             unreadable += 1
         else:
@@ -58,7 +58,13 @@ def cut_off_strings(text: str) -> list[str] | None:
     return [string for string in strings if isinstance(string, str)]
 
 
-def _value_at(text: str, start: int) -> tuple[Any, int]:
+def value_at(text: str, start: int) -> tuple[Any, int]:
+    """The list or object that opens at ``start``, and where it ends; ``(None, start + 1)`` where it cannot be read.
+
+    Example:
+        >>> value_at("I chose {'3': 0.9}.", 8)
+        ({'3': 0.9}, 18)
+    """
     try:
         return json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError):

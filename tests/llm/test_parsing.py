@@ -58,6 +58,24 @@ def test_query_lists_as_models_send_them(text, expected):
     assert parse_queries(text).items == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "queries", "dropped"),
+    [
+        ('["oat milk", "rye"]\n\nUser: And tea?\n["mint tea"]', ["oat milk", "rye"], []),
+        ('["oat milk", "rye"]\n\nExplanation: [1] names the milk.', ["oat milk", "rye"], []),
+        ('["oat milk", "rye"]\n1. oat milk is for the diet\n2. rye is for the bread', ["oat milk", "rye"], []),
+        ('{"queries": ["oat milk", "rye"]}\n{"queries": ["mint tea"]}', ["oat milk", "rye"], []),
+        ('{"query": "oat milk", "why": "because of the diet"}', ["oat milk"], []),
+        ("1. oat milk\n2. rye\n\nQuestion: And tea?\n1. mint tea", ["oat milk", "rye"], []),
+        ("[]\n\nNo queries are needed.", [], []),
+        ('["oat milk", ["rye"]]', ["oat milk"], [""]),
+        ("Queries:\nQuestion: is rye safe?", ["Question: is rye safe?"], ["Queries:"]),
+    ],
+)
+def test_the_first_list_of_queries_counts(text, queries, dropped):
+    assert parse_queries(text) == (queries, dropped)
+
+
 def test_what_is_left_out_is_told():
     parsed = parse_queries("Sure!\n1. oats\n2. oats\n3. rye", n=2)
     assert parsed.items == ["oats", "rye"]
@@ -150,6 +168,20 @@ LABELS = [
 @pytest.mark.parametrize(("text", "expected"), LABELS)
 def test_labels_as_models_send_them(text, expected):
     assert parse_label(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("3\n\nQuery: tea\nPassage: Mint.\nScore: 1", None),
+        ("3\n\nPassage 2: Mint.\nRelevance: 3", 3),
+        ("**3**\n\nIt names 2 sizes.", 3),
+        ("1\n2\n3", None),
+        ("Of 5 passages, this one is fine.\n3", None),
+    ],
+)
+def test_a_label_alone_on_the_first_line_is_not_overruled_by_those_of_invented_passages(text, label):
+    assert parse_label(text) == label
 
 
 def test_labels_on_another_scale():

@@ -70,6 +70,91 @@ def test_ids(text, ids):
     assert read_ids(text) == ids
 
 
+FIRST = [
+    ("[3, 5]. Note that [1] is not relevant.", ["3", "5"]),
+    ("[3, 5, 7]\n[3] is about the diet.\n[5] is about the home.\n[7] is about work.", ["3", "5", "7"]),
+    ("[3, 5, 7]\n\n7. It is about work.\n5. It is about the home.", ["3", "5", "7"]),
+    ("[]\n\nStatement 1 does not matter.", []),
+    ("[] (no statement is needed)\n\n2. Response: Sure.\nProvenance: [1]", []),
+    ("[None]\n\n2. Response: Sure.\n   Provenance: [3]", []),
+    ("None.\n[3] is about cars.", []),
+    ("[8]\n2. Provenance: [4]\n3. Provenance: []", ["8"]),
+    ("[8] \nProvenance: [4]\nProvenance: [6]", ["8"]),
+    ("4\n2. Provenance: 9\n3. Provenance: []", ["4"]),
+    ("5\nProvenance: 6\nProvenance: 7", ["5", "6", "7"]),
+    ("Provenance: 5\nProvenance: 6, 7", ["5", "6", "7"]),
+    ("5\nProvenance: 6\n\nProvenance: 7", ["5", "6"]),
+    ("5\nProvenance: 6\nand so on\nProvenance: 7", ["5", "6"]),
+    ("[5]\n6\n7", ["5"]),
+    ("3\n5\n\n1 is about cars.", ["3", "5"]),
+    ("1) 3\n2) 5", ["3", "5"]),
+    ("[3] and [5]. [1] is about cars.", ["3", "5"]),
+    ("The relevant statements are 3, 5, and 7. Statement 1 is about cars and does not matter.", ["3", "5", "7"]),
+    ("Statements 3, 5 and 7 matter. [1] does not.", ["3", "5", "7"]),
+    ("The relevant statements are 3 and 5:\n1. The diet.\n2. The home.", ["3", "5"]),
+    ("Statement 3 is relevant. Statement 5 is relevant too. Statement 1 is not.", ["3", "5"]),
+    ("Statements 1 and 2 are not relevant, so the answer is [3]", ["3"]),
+    ("Statement 1 is about cars and irrelevant. Statement 3 is about nuts. Answer: [3]", ["3"]),
+    ("Out of statements 1 to 12, only [3] is relevant.", ["3"]),
+    ("Not relevant: [1]\nRelevant: [3]", ["3"]),
+    ("Not relevant:\n1. The flat.\nRelevant:\n3. The nuts.\n5. The home.", ["3", "5"]),
+    ("3. The nuts.\n5. The home.\n\nNot relevant:\n1. The flat.", ["3", "5"]),
+    ("Statement 3 matters.\n\n2. Question: What else?\n   Provenance: [4]", ["3"]),
+    ('{"not_relevant": [1], "relevant": [3]}', ["3"]),
+    ('[{"id": 3, "relevant": true}, {"id": 1, "relevant": false}]', ["3"]),
+    ('{"id": 3, "why": "diet"}\n{"id": 5, "why": "home"}', ["3", "5"]),
+    ("[[3, 5]]", ["3", "5"]),
+    ("Nothing else matters: [3]", ["3"]),
+]
+"""First lists, and what stands behind them: decided by reading them."""
+
+
+@pytest.mark.parametrize(("text", "ids"), FIRST)
+def test_the_first_list_is_the_choice(text, ids):
+    found = read_ids(text)
+    assert (found, found.rest) == (ids, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "rest"),
+    [
+        ("[3, 5, 7", ["3", "5", "7"], ["a list that never ends"]),
+        ("[3]\n[5]", ["3"], ["[5] on the next line"]),
+        ("5\n[6]\n7", ["5"], ["[6]"]),
+        ("The relevant ones are 3 and 5. Statement 1 is about cars.", ["3", "5"], ["statement 1"]),
+        ("3. The nuts.\n1. The flat: not relevant", ["3"], ["1. The flat: not relevant"]),
+        ("Food:\n3. The nuts.\nHome:\n1. The flat.", ["3"], ["1. The flat."]),
+        ("None except the diet", [], [" the diet"]),
+    ],
+)
+def test_what_may_be_meant_beside_the_first_list_is_counted(text, ids, rest):
+    found = read_ids(text)
+    assert (found, found.rest) == (ids, rest)
+    assert set(choose("ids", found, PTKB).dropped) >= {f"beside the choice: {piece}" for piece in rest}
+
+
+NUMBERS = st.lists(st.integers(1, 12).map(str), min_size=1, max_size=6, unique=True)
+LISTS = [
+    lambda ids: f"[{', '.join(ids)}]",
+    lambda ids: "\n".join(ids) + "\n",
+    lambda ids: "Provenance: " + "\nProvenance: ".join(ids) + "\n",
+    lambda ids: f"I choose: [{', '.join(ids)}].",
+]
+BEHIND = [
+    "\n\nNote that [{}] is not relevant.",
+    "\n\nStatement {} is about cars.",
+    "\n\n2. Question: What else?\n   Provenance: [{}]",
+    "\n2. Provenance: [{}]",
+    "\n\n{}. It is about cars.",
+    '\n\n{{"{}": true}}',
+]
+
+
+@given(NUMBERS, st.sampled_from(LISTS), st.lists(st.tuples(st.sampled_from(BEHIND), st.integers(1, 12)), max_size=4))
+def test_nothing_behind_a_list_changes_it(ids, write, behind):
+    assert read_ids(write(ids) + "".join(text.format(number) for text, number in behind)) == ids
+
+
 @pytest.mark.parametrize(
     ("text", "copies"),
     [
@@ -79,6 +164,9 @@ def test_ids(text, ids):
         ('["A one.", "B two."]', ["A one.", "B two."]),
         ("1: A one., 2: B two.", ["1: A one.", "2: B two."]),
         ("[]", []),
+        ('["A one."]\n\nNot relevant: ["B two."]', ["A one."]),
+        ("A one.\n\nNot relevant:\nB two.", ["A one."]),
+        ("A one.\n\nQuestion: What else?\nB two.", ["A one."]),
         ("{}", []),
         ("...", None),
         ("<think>A one.</think>", None),
@@ -106,6 +194,10 @@ def test_copies(text, copies):
         ("[{id: 3, score: 0.9,},]", [("3", 0.9)]),
         ("scores = [{'id': '3', 'score': 0.9, 'why': None}]", [("3", 0.9)]),
         ("{'3': {'score': 0.9, 'why': \"can't eat nuts\", 'sure': true}}", [("3", {"score": 0.9, "why": "can't eat nuts", "sure": True})]),
+        ('{"3": 0.9}\n\nAnother user: {"1": 0.4}', [("3", 0.9)]),
+        ('{}\n\nFor example {"1": 0.4} would be wrong.', []),
+        ('None.\n\nQuestion: What else?\n{"1": 0.4}', []),
+        ('[{"id": 3, "score": 0.9}]\n[{"id": 1, "score": 0.4}]', [("3", 0.9)]),
         ("{...}", None),
         ("{}", []),
         ("[]", []),
@@ -195,6 +287,14 @@ def test_copies_of_nothing_are_dropped_but_none_is_no_copy():
     copies = ["My balcony faces north.", "I love the sea.", "None of the others."]
     assert choose("copies", copies, PTKB) == ([("2", 1.0)], ["no statement I love the sea."])
     assert choose("copies", ["No nuts for me."], {"1": "No nuts for me."}).statements == [("1", 1.0)]
+
+
+def test_copies_behind_none_are_not_chosen():
+    assert choose("copies", read_copies("None.\n\n1. I rent a flat on the fourth floor.\nThat is all."), PTKB) == (
+        [],
+        ["behind 'none': 1. I rent a flat on the fourth floor."],
+    )
+    assert choose("copies", read_copies("None, except:\n- My balcony faces north."), PTKB) == ([("2", 1.0)], [])
 
 
 @pytest.mark.parametrize(
