@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ..operator import Operator, Plan
-from .subqueries import Integers, Lists, Turn, bring_back, check_num_results, ranked, read_lists, turns_again, validate
+from ..order import ranked
+from .subqueries import Integers, Lists, Turn, bring_back, check_num_results, read_lists, turns_again, validate
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:

@@ -10,7 +10,8 @@ import pyterrier as pt
 from ..conversations.frame import numbered
 from ..errors import DataError, UsageError
 from ..operator import Operator, Plan, apart
-from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, ranked, read_lists, turns_again, validate, within
+from ..order import ranked
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, read_lists, turns_again, validate, within
 
 PAIRS_AT_ONCE = 500_000
 """Rows of (sub-query, passage) that a scorer gets at a time; a turn is never divided, whatever its size."""
@@ -26,7 +27,8 @@ class MeanScore(Operator):
 
     Reads ``qid``, ``query``, ``docno``, ``rank``, what the scorers need (mostly ``text``) and, from ``Expand``, ``qid_0``, ``qsub``,
     ``query_0``; ``qweight`` is the sub-query's weight, 1 where there is no such column. Gives one row per (turn, passage) with ``qid``
-    and ``query`` of the turn, as ``Interleave``; ``qweight`` is dropped. Equal scores keep the order of the candidates. A sub-query that
+    and ``query`` of the turn, as ``Interleave``; ``qweight`` is dropped. Equal scores keep the order of the candidates, parted
+    by the least step of 32-bit floats. A sub-query that
     found no passage at all isn't in the frame and doesn't count. Works on frames that aren't expanded as well.
 
     Source: De Lima and Yang, Passage Query Methods (InfoSense at TREC iKAT 2024), section 3.3.1, where the scores are cosines.

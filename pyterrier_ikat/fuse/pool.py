@@ -3,8 +3,9 @@
 import pandas as pd
 
 from ..operator import Operator, Plan
+from ..order import ranked
 from .interleave import interleave
-from .subqueries import bring_back, check_num_results, ranked, read_lists, turns_again, validate
+from .subqueries import bring_back, check_num_results, read_lists, turns_again, validate
 
 
 class Pool(Operator):

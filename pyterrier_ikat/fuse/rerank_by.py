@@ -7,8 +7,9 @@ import pyterrier as pt
 from ..conversations.frame import STALE_WITH_QUERY, with_columns
 from ..errors import DataError
 from ..operator import Operator, Plan
+from ..order import ranked
 from .pool import pool
-from .subqueries import Integers, check_num_results, ranked, turns_again, validate, within
+from .subqueries import Integers, check_num_results, turns_again, validate, within
 
 
 class RerankBy(Operator):
@@ -20,7 +21,8 @@ class RerankBy(Operator):
 
     Reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, what the scorer needs (mostly ``text``) and, from ``Expand``, ``qid_0``,
     ``qsub``, ``query_0``. Gives the columns of
-    ``Interleave`` with the scorer's ``score``. Equal scores keep the order of the pool. Source: AQD_A in Abbasiantaeb and Aliannejadi,
+    ``Interleave`` with the scorer's ``score``. Equal scores keep the order of the pool, parted by the least step of
+    32-bit floats. Source: AQD_A in Abbasiantaeb and Aliannejadi,
     Generate then Retrieve, section 3.
 
     Args:

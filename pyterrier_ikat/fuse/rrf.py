@@ -5,7 +5,8 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..operator import Operator, Plan
-from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, joined, ranked, read_lists, turns_again, validate
+from ..order import ranked
+from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, joined, read_lists, turns_again, validate
 
 PLACES = 12
 """Decimal places to which sums are compared."""
@@ -38,8 +39,7 @@ class RRF(Operator):
     Reads and gives the columns of ``Interleave``. ``score`` is the sum of 1 / (k + position) over the sub-queries that found the passage,
     positions counted from 1.
     Equal sums go by best rank, then by the number of the sub-query that gave that rank, then by docno; their scores are parted by the
-    smallest possible step,
-    so scores fall strictly. Other columns come from the sub-query of the best rank.
+    least step of 32-bit floats, so that scores fall strictly in every evaluator. Other columns come from the sub-query of the best rank.
     Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods, SIGIR 2009.
 
     Args:
@@ -79,14 +79,6 @@ class RRF(Operator):
             best, total = reciprocal_ranks(turn, self.k)
             order = np.argsort(-total, kind="stable")[: self.num_results]
             rows.append(turn.row[best[order]])
-            totals.append(strictly_falling(total[order]))
+            totals.append(total[order])
         fused, turns = joined(rows)
         return ranked(bring_back(inp, fused), turns, np.concatenate([np.empty(0), *totals]))
-
-
-def strictly_falling(score: Floats) -> Floats:
-    """Positive scores that don't rise, with ties parted by one floating point step each."""
-    # The bits of positive doubles, read as integers, are in the order of the numbers and one apart from neighbour to neighbour.
-    bits, steps = np.ascontiguousarray(score, dtype=np.float64).view(np.int64), np.arange(len(score))
-    parted: Integers = np.minimum.accumulate(bits + steps) - steps
-    return parted.view(np.float64)

@@ -243,21 +243,6 @@ def _found(frame: pd.DataFrame, rows: Integers) -> Objects:
     return of_turn[turn[rows]]
 
 
-def ranked(frame: pd.DataFrame, turn: Integers, score: Floats | None = None) -> pd.DataFrame:
-    """Set ``rank`` (from 0) and ``score`` of a frame whose rows stand in order, turn by turn.
-
-    Args:
-        frame: the rows; it is not changed.
-        turn: the number of each row's turn.
-        score: the rows' scores; without it, the number of passages from this one to the turn's last: n, n-1, ..., 1.
-    """
-    starts = np.flatnonzero(np.diff(turn, prepend=-1))
-    sizes = np.diff(np.append(starts, len(turn)))
-    rank = np.arange(len(turn)) - np.repeat(starts, sizes)
-    left = (np.repeat(sizes, sizes) - rank).astype(np.float64)
-    return frame.assign(score=left if score is None else score, rank=rank)
-
-
 def within(turn: Integers, num_results: int | None) -> npt.NDArray[np.bool_]:
     """For each of the rows, sorted by turn, whether it is among the turn's first ``num_results``."""
     if num_results is None:

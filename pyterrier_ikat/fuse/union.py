@@ -12,9 +12,10 @@ from ..conversations.frame import STALE_WITH_QUERY, column, numbered, starts_of_
 from ..errors import UsageError
 from ..no_result import NoResultWarning, report_turns_without_result
 from ..operator import Operator, Plan, apart
+from ..order import ranked
 from .interleave import interleave
 from .pool import pool
-from .subqueries import Integers, Objects, lists_of, ranked, ranks_of, turns_again, validate
+from .subqueries import Integers, Objects, lists_of, ranks_of, turns_again, validate
 
 
 class Union(Operator):

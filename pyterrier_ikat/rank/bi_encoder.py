@@ -30,7 +30,8 @@ class BiEncoder(Operator):
     """Re-rank passages by the cosine of query and passage embeddings of a ``sentence-transformers`` model.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every
-    row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno. Each
+    row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the
+    greatest first. Each
     distinct query and text is encoded once, in whatever turns, stages and systems of a process it stands: embeddings are
     kept by hash in memory that all re-rankers share, at most 1 GiB, or 600,000 of 384 dimensions. A model that names prompts
     for queries and for documents gets each with its own. Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019.

@@ -24,7 +24,8 @@ class Ensemble(Operator):
     """Re-rank passages by the mean of several re-rankers' scores, each min-max normalised per turn.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (0 to 1) and ``rank`` (from 0) and keeps every row and all other
-    columns. Each scorer gets the whole frame once. Turns stay in their order, rows come in the new one; equal scores go by docno. Where a
+    columns. Each scorer gets the whole frame once. Turns stay in their order, rows come in the new one; equal scores go by docno, the
+    greatest first. Where a
     scorer gives all passages of a turn the same score, each counts 0.5; a passage that a scorer leaves out counts 0 there. Source:
     IRLab@iKAT24, sections 3.1 and 4.2 (runs MQ4CS-QR-ensemble and HumanQR-ensemble).
 

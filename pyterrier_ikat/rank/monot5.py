@@ -19,7 +19,8 @@ class MonoT5(Operator):
     """Re-rank passages by a monoT5 model, through ``pyterrier_t5``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (the logarithm of the probability of "true", 0 at most) and ``rank``
-    (from 0) and keeps every row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno.
+    (from 0) and keeps every row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the
+    greatest first.
     Each distinct (query, text) is scored once in a process, as by ``ikat.CrossEncoder``. ``pyterrier_t5`` pads the pairs of a batch,
     which changes the scores of the shorter ones a little: pairs of about equal length go together. Source: Nogueira, Jiang and Lin,
     Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -11,6 +12,7 @@ from ..errors import DataError, UsageError
 from ..llm import LLM, Request
 from ..llm.parsing import parse_label
 from ..operator import Plan
+from ..order import ranked
 from ..prompts.operator import LLMOperator
 
 UNJUDGED = -1
@@ -84,12 +86,10 @@ class Rerank(LLMOperator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Order each turn by label, then by the rank before; the score is the label plus a fraction that keeps that order strict."""
-        turns = pd.Series(turns_of(frame), index=frame.index)
-        order = pd.DataFrame({"turn": turns, "label": -pd.Series(list(found), index=frame.index, dtype=float), "rank": frame["rank"]})
-        ranked = frame.loc[order.sort_values(["turn", "label", "rank"], kind="stable").index]
-        labels = -order["label"].loc[ranked.index]
-        ranks = ranked.groupby("qid", sort=False).cumcount()
-        return ranked.assign(score=labels + 1 / (ranks + 2), rank=ranks).reset_index(drop=True)
+        turn, label = turns_of(frame), np.array(list(found), dtype=np.float64)
+        order = np.lexsort((frame["rank"].to_numpy(dtype=np.float64), -label, turn))
+        judged = ranked(frame.take(order).reset_index(drop=True), turn[order])
+        return ranked(judged, turn[order], label[order] + 1 / (judged["rank"].to_numpy() + 2))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..conversations.frame import texts_in, turns_of, well_formed
 from ..errors import UsageError
+from ..order import by_score, ranked
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,7 +36,7 @@ def longest_first(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
-    """The frame with these scores, turns in their order of first occurrence, each ranked anew from 0; equal scores go by docno.
+    """The frame with these scores, turns in their order of first occurrence, each ranked anew from 0 (see :func:`by_score`).
 
     Raises:
         DataError: when a row has no qid.
@@ -48,12 +49,8 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
             "its weights are damaged, or its backend can't run it, use another"
         )
     turn = turns_of(frame)
-    order = np.lexsort((-scores, turn))
-    if ((np.diff(turn[order]) == 0) & (np.diff(scores[order]) == 0)).any():
-        order = np.lexsort((pd.factorize(frame["docno"], sort=True)[0], -scores, turn))
-    sizes = np.bincount(turn)
-    rank = np.arange(len(frame)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return frame.take(order).reset_index(drop=True).assign(score=scores[order], rank=rank)
+    order = by_score(frame, turn, scores)
+    return ranked(frame.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
 
 
 def as_given(frame: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from ..operator import Operator
 from ..result_cache import digest, shared
 from .asked import Asked, asked
 from .pisa import check_bm25, version
-from .pisa_search import by_pisa
+from .pisa_search import TIES, by_pisa
 from .ranking import Ranking, each_once
 from .result_frame import result_frame, with_texts
 
@@ -28,9 +28,9 @@ class BM25(Operator):
 
     Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
     ``docno``, ``score``, ``rank`` (from 0) and
-    ``text``. Equal scores go by docno. Repeated words of a query count. A query of which nothing is left (empty, only stop words, not a
-    string) has no result;
-    turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
+    ``text``. Equal scores go by docno, the greatest first, as in trec_eval. Repeated words of a query count. A query of which nothing is
+    left (empty, only stop words, not a string) has no result; turns with none are named in a ``NoResultWarning``: an expanded turn only
+    when none of its sub-queries found anything.
     Where there is a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched in the place of ``query``: its terms are
     the index's already, neither stemmed nor stopped, and count as often as they weigh, to 1/10,000 of the heaviest.
     The score is PISA's: the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))`` with
@@ -95,7 +95,7 @@ class BM25(Operator):
 
     def _key(self, index: str, question: Asked) -> bytes:
         kind = "text" if isinstance(question.query, str) else "terms"
-        return digest("bm25", version(), index, f"{self.k1:g} {self.b:g}", kind, question.key())
+        return digest("bm25", version(), TIES, index, f"{self.k1:g} {self.b:g}", kind, question.key())
 
     def _search(self, index: str, queries: list[Any]) -> list[Ranking]:
         terms = not isinstance(queries[0], str)

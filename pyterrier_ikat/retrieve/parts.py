@@ -12,6 +12,7 @@ from ..conversations.frame import each_turn_once
 from ..errors import DataError, UsageError
 from ..no_result import NoResultWarning, report_turns_without_result
 from ..operator import Operator, apart
+from ..order import by_score, ranked
 
 
 class MergeTop(Operator):
@@ -20,7 +21,8 @@ class MergeTop(Operator):
     For a collection whose index is too large for one machine: each part has an index, and a retriever of its own, such as
     ``PassageIndex(path).bm25()``, ``SpladeIndex(path).retriever()``, or one of these ``on_ray`` with the resource of the machine that
     has the part. Reads ``qid`` and ``query``; gives what the retrievers give, of each query the ``num_results`` passages
-    of highest score, equal ones by docno, queries in the order of the rows. ``merged % k`` lets each part retrieve just k.
+    of highest score, equal ones by docno (the greatest first), queries in the order of the rows.
+    ``merged % k`` lets each part retrieve just k.
 
     Scores are compared as they are. Those of learned sparse retrieval don't depend on the other passages: the result is that of one
     index. BM25 takes the rarity of words and the mean length of passages from each part alone: the more alike the parts, the
@@ -91,7 +93,7 @@ def merge_top(frames: Sequence[pd.DataFrame], qids: Sequence[str], num_results: 
     if len(twice):
         raise DataError(f"passage {twice['docno'].iloc[0]} is in two parts of the collection: index each passage in one part only")
     places = pd.Index(qids).unique().get_indexer(together["qid"])
-    order = np.lexsort([pd.factorize(together["docno"], sort=True)[0], -together["score"].to_numpy(dtype=np.float64), places])
-    ranked = together.iloc[order]
-    ranks = ranked.groupby("qid", sort=False).cumcount()
-    return ranked.assign(rank=ranks.astype("int64"))[ranks < num_results].reset_index(drop=True)
+    score = together["score"].to_numpy(dtype=np.float64)
+    order = by_score(together, places, score)
+    merged = ranked(together.take(order), places[order], score[order], by_docno=True)
+    return merged[merged["rank"] < num_results].reset_index(drop=True)

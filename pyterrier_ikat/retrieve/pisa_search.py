@@ -9,9 +9,12 @@ import pandas as pd
 
 from .ranking import NOTHING, Ranking
 
+TIES = "the greatest docno first"
+"""Part of a kept ranking's key, so that one that was kept with its ties in another order isn't taken for it."""
+
 
 def by_pisa(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> list[Ranking]:
-    """The rankings of ``queries`` by PISA, equal scores by docno.
+    """The rankings of ``queries`` by PISA, equal scores by docno, the greatest first, as in trec_eval.
 
     Which of several passages that tie at the cut PISA keeps is by chance: it is asked again, further down, until the tie ends.
 
@@ -50,5 +53,5 @@ def _ties_by_docno(ranking: Ranking) -> Ranking:
     changes = np.flatnonzero(np.diff(ranking.scores)) + 1
     for start, end in pairwise([0, *changes.tolist(), len(docnos)]):
         if end - start > 1:
-            docnos[start:end] = sorted(docnos[start:end])
+            docnos[start:end] = sorted(docnos[start:end], reverse=True)
     return ranking

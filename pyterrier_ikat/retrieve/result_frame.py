@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..conversations.frame import STALE_WITH_QUERY, each_turn_once
 from ..no_result import report_turns_without_result
+from ..order import ranked
 from .ranking import NOTHING, Ranking
 
 REPLACED = ("docno", "score", "rank", "text")
@@ -34,8 +35,8 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     docnos = np.empty(counts.sum(), dtype=object)
     docnos[:] = [docno for ranking in found for docno in ranking.docnos]
     scores = np.concatenate([NOTHING.scores, *(ranking.scores for ranking in found)]).astype(np.float64)
-    ranks = np.arange(len(docnos)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return pd.DataFrame({**columns, "docno": pd.Series(docnos, dtype=object), "score": scores, "rank": ranks}, copy=False)
+    found_by = pd.DataFrame({**columns, "docno": pd.Series(docnos, dtype=object)}, copy=False)
+    return ranked(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
 
 
 def with_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> pd.DataFrame:

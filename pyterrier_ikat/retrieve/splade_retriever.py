@@ -15,7 +15,7 @@ from ..operator import Operator
 from ..result_cache import digest, shared
 from .impacts import SCALE
 from .pisa import version
-from .pisa_search import by_pisa
+from .pisa_search import TIES, by_pisa
 from .ranking import Ranking, each_once
 from .result_frame import result_frame
 
@@ -28,7 +28,8 @@ class SpladeRetriever(Operator):
 
     Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
     ``docno``, ``score``, ``rank`` (from 0), and ``text`` where the index has the passages' text or a loader for it. The score is the dot
-    product of the query's and the passage's vector, their weights rounded to hundredths. Equal scores go by docno.
+    product of the query's and the passage's vector, their weights rounded to hundredths. Equal scores go by docno, the greatest
+    first, as in trec_eval.
     Each distinct query is encoded and searched once, as by :class:`BM25`; it is cut off at the tokens that the model can read. A query
     that is blank, not a string, or encoded as an empty vector has no
     result; turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
@@ -71,7 +72,7 @@ class SpladeRetriever(Operator):
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         asked = {row: query for row, query in enumerate(inp["query"]) if isinstance(query, str) and query.strip()}
         index = self.index.fingerprint()
-        keys = {query: digest("splade", version(), index, query) for query in dict.fromkeys(asked.values())}
+        keys = {query: digest("splade", version(), TIES, index, query) for query in dict.fromkeys(asked.values())}
         queries = {key: query for query, key in keys.items()}
         found = each_once(queries, self.num_results, shared(self.cache), partial(self._search, index), "SPLADE")
         weighed = {key: ranking._replace(scores=ranking.scores.astype(np.float64) / SCALE**2) for key, ranking in found.items()}

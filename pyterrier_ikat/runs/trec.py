@@ -11,6 +11,7 @@ import pyterrier as pt
 from ..conversations.frame import column
 from ..errors import DataError
 from ..files import atomic_write
+from ..order import ranked
 
 
 def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
@@ -40,26 +41,7 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     turns = turns[order]
     scores = ordered["score"].to_numpy(dtype=np.float64)
     _check(ordered, turns, scores)
-    starts = np.flatnonzero(np.r_[True, turns[1:] != turns[:-1]]) if len(turns) else np.array([], dtype=int)
-    ends = np.r_[starts[1:], len(turns)].astype(int) if len(turns) else starts
-    ranks = np.arange(len(turns)) - np.repeat(starts, ends - starts)
-    lowered = [_lowered(scores[start:end].astype(np.float32)) for start, end in zip(starts, ends, strict=True)]
-    strict = np.concatenate(lowered).astype(np.float64) if lowered else scores
-    if not np.isfinite(strict).all():
-        turn = ordered["qid"].iloc[np.flatnonzero(~np.isfinite(strict))[0]]
-        raise DataError(f"turn {turn}: several passages have the lowest 32-bit score, no lower one is left to part them: leave them out")
-    return ordered.assign(score=strict, rank=ranks)
-
-
-def _lowered(scores: "np.ndarray") -> "np.ndarray":
-    """Move each score that is not below the one before it to the next smaller 32-bit float; most turns need none."""
-    if np.all(scores[1:] < scores[:-1]):
-        return scores
-    for position in range(1, len(scores)):
-        if scores[position] >= scores[position - 1]:
-            with np.errstate(over="ignore"):  # below the lowest is minus infinity, which the caller refuses
-                scores[position] = np.nextafter(scores[position - 1], np.float32(-np.inf))
-    return scores
+    return ranked(ordered, turns, scores.astype(np.float32).astype(np.float64))
 
 
 def _check(results: pd.DataFrame, turns: "np.ndarray", scores: "np.ndarray") -> None:

@@ -116,7 +116,7 @@ def test_all_other_columns_stay_the_same_objects_and_the_input_unchanged(lengths
 
 def test_equal_scores_go_by_docno(lengths):
     ranked = ikat.CrossEncoder("m")(results(*[("t", "q", docno, "same") for docno in ("d3", "d1", "d2")]))
-    assert ranked["docno"].tolist() == ["d1", "d2", "d3"]
+    assert ranked["docno"].tolist() == ["d3", "d2", "d1"]
 
 
 def test_equal_pairs_are_scored_once_and_every_row_gets_the_score(lengths):

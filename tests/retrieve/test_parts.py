@@ -37,14 +37,14 @@ class Scores(pt.Transformer):
         self.scores = scores
 
     def transform(self, inp):
-        best = sorted(self.scores.items(), key=lambda item: (-item[1], item[0]))
+        best = sorted(self.scores.items(), key=lambda item: (item[1], item[0]), reverse=True)
         rows = [(qid, docno, score, rank) for qid in inp["qid"] for rank, (docno, score) in enumerate(best)]
         return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]).astype({"score": float})
 
 
 def test_the_best_of_all_parts_in_the_order_of_the_queries():
     merged = MergeTop([Scores(x=3, z=1), Scores(y=2, a=1)], num_results=3)(QUERIES)
-    expected = [("x", 3.0, 0), ("y", 2.0, 1), ("a", 1.0, 2)]
+    expected = [("x", 3.0, 0), ("y", 2.0, 1), ("z", 1.0, 2)]
     assert list(zip(merged["qid"], merged["docno"], merged["score"], merged["rank"], strict=True)) == [
         (qid, *row) for qid in ("b", "a") for row in expected
     ]

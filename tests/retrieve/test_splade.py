@@ -92,7 +92,7 @@ def test_passages_come_by_score_then_docno_with_their_text(index):
     assert found["rank"].tolist() == list(range(len(found)))
     assert found["score"].is_monotonic_decreasing
     tied = found[found["docno"].isin(["d1", "d2"])]
-    assert tied["docno"].tolist() == ["d1", "d2"]
+    assert tied["docno"].tolist() == ["d2", "d1"]
     assert tied["score"].nunique() == 1
     assert tied["rank"].diff().iloc[1] == 1
     texts = {passage["docno"]: passage["text"] for passage in CORPUS}
@@ -477,7 +477,7 @@ def test_an_index_of_pyterrier_gives_what_pyterriers_own_pipeline_gives(of_pyter
     theirs = PisaIndex(str(of_pyterrier)).quantized()(topics(*QUERIES).assign(query_toks=toks))
     found = ikat.SpladeIndex(of_pyterrier, model).retriever()(topics(*QUERIES))
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank"]
-    wanted = theirs.sort_values(["qid", "score", "docno"], ascending=[True, False, True])
+    wanted = theirs.sort_values(["qid", "score", "docno"], ascending=[True, False, False])
     assert found[["qid", "docno"]].values.tolist() == wanted[["qid", "docno"]].values.tolist()
     assert (found["score"] * 10_000).tolist() == pytest.approx(wanted["score"].tolist())
 
@@ -487,7 +487,7 @@ def test_an_index_of_pyterrier_is_made_ready_once_and_gets_text_from_a_loader(of
     assert not list(of_pyterrier.glob("quantized*"))
     index = ikat.SpladeIndex(of_pyterrier, model, text=texts)
     found = index.retriever()(topics("green tea"))
-    assert found["docno"].tolist().index("d2") == found["docno"].tolist().index("d1") + 1
+    assert found["docno"].tolist().index("d1") == found["docno"].tolist().index("d2") + 1
     assert found["text"].tolist() == [{p["docno"]: p["text"] for p in CORPUS}[docno] for docno in found["docno"]]
     assert len(index) == 5
     assert len(list(of_pyterrier.glob("quantized*"))) == 2

@@ -1,0 +1,106 @@
+"""The order of a ranking as every evaluator sees it: the one place that ranks rows and parts their scores.
+
+trec_eval ignores the ranks. It reads scores as 32-bit floats, and puts equal ones in the order of docno, the greatest first. So two scores
+that differ in the 12th digit tie there, and a tie that we meant to be one way may come out the other.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from .errors import DataError
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+SUBNORMAL, INFINITE = 0x007FFFFF, 0x7F800000
+"""The bits of the largest 32-bit float that a fast processor may take for zero, and of infinity; the bits of floats are in their order."""
+OF_A_TURN = 1 << 34
+"""More than the numbers of two scores can differ by, steps included."""
+
+
+def by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Integers:
+    """The order of rows by turn, then score, the highest first, then docno, the greatest first: trec_eval's own order of ties.
+
+    Example:
+        >>> tied = pd.DataFrame({"docno": ["a", "c", "b"]})
+        >>> by_score(tied, np.array([0, 0, 0]), np.array([1.0, 1.0, 2.0])).tolist()
+        [2, 1, 0]
+    """
+    order = np.lexsort((-score, turn))
+    if ((np.diff(turn[order]) == 0) & (np.diff(score[order]) == 0)).any():
+        docnos = pd.factorize(_texts(frame["docno"]), sort=True)[0]
+        order = np.lexsort((-docnos, -score, turn))
+    return order
+
+
+def ranked(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, by_docno: bool = False) -> pd.DataFrame:
+    """Set ``rank`` (from 0) and ``score`` of a frame whose rows stand in order, turn by turn, so that evaluators keep that order.
+
+    A score that isn't below the one before it as a 32-bit float is lowered by the least step of such floats.
+
+    Args:
+        frame: the rows; it is not changed.
+        turn: the number of each row's turn.
+        score: the rows' scores; without it, the number of passages from this one to the turn's last: n, n-1, ..., 1.
+        by_docno: leave equal scores equal where the greater docno stands first, as :func:`by_score` puts them.
+
+    Raises:
+        DataError: when no 32-bit float is left below a turn's scores.
+
+    Example:
+        >>> found = pd.DataFrame({"qid": ["t", "t"], "docno": ["b", "a"]})
+        >>> ranked(found, np.array([0, 0]), np.array([.5, .5]), by_docno=True)["score"].tolist()
+        [0.5, 0.5]
+        >>> ranked(found, np.array([0, 0]), np.array([.5, .5]))["score"].tolist()
+        [0.5, 0.4999999701976776]
+    """
+    starts = np.flatnonzero(np.diff(turn, prepend=-1))
+    sizes = np.diff(np.append(starts, len(turn)))
+    rank = np.arange(len(turn)) - np.repeat(starts, sizes)
+    if score is None:
+        return frame.assign(score=(np.repeat(sizes, sizes) - rank).astype(np.float64), rank=rank)
+    parted = _parted(score, rank, frame["docno"] if by_docno else None)
+    if np.isneginf(parted).any():
+        where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
+        raise DataError(f"turn {where}: several passages have the lowest 32-bit score, no lower one is left to part them: leave them out")
+    return frame.assign(score=parted, rank=rank)
+
+
+def _parted(score: Floats, rank: Integers, docno: "pd.Series[Any] | None") -> Floats:
+    """The scores, those lowered that 32 bits don't keep below the one before; a turn begins at each rank of 0."""
+    number = _numbers(score)
+    follows = rank[1:] > 0
+    if not (follows & (number[1:] >= number[:-1])).any():
+        return score
+    step = np.ones(len(number), dtype=np.int64)
+    if docno is not None:
+        tied = 1 + np.flatnonzero(follows & (number[1:] == number[:-1]))
+        docnos = _texts(docno)
+        step[tied[docnos[tied] <= docnos[tied - 1]]] = 0
+    # A score may be its own number at most, and the lowered one before it less a step: one running minimum over all turns, each of which
+    # lies below all turns before it.
+    below = np.cumsum(step) - OF_A_TURN * np.cumsum(rank == 0)
+    lowered = np.minimum.accumulate(number + below) - below
+    return np.where(lowered < number, _of_numbers(lowered), score)
+
+
+def _numbers(score: Floats) -> Integers:
+    """Whole numbers in the order of 32-bit floats, one apart from neighbour to neighbour; 0 for all that a processor may take for zero."""
+    with np.errstate(over="ignore"):  # what is too large is infinite
+        single = score.astype(np.float32)
+    size = np.abs(single).view(np.int32).astype(np.int64) - SUBNORMAL
+    return np.where(single < 0, -1, 1) * np.maximum(size, 0)
+
+
+def _of_numbers(number: Integers) -> Floats:
+    size = np.minimum(np.abs(number) + SUBNORMAL, INFINITE) * (number != 0)
+    return np.asarray(np.sign(number) * size.astype(np.int32).view(np.float32), dtype=np.float64)
+
+
+def _texts(docno: "pd.Series[Any]") -> "npt.NDArray[np.object_]":
+    """The docnos as the texts that an evaluator compares."""
+    docnos: npt.NDArray[np.object_] = docno.to_numpy(dtype=object)
+    return docnos if pd.api.types.infer_dtype(docnos, skipna=False) == "string" else np.array(list(map(str, docnos)), dtype=object)
