@@ -23,8 +23,8 @@ class CrossEncoder(Operator):
     """Re-rank passages by a cross-encoder of ``sentence-transformers``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all
-    other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the greatest first. Any kind of cross-encoder
-    works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that score by the
+    other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the greatest first. Any kind of
+    cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that score by the
     logits of their words (Qwen3-Reranker), with the prompt and chat template that they are saved with. The score is that of
     ``sentence-transformers``' ``predict`` before a final sigmoid, which would make high scores equal. Each distinct (query, text) is scored
     once, in whatever turns, stages and systems of a process it stands: scores are kept by hash, 24 bytes a pair, in
