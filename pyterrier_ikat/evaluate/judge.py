@@ -12,8 +12,8 @@ from ..conversations.dataset import IkatDataset
 from ..conversations.frame import column, question_column, values, with_columns
 from ..errors import DataError
 from ..llm import LLM, Request
-from ..llm.parsing import strip_thinking
 from ..llm.parsing_numbers import grade, without_scale
+from ..llm.reasoning import without_reasoning
 from ..operator import Plan
 from ..prompts.context import chosen, ptkb_text
 from ..prompts.operator import LLMOperator
@@ -55,7 +55,7 @@ def parse_judgement(text: str) -> Judgement | None:
         >>> parse_judgement("The passage lists 3 trails.") is None
         True
     """
-    said = without_scale(_FENCE.sub("", strip_thinking(text)).strip(), 4)
+    said = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), 4)
     first = None if _NUMBERED.match(said) else _FIRST.match(said)
     found = [first] if first else list(_NAMED.finditer(said))
     labels = {match[1] for match in found}

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from ..llm.parsing import strip_thinking
 from ..llm.parsing_numbers import grade, ranges_spelled
 from ..llm.parsing_values import json_values
+from ..llm.reasoning import without_reasoning
 
 NO_REASON = "the model gave no reason"
 _DASH = "−–-"
@@ -91,7 +91,7 @@ def read_numbers(text: str) -> Verdict | None:
 
 
 def _read(text: str, key: str, interpret: Callable[[Any], Value | None]) -> Verdict | None:
-    text = _LIST_IN_LINES.sub(lambda found: " ".join(found[0].split()), strip_thinking(text))
+    text = _LIST_IN_LINES.sub(lambda found: " ".join(found[0].split()), without_reasoning(text))
     for candidates in (_in_json(text, key), _labelled(text, key), _alone(text)):
         read = [(value, reason) for raw, reason in candidates if (value := interpret(raw)) is not None]
         if read:

@@ -9,10 +9,12 @@ from .failures import (
     FatalLLMError,
     Filtered,
     LLMFailure,
+    OnlyReasoning,
     Refused,
     StageError,
     Transient,
     Unavailable,
+    Unfinished,
 )
 from .ledger import Ledger
 from .model import LLM
@@ -30,11 +32,13 @@ __all__ = [
     "Filtered",
     "LLMFailure",
     "Ledger",
+    "OnlyReasoning",
     "Refused",
     "Reply",
     "Request",
     "StageError",
     "Transient",
     "Unavailable",
+    "Unfinished",
     "llm",
 ]

@@ -17,7 +17,7 @@ import pyterrier as pt
 
 from ..sqlite_file import SqliteFile
 from .claims import Claims
-from .request import Completion, Request
+from .request import Completion, Request, fault_of, spoken_of
 
 FORMAT = 1
 APPLICATION_ID = 0x696B6174
@@ -66,7 +66,7 @@ class Cache:
         self.claims = Claims(self._file)
 
     def get(self, key: str) -> Completion | None:
-        """The completion under ``key``, or None.
+        """The completion under ``key``; None without one, or where it is not whole: earlier versions kept some of those, too.
 
         Raises:
             DataError: when the file is no cache or damaged.
@@ -110,8 +110,9 @@ def _read(connection: sqlite3.Connection, key: str) -> Completion | None:
     if not rows or _checksum(key, rows[0][0]) != rows[0][1]:
         return None
     try:
-        return Completion(**json.loads(rows[0][0]))
-    except (TypeError, ValueError):
+        kept = Completion(**json.loads(rows[0][0]))
+        return spoken_of(kept) if fault_of(kept) is None else None
+    except (TypeError, ValueError, AttributeError):
         return None
 
 

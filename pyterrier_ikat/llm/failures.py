@@ -33,7 +33,15 @@ class LLMFailure(IkatError):
 
 
 class CutOff(LLMFailure):
-    """The completion stopped at the token limit (``finish_reason="length"``)."""
+    """The completion stopped at the token limit (``finish_reason="length"`` and its equivalents)."""
+
+
+class Unfinished(LLMFailure):
+    """The server names another reason than the end of the answer: ``error``, ``abort``, ``tool_calls``, a word that we don't know."""
+
+
+class OnlyReasoning(LLMFailure):
+    """The model thought aloud and wrote no answer, or its reasoning has no end."""
 
 
 class Empty(LLMFailure):

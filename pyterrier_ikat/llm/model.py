@@ -12,7 +12,7 @@ from .generator import GeneratorBackend
 from .ledger import Ledger
 from .openai_backend import OpenAIBackend
 from .recorded import RecordedBackend
-from .request import Backend, Completion, Request, failure_of
+from .request import Backend, Completion, Request, failure_of, spoken_of
 from .retry import Retry
 from .sending import Outcome, Sending, completion_of
 from .throttle import Throttle
@@ -99,7 +99,7 @@ class LLM:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
         if isinstance(self.backend, RecordedBackend):
             reply = self.backend.find(request)
-            return completion_of(reply, self.model, 0.0) if reply and not failure_of(request, reply) else None
+            return spoken_of(completion_of(reply, self.model, 0.0)) if reply and not failure_of(request, reply) else None
         return self._cached(key_of(self.backend.identity, request))
 
     def open(self) -> None:

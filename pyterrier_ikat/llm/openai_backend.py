@@ -154,9 +154,12 @@ def _reply(server: Server, answer: Any) -> Reply:
     try:
         choice, usage = answer["choices"][0], answer.get("usage") or {}
         message = choice["message"]
-        text, model, refusal = (_clean(server, one) for one in (message.get("content"), answer.get("model"), message.get("refusal")))
+        text, thought = _written(message.get("content"))
+        text, model, refusal = (_clean(server, one) for one in (text, answer.get("model"), message.get("refusal")))
         used = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-        return Reply(text, model or None, _clean(server, choice.get("finish_reason")), *used, refusal)
+        reason = "error" if choice.get("error") else _clean(server, choice.get("finish_reason"))
+        reasoned = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+        return Reply(text, model or None, reason, *used, refusal, reasoned)
     except (TypeError, KeyError, IndexError, AttributeError):
         raise _no_completion(server, answer) from None
 
@@ -166,6 +169,14 @@ def _clean(server: Server, text: Any) -> str | None:
     if not isinstance(text, str | None):
         raise TypeError
     return text and server.clean_completion(text)
+
+
+def _written(content: Any) -> tuple[Any, bool]:
+    """The text of a message, and whether reasoning stands beside it: some servers send both as a list of parts."""
+    if not isinstance(content, list) or not content:
+        return content, False
+    texts = [part["text"] for part in content if part["type"] in ("text", "output_text")]
+    return "".join(texts), len(texts) < len(content)
 
 
 def _count(tokens: Any) -> int | None:

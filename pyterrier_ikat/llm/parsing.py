@@ -6,10 +6,8 @@ from typing import NamedTuple
 from .parsing_numbers import NO_GRADE, grade, without_scale
 from .parsing_refusals import is_refusal
 from .parsing_values import cut_off_strings, json_values, value_at
+from .reasoning import without_reasoning
 
-_THINK = re.compile(r"<think>.*?</think>\s*", re.DOTALL | re.IGNORECASE)
-_END_THINK = re.compile("</think>", re.IGNORECASE)
-_OPEN_THINK = re.compile(r"<think>.*\Z", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _MARK = re.compile(
     r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.\)|[)、]|[.:](?!\d))\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)\uff1a]\s*)", re.IGNORECASE
@@ -43,27 +41,14 @@ class Parsed(NamedTuple):
     dropped: list[str]
 
 
-def strip_thinking(text: str) -> str:
-    """The text without ``<think>`` blocks (also one that was never closed) and surrounding blanks.
-
-    Example:
-        >>> strip_thinking("<think>hm</think> Paris")
-        'Paris'
-    """
-    text = _THINK.sub("", text) if _END_THINK.search(text) else text  # without an end every beginning would cost a look at all the rest
-    if "</think>" in text:  # some servers eat the opening tag
-        text = text.rpartition("</think>")[2]
-    return _OPEN_THINK.sub("", text).strip()
-
-
 def spoken(text: str) -> str:
-    """What the model says: the text without ``<think>`` blocks, and nothing where it only declines.
+    """What the model says: the text without reasoning, and nothing where it only declines.
 
     Example:
         >>> spoken("<think>hm</think> Paris"), spoken("I'm sorry, but I can't help with that.")
         ('Paris', '')
     """
-    text = strip_thinking(text)
+    text = without_reasoning(text)
     return "" if is_refusal(text) else text
 
 
@@ -239,7 +224,7 @@ def parse_label(text: str, highest: int = 4) -> int | None:
         >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
         (3, None, None)
     """
-    text = without_scale(strip_thinking(text), highest)
+    text = without_scale(without_reasoning(text), highest)
     labels = (_named_labels(text, highest) | _alone(text, highest)) or _bare_labels(text, highest)
     return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
 

@@ -1,10 +1,35 @@
 """What goes to a language model and what comes back."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from .failures import CutOff, Empty, Filtered, LLMFailure, Refused
+from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
+from .reasoning import said
+
+WHOLE = (
+    "",
+    "stop",
+    "stop_sequence",
+    "stop_token",
+    "eos",
+    "eos_token",
+    "end_turn",
+    "complete",
+    "completed",
+    "endoftext",
+    "finish",
+    "finished",
+)
+"""Reasons of OpenAI, Mistral, TGI, Together, Anthropic, Cohere, Gemini, watsonx, Bedrock and AI21 for a text that is whole, casefolded."""
+CUT_OFF = (
+    *("length", "max_tokens", "max_token", "max_length", "max_output_tokens", "model_length", "token_limit", "limit", "error_limit"),
+    *("context_length_exceeded", "model_context_window_exceeded"),
+)
+FILTERED = (
+    *("content_filter", "content_filtered", "filtered", "safety", "image_safety", "recitation", "blocklist", "prohibited_content", "spii"),
+    *("guardrail_intervened", "error_toxic", "sensitive", "language"),
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +92,8 @@ class Reply:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     refusal: str | None = None
+    reasoned: bool = False
+    """True when the server has put reasoning beside the text."""
 
 
 class Backend(Protocol):
@@ -97,19 +124,59 @@ class Backend(Protocol):
         ...
 
 
-def failure_of(request: Request, reply: Reply) -> LLMFailure | None:
+def failure_of(request: Request, reply: Reply | Completion) -> LLMFailure | None:
     """Why ``reply`` is no usable completion of ``request``, or None when it is one."""
-    where = (request.stage, request.qid)
-    if reply.finish_reason == "length":
+    fault = fault_of(reply)
+    return None if fault is None else fault[0](request.stage, request.qid, fault[1])
+
+
+def fault_of(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
+    """What ``reply`` lacks to be whole, and why in words; None when the server says that it is whole, or says nothing, and it has a text.
+
+    Example:
+        >>> fault_of(Reply("half an", finish_reason="SAFETY"))[0].__name__, fault_of(Reply("whole", finish_reason="end_turn"))
+        ('Filtered', None)
+    """
+    reason = str(reply.finish_reason or "").strip()
+    if (kind := reason.casefold()) in CUT_OFF:
         written = "" if reply.completion_tokens is None else f" after {reply.completion_tokens} tokens"
-        return CutOff(*where, f"the completion was cut off at the token limit{written}: raise max_tokens")
-    if reply.finish_reason == "content_filter":
-        return Filtered(*where, "the provider's content filter withheld the completion")
-    if reply.refusal:
-        return Refused(*where, f"the model refused: {reply.refusal}")
-    if reply.text is None or not reply.text.strip():
-        return Empty(*where, "the completion is empty")
-    return None
+        return CutOff, f"the completion was cut off at the token limit{written}: raise max_tokens"
+    if kind in FILTERED:
+        return Filtered, f"the provider's content filter withheld the completion (finish_reason {reason!r})"
+    if isinstance(reply, Reply) and reply.refusal:
+        return Refused, f"the model refused: {reply.refusal}"
+    if kind == "refusal":
+        return Refused, "the model refused (finish_reason 'refusal')"
+    if kind not in WHOLE:
+        return Unfinished, f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer"
+    return _lacks_text(reply)
+
+
+def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
+    written = reply.text or ""
+    text, is_open = said(written)
+    if is_open:
+        return OnlyReasoning, "the completion ends within the model's reasoning: raise max_tokens, or turn reasoning off"
+    if text:
+        return None
+    if written.strip() or (isinstance(reply, Reply) and reply.reasoned):
+        return OnlyReasoning, "the completion holds the model's reasoning and no answer: raise max_tokens, or turn reasoning off"
+    return Empty, "the completion is empty"
+
+
+def spoken_of(completion: Completion) -> Completion:
+    """The completion as everybody reads it: without reasoning, its half characters mended. What the cache keeps is what the model wrote."""
+    return replace(completion, text=said(mended(completion.text)).text)
+
+
+def mended(text: str) -> str:
+    r"""The text with halves of characters that belong together joined, and lone ones replaced: no file and no server takes them.
+
+    Example:
+        >>> mended("\ud83e\uded6 tea \ud83e") == "\U0001fad6 tea \N{REPLACEMENT CHARACTER}"
+        True
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:

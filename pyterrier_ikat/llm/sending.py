@@ -13,7 +13,7 @@ import pyterrier as pt
 from .dispatch import Stopped, run_all
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, Transient, Unavailable
 from .parsing import spoken
-from .request import Completion, Reply, Request, failure_of
+from .request import Completion, Reply, Request, failure_of, spoken_of
 
 if TYPE_CHECKING:
     from .model import LLM
@@ -140,11 +140,11 @@ class Sending:
         used = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
         failure = failure_of(request, reply)
         llm.ledger.count(request.stage, llm.model, **used, seconds=seconds, cost=cost, failures=int(failure is not None))
-        outcome: Outcome = failure or completion_of(reply, llm.model, seconds)
-        if llm.cache is not None and isinstance(outcome, Completion) and spoken(outcome.text):
-            outcome = replace(llm.cache.put(key, outcome), cached=False)
+        written = completion_of(reply, llm.model, seconds)
+        if llm.cache is not None and failure is None and spoken(written.text):
+            written = replace(llm.cache.put(key, written), cached=False)
         llm.budget.spend(cost)
-        return outcome
+        return failure or spoken_of(written)
 
     def _gave_up(self, request: Request, error: Transient, tries: int) -> LLMFailure:
         self.llm.ledger.count(request.stage, self.llm.model, failures=1)
@@ -167,7 +167,7 @@ class Sending:
 
 
 def completion_of(reply: Reply, model: str, seconds: float) -> Completion:
-    """The completion that a usable ``reply`` is."""
+    """The completion that a usable ``reply`` is, as the model wrote it."""
     tokens = (reply.prompt_tokens, reply.completion_tokens)
     return Completion(reply.text or "", reply.model or model, reply.finish_reason, *tokens, seconds=seconds, cached=False)
 

@@ -11,8 +11,8 @@ from ..conversations.frame import personas, question_column, texts_in, turns_of,
 from ..errors import UsageError
 from ..llm import LLM, Completion, LLMFailure, Request, StageError
 from ..llm.failures import Refused
-from ..llm.parsing import strip_thinking
 from ..llm.parsing_refusals import is_refusal
+from ..llm.reasoning import without_reasoning
 from ..operator import Operator, Plan
 from . import render
 from .context import STYLES, chosen, history_text, ptkb_text
@@ -178,7 +178,7 @@ class LLMOperator(Operator):
 
     def unusable(self, qid: str, completion: Completion) -> LLMFailure:
         """The failure for a completion that came but holds nothing usable."""
-        said = strip_thinking(completion.text)
+        said = without_reasoning(completion.text)
         if is_refusal(said):
             return Refused(self.stage, qid, f"the model refused: {completion.text[:80]!r}")
         return LLMFailure(self.stage, qid, f"nothing usable in the completion {completion.text[:80]!r}", kept=bool(said))

@@ -110,7 +110,7 @@ def test_a_refusal_is_a_typed_failure_and_no_query(plain, make):
 
 def test_a_refusal_is_asked_again(plain):
     llm, asked = scripted("I cannot assist with that.", "<think>hm</think>", "rooibos tea")
-    for failure in ("1 Refused", "nothing usable"):
+    for failure in ("1 Refused", "1 OnlyReasoning"):
         with pytest.raises(StageError, match=failure):
             ikat.Rewrite(llm)(plain)
     assert ikat.Rewrite(llm)(plain)["query"].tolist() == ["rooibos tea"]

@@ -127,6 +127,26 @@ def test_a_damaged_value_is_a_miss_and_is_asked_again(model, server, home):
     assert server.calls == 2
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        *({"finish_reason": reason} for reason in ("error", "abort", "SAFETY", "tool_calls", "LENGTH", "max_tokens", "odd")),
+        *({"text": text} for text in ("<thinking>Mint?", "[THINK]Mint?[/THINK]", "analysisMint?", "<think>Mint?</think> Or <think>", "")),
+    ],
+)
+def test_what_an_earlier_version_kept_and_is_not_whole_is_asked_again_and_replaced(model, server, home, kept):
+    made = model()
+    made.cache.put(key_of(made.backend.identity, REQUEST), replace(COMPLETION, **kept))
+    assert made.peek(REQUEST) is None
+    assert [made.ask([REQUEST])[0].text for _ in range(2)] == ["answer to a"] * 2
+    assert server.calls == 1
+
+
+def test_what_an_earlier_version_kept_is_read_without_its_reasoning_and_half_characters(cache):
+    cache.put("k", replace(COMPLETION, text="<thinking>Score: 1?</thinking>3 \ud83e"))
+    assert cache.get("k") == replace(COMPLETION, text="3 \N{REPLACEMENT CHARACTER}")
+
+
 def test_a_value_under_another_key_is_a_miss(cache):
     cache.put("k", COMPLETION)
     cache.close()

@@ -10,6 +10,8 @@ import openai
 import pandas as pd
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llm import (
@@ -19,12 +21,16 @@ from pyterrier_ikat.llm import (
     Empty,
     FatalLLMError,
     Filtered,
+    OnlyReasoning,
     Refused,
+    Reply,
     StageError,
     Unavailable,
+    Unfinished,
     llm,
 )
 from pyterrier_ikat.llm.failures import Transient
+from pyterrier_ikat.llm.request import WHOLE, fault_of
 from pyterrier_ikat.llm.retry import Retry
 from pyterrier_ikat.llm.sending import Sending
 
@@ -323,6 +329,22 @@ def test_too_many_requests_reduce_the_calls_in_flight_and_lose_nothing(model, se
         (said(None), Empty, "empty"),
         (said(None, refusal="I can't help."), Refused, "I can't help."),
         (said("partly", finish="content_filter"), Filtered, "content filter"),
+        *((said("half an ans", finish=reason), CutOff, "token limit") for reason in ("LENGTH", "max_tokens", "MAX_TOKENS", "model_length")),
+        *(
+            (said("partly", finish=reason), Filtered, reason)
+            for reason in ("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "content_filtered")
+        ),
+        *(
+            (said("half an ans", finish=reason), Unfinished, reason)
+            for reason in ("error", "abort", "tool_calls", "function_call", "insufficient_system_resource", "OTHER", "null", "stopped")
+        ),
+        (said("I will not.", finish="refusal"), Refused, "refused"),
+        (said(None, reasoning_content="The user wants tea."), OnlyReasoning, "holds the model's reasoning and no answer"),
+        (said("", reasoning="The user wants tea."), OnlyReasoning, "no answer"),
+        (said([{"type": "thinking", "thinking": [{"type": "text", "text": "Tea?"}]}]), OnlyReasoning, "no answer"),
+        (said("<thinking>Tea?</thinking>\n"), OnlyReasoning, "no answer"),
+        (said("Mint.\n<thought>Or rather"), OnlyReasoning, "ends within the model's reasoning"),
+        (said("<|channel|>analysis<|message|>Mint?"), OnlyReasoning, "ends within"),
         (refused(400, "filtered", code="content_filter"), Filtered, "content filter"),
         (refused(400, "context length exceeded"), BadRequest, "context length exceeded"),
         (refused(422, "bad"), BadRequest, "422"),
@@ -339,6 +361,46 @@ def test_an_unusable_completion_is_a_typed_failure_and_is_not_cached(model, serv
     assert made.peek(ask("a")[0]) is None
     assert made.ask(ask("a"))[0].text == "answer to a"
     assert server.calls == 2
+
+
+def test_an_error_within_a_choice_is_no_whole_completion(model, server):
+    body = said("half an ans").body
+    body["choices"][0]["error"] = {"code": 502, "message": "upstream broke"}
+    server.script = [Answer(200, body)]
+    assert type(model().ask(ask("a"))[0]) is Unfinished
+
+
+@pytest.mark.parametrize(
+    "reason", [None, "", "stop", "STOP", " Stop ", "eos", "eos_token", "end_turn", "END_TURN", "stop_sequence", "COMPLETE", "endoftext"]
+)
+def test_a_completion_is_whole_when_the_server_says_so_or_says_nothing(model, server, reason):
+    server.script = [said("rooibos", finish=reason)]
+    made = model()
+    assert made.ask(ask("a"))[0].text == made.peek(ask("a")[0]).text == "rooibos"
+
+
+@given(st.text(max_size=12))
+def test_every_other_reason_is_a_failure(reason):
+    reply = Reply("half an ans", finish_reason=reason)
+    assert (fault_of(reply) is None) == (reason.strip().casefold() in WHOLE)
+
+
+def test_a_completion_in_parts_is_the_parts_that_are_text(model, server):
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Tea?"}]},
+        {"type": "text", "text": "Roo"},
+        {"type": "text", "text": "ibos"},
+    ]
+    server.script = [said(parts)]
+    assert model().ask(ask("a"))[0].text == "Rooibos"
+
+
+def test_half_characters_in_a_completion_are_mended_and_block_no_later_stage(model, server):
+    server.script = [said("\ud83e\uded6 tea \ud83e")]
+    made = model()
+    (first,), (again,) = made.ask(ask("a")), made.ask(ask("a"))
+    assert first.text == again.text == "\U0001fad6 tea \N{REPLACEMENT CHARACTER}"
+    assert made.ask(ask(first.text))[0].text == f"answer to {first.text}"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.llm.parsing import in_object, parse_label, parse_queries, parse_rewrite, strip_thinking
+from pyterrier_ikat.llm.parsing import in_object, parse_label, parse_queries, parse_rewrite
+from pyterrier_ikat.llm.reasoning import without_reasoning
 
 LISTS = [
     ("1. vegan breakfast\n2. tofu scramble", ["vegan breakfast", "tofu scramble"]),
@@ -197,8 +198,8 @@ def test_the_text_in_an_object_is_under_the_longest_key_of_the_first_object():
 
 
 def test_thinking_that_was_never_closed_is_no_answer():
-    assert strip_thinking("<think>so the user wants") == ""
-    assert strip_thinking("so the user wants</think>\nOats.") == "Oats."
+    assert without_reasoning("<think>so the user wants") == ""
+    assert without_reasoning("so the user wants</think>\nOats.") == "Oats."
 
 
 @pytest.mark.parametrize("lead_in", ["Queries:", "Search queries:\n", "Here are the queries:"])

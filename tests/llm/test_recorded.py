@@ -6,7 +6,7 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llm import Empty, Request, llm
+from pyterrier_ikat.llm import Empty, OnlyReasoning, Request, llm
 
 
 @pytest.fixture
@@ -99,6 +99,14 @@ def test_everything_that_is_missing_is_named_at_once_with_a_line_to_add(recorded
 def test_an_empty_recorded_completion_is_a_failure_like_any_other(recorded):
     model = llm(recorded(record(" ")))
     assert isinstance(model.ask(ask("x"))[0], Empty)
+    assert model.peek(ask("x")[0]) is None
+
+
+def test_a_recorded_completion_is_read_without_its_reasoning(recorded):
+    model = llm(recorded(record("<reasoning>Mint?</reasoning>Rooibos")))
+    assert model.ask(ask("x"))[0].text == model.peek(ask("x")[0]).text == "Rooibos"
+    model = llm(recorded(record("<reasoning>Mint?")))
+    assert isinstance(model.ask(ask("x"))[0], OnlyReasoning)
     assert model.peek(ask("x")[0]) is None
 
 

@@ -7,6 +7,7 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import plan
+from pyterrier_ikat.llm import StageError
 from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, catalogue, human_qr, llama10, method, qd, qr, raw
 from pyterrier_ikat.methods.published import GTR, published
 
@@ -138,6 +139,32 @@ def test_llama10_keeps_the_order_of_equal_labels_and_puts_unjudged_last(topics):
     pipeline = ikat.Rewrite(llm) >> retriever >> ikat.Rerank(llm, on_error="fallback")
     assert ranking(pipeline(topics)) == ["b", "a", "c"]
     assert llm.ledger.frame()["fallbacks"].sum() == 1
+
+
+THOUGHTS = [
+    "<thinking>Score: 4? It lacks the price.</thinking>\n{}",
+    "<reasoning>Score: 4?</reasoning>{}",
+    "<thought>4</thought>{}",
+    "[THINK]Relevance: 4[/THINK]{}",
+    "<seed:think>4</seed:think>{}",
+    "Score: 4?</think>{}",
+    "<|channel|>analysis<|message|>Score: 4?<|end|><|start|>assistant<|channel|>final<|message|>{}",
+    "analysisScore: 4?assistantfinal{}",
+]
+
+
+@pytest.mark.parametrize("thought", THOUGHTS)
+def test_llama10_reads_no_label_out_of_the_reasoning(topics, thought):
+    (llm, _), retriever = scripted("the rewrite", thought.replace("{}", "1"), thought.replace("{}", "3")), Retriever()
+    assert ranking(llama10(llm, retriever, judged=2)(topics)) == ["b", "c"]
+    assert ranking(llama10(scripted("the rewrite", thought.replace("{}", "3"), "Score: 1")[0], retriever, judged=2)(topics)) == ["c", "b"]
+
+
+@pytest.mark.parametrize("thought", [thought for thought in THOUGHTS if not thought.startswith("Score")])
+def test_llama10_reads_no_label_out_of_reasoning_without_an_end(topics, thought):
+    llm, _ = scripted("the rewrite", thought[: thought.index("4") + 1], "2")
+    with pytest.raises(StageError, match="1 OnlyReasoning"):
+        llama10(llm, Retriever(), judged=2)(topics)
 
 
 def test_llama10_judges_only_what_has_a_rank():
