@@ -27,14 +27,19 @@ _SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z\[{])|(?<=。)|\n")
 _USE = r"\b(?:relevan|relat|matter|appl|help|useful|need|important|consider|chos|choo|select|pick|affect)\w*"
 _NOT = r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)"
 _DENIED = re.compile(
-    rf"{_NOT}(?:\W+\w+){{0,2}}?\W+{_USE}|\b(?:is|are|do|does)(?:\s+not|n['’]t)\W*\Z|\b(?:irrelevant|unrelated|unimportant)\b", re.IGNORECASE
+    rf"{_NOT}(?:[^\w.;!?]+\w+){{0,2}}?[^\w.;!?]+{_USE}|\b(?:is|are|do|does)(?:\s+not|n['’]t)\W*\Z|\b(?:irrelevant|unrelated|unimportant)\b",
+    re.IGNORECASE,
 )
 _DENIED_BEFORE = re.compile(
     rf"(?:{_NOT}(?:\s+{_USE})?|\b(?:except|ignoring|irrelevant|unrelated))(?:\s+statements?)?(?:\s+(?:are|is))?\W*\Z", re.IGNORECASE
 )
 _DENIED_AFTER = re.compile(r"\s*(?:is|are|does|do)\s*(?:not\b(?! only)|n['’]t\b|irrelevant\b|unrelated\b)", re.IGNORECASE)
 _CHOOSING = re.compile(rf"{_USE}|\b(?:answer|decide)", re.IGNORECASE)
-_OTHERS = re.compile(r";|\b(?:others?|rest|remaining|because|since)\b", re.IGNORECASE)
+_IRRELEVANT = re.compile(
+    rf"{_NOT}(?:[^\w.;!?]+\w+){{0,2}}?[^\w.;!?]+(?:relevan|relat|applicab)\w*|\b(?:irrelevant|unrelated)\b", re.IGNORECASE
+)
+"""What says of a line that holds a statement that it does not matter; the statement itself may say that the user does not need a thing."""
+_OTHERS = re.compile(r";|,(?: but)?(?: not)? \[?\d|\b(?:others?|rest|remaining|because|since)\b", re.IGNORECASE)
 
 _MORE = r"(?:(?:\s*,\s*(?:and\s+)?|\s*(?:\band\b|\bor\b|&)\s*)[#*]*\d{1,3}\b)"
 _CALLED = re.compile(
@@ -43,9 +48,11 @@ _CALLED = re.compile(
     re.IGNORECASE,
 )
 _LABEL = r"(?:[^\W\d_]+ ){0,3}(?:provenance|statement|number|ptkb|id|index|indice|information|answer|choice|relevant|chosen|selected)s?"
+_LABELLED_NONE = re.compile(rf"\W*{_LABEL}\W*:\W*(?=no\b|none\b|nothing\b|n/a\b)", re.IGNORECASE)
 _BARE = r"(?:\(\d{1,3}\)|[#*\"']*\d{1,3}\b[*\"']*)"
 _NUMBERS = re.compile(
-    rf"(?:[-*•–]\s+)?[*_]*(?:{_LABEL}\s*:[*_]*)?\s*({_BARE}(?:(?:\s*[,;&]\s*(?:and\s)?|\s+and\s|\s)\s*{_BARE})*)[\s.,]*", re.IGNORECASE
+    rf"(?:[-*•–]\s+)?[*_]*(?:{_LABEL}\s*:[*_]*)?\s*({_BARE}(?:(?:\s*[,;&]\s*(?:and\s)?|\s+and\s|\s)\s*{_BARE})*)[\s.,]*(?:\(.*|(?:because|since)\b.*)?",
+    re.IGNORECASE,
 )
 _MARK = re.compile(r"\s*(?:[-*•–]\s+)?[(\[]?\d{1,3}[.):\]]+\s*")
 _DASHED = re.compile(r"^\s*(?:[-*•–]\s+)?#?(\d{1,3})\s+[-–—]\s(?!\s*\d+\W*$)")
@@ -55,7 +62,6 @@ _CALLED_LINE = re.compile(r"^\s*(?:[-*•–]\s+)?[*_]*(?:statement|ptkb)\W{0,3}
 _BRACKET = re.compile(r"[\[{]")
 _WITHIN = re.compile(r"\[((?:[\s,;#*\"']|\d{1,3}\b(?!\.\d)|\b(?:and|statements?|ptkb|none|nothing|n/a)\b)*)(\]|\Z)", re.IGNORECASE)
 _NEXT = re.compile(r"[ \t]*(?:(?:,|;|&|and\b|or\b)[ \t]*){0,2}\[\s*#?(\d{1,3})\s*\]", re.IGNORECASE)
-_NEXT_OBJECT = re.compile(r"[\s,]*(?=\{)")
 _BELOW = re.compile(r"[^\n]*\n[ \t]*(?:[-*•–][ \t]+)?(\{|\[\d{1,3}\])")
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 _SCORE_KEYS = ("score", "relevance")
@@ -85,6 +91,8 @@ def read_ids(text: str) -> Found | None:
         (['4', '1'], ['1', '4'], [], None)
     """
     text = ranges_spelled(_FENCE.sub("", own_turn(spoken(text)))).strip()
+    labelled = _LABELLED_NONE.match(text)
+    text = text[labelled.end() :] if labelled else text
     if not NONE.match(text):
         return _chosen(text)
     sentence = _SENTENCE.split(text, maxsplit=1)[0]
@@ -125,40 +133,25 @@ def _first_bracket(text: str) -> tuple[int, Found] | None:
 
 
 def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
-    within = _WITHIN.match(text, start)
+    """What the brackets at ``start`` choose, None where they cannot be read, and where they end."""
+    within, joined = _WITHIN.match(text, start), 0
     if within and (within[2] or re.search(r"\d", within[1])):
         numbers, end = re.findall(r"\d+", within[1]), within.end()
-        if len(numbers) == 1:
-            more, end = _repeated(_NEXT, text, end)
-            numbers += more
+        while len(numbers) == 1 + joined and (following := _NEXT.match(text, end)):
+            numbers, end, joined = [*numbers, following[1]], following.end(), joined + 1
         return Found(numbers, _below(text, end, numbers) if within[2] else ["a list that never ends"]), end
     value, end = value_at(text, start)
-    if isinstance(value, dict) and _named_by_key(value):
-        value, end = _objects(text, start)
     if value is None:
         return None, end
-    labels = [_label(item) for item in _flat(value if isinstance(value, list) else _inner(value)) if not _refused(item)]
-    return Found([] if len(labels) == 1 and NONE.match(labels[0]) else labels, _below(text, end, labels)), end
+    if _is_one(value):
+        value, end = list(takewhile(_is_one, json_values(text[start:]))), len(text)
+    items, *others = (_labels(part) for part in ([value] if isinstance(value, list) else _lists(value)))
+    items = [] if len(items) == 1 and NONE.match(items[0]) else items
+    return Found(items, [*_below(text, end, items), *(f"{other} in the same object" for other in others)]), end
 
 
-def _repeated(pattern: re.Pattern[str], text: str, end: int) -> tuple[list[str], int]:
-    found: list[str] = []
-    while (following := pattern.match(text, end)) is not None:
-        found.append(following[1])
-        end = following.end()
-    return found, end
-
-
-def _objects(text: str, end: int) -> tuple[list[Any], int]:
-    """The objects about one statement each that follow one another from ``end`` on, and where they end."""
-    found: list[Any] = []
-    while (following := _NEXT_OBJECT.match(text, end)) is not None:
-        value, after = value_at(text, following.end())
-        if value is None or not _named_by_key(value):
-            break
-        found.append(value)
-        end = after
-    return found, end
+def _labels(items: Iterable[Any]) -> list[str]:
+    return [label for item in items if not _refused(item) for label in (_labels(item) if isinstance(item, list) else [_label(item)])]
 
 
 def _below(text: str, end: int, numbers: Sequence[str]) -> list[str]:
@@ -209,7 +202,7 @@ def _items(lines: Sequence[str]) -> Found:
         heading = line if _is_heading(line) else heading
         if not _is_item(line) or _DENIED.search(heading):
             continue
-        if heading or _DENIED.search(line):
+        if heading or _IRRELEVANT.search(line):
             found.rest.append(line)
         else:
             found += _numbers(NUMBER.sub("", line)) or [_number(line)]
@@ -253,7 +246,9 @@ def read_copies(text: str) -> Found | None:
     """
     text = _FENCE.sub("", own_turn(spoken(text)))
     first = next((value for value in json_values(text) if isinstance(value, list)), None)
-    if first is not None and all(isinstance(item, str) for item in first):
+    before = text.partition("[")[0].strip()
+    announced = not _DENIED_BEFORE.search(before[-60:]) and (first or "\n" not in before)
+    if first is not None and all(isinstance(item, str) for item in first) and announced:
         return Found(first)
     if (strings := cut_off_strings(text)) is not None:
         return Found(strings, ["a list that never ends"])
@@ -296,9 +291,10 @@ def read_scores(text: str) -> Found | None:
     more = [f"another object: {value}" for value in others if value and isinstance(value, dict) and not _pair(value)]
     listed = first if isinstance(first, list) else [item for value in first.values() if isinstance(value, list) for item in value]
     pairs = [pair for item in listed if (pair := _pair(item))]
-    if pairs or isinstance(first, list):
+    if pairs:
         return Found(pairs, more + [f"no score in {item}" for item in listed if not _pair(item)])
-    return Found([(str(key), value) for key, value in _holder(first).items()], more)
+    objects = [item for item in first if isinstance(item, dict)] if isinstance(first, list) else [_holder(first)]
+    return Found([(str(key), value) for item in objects for key, value in item.items()], more)
 
 
 def _holder(item: dict[Any, Any]) -> dict[Any, Any]:
@@ -313,32 +309,25 @@ def score_in(item: Mapping[str, Any]) -> Any:
     return next((item[key] for key in _SCORE_KEYS if key in item), None)
 
 
-def _inner(item: Mapping[str, Any]) -> list[Any]:
-    """The first list in an object that its key does not deny; else the keys whose values do not."""
-    lists = [value for key, value in item.items() if isinstance(value, list) and not _DENIED.search(re.sub(r"[\s_-]+", " ", str(key)))]
-    return (
-        lists[0]
-        if lists
-        else []
-        if any(isinstance(value, list) for value in item.values())
-        else [key for key in item if not _refuses(item[key])]
-    )
+def _lists(item: Mapping[str, Any]) -> list[list[Any]]:
+    """The lists in an object that their keys do not deny; without lists, the keys whose values do not say no."""
+    lists = {re.sub(r"[\s_-]+", " ", str(key)): value for key, value in item.items() if isinstance(value, list)}
+    return [value for key, value in lists.items() if not _DENIED.search(key)] or [
+        [] if lists else [key for key in item if not _is_no(item[key])]
+    ]
 
 
-def _flat(items: Iterable[Any]) -> list[Any]:
-    return [part for item in items for part in (_flat(item) if isinstance(item, list) else [item])]
-
-
-def _refuses(value: Any) -> bool:
+def _is_no(value: Any) -> bool:
     return (value.strip().casefold() if isinstance(value, str) else value) in _NO
 
 
 def _refused(item: Any) -> bool:
     """Whether an object about one statement says that it does not matter."""
-    return isinstance(item, dict) and any(_refuses(value) for key, value in item.items() if key not in _ID_KEYS)
+    return isinstance(item, dict) and any(_is_no(value) for key, value in item.items() if key in _SCORE_KEYS or _CHOOSING.search(str(key)))
 
 
-def _named_by_key(item: Any) -> bool:
+def _is_one(item: Any) -> bool:
+    """Whether this is an object about one statement."""
     return isinstance(item, dict) and any(key in item and not isinstance(item[key], list) for key in _ID_KEYS)
 
 

@@ -1,5 +1,10 @@
 """What models really answer when they are asked which statements matter, and what is made of it."""
 
+import importlib.util
+import json
+import math
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,7 +108,14 @@ FIRST = [
     ('{"not_relevant": [1], "relevant": [3]}', ["3"]),
     ('[{"id": 3, "relevant": true}, {"id": 1, "relevant": false}]', ["3"]),
     ('{"id": 3, "why": "diet"}\n{"id": 5, "why": "home"}', ["3", "5"]),
+    ('[{"id": 3, "rank": 0}, {"id": 5, "rank": 1, "negated": false}]', ["3", "5"]),
+    ('[{"id": 3, "score": 1}, {"id": 5, "score": 0}]', ["3"]),
+    ("3. I don't need glasses.\n5. The home.", ["3", "5"]),
     ("[[3, 5]]", ["3", "5"]),
+    ("Provenance: 3, 5 (diet)\nProvenance: 7", ["3", "5", "7"]),
+    ("3 (the diet)\n\n1 is about cars.", ["3"]),
+    ("Provenance: None\nProvenance: 3", []),
+    ("3 and 5 are relevant, 1 is not.", ["3", "5"]),
     ("Nothing else matters: [3]", ["3"]),
 ]
 """First lists, and what stands behind them: decided by reading them."""
@@ -124,6 +136,8 @@ def test_the_first_list_is_the_choice(text, ids):
         ("The relevant ones are 3 and 5. Statement 1 is about cars.", ["3", "5"], ["statement 1"]),
         ("3. The nuts.\n1. The flat: not relevant", ["3"], ["1. The flat: not relevant"]),
         ("Food:\n3. The nuts.\nHome:\n1. The flat.", ["3"], ["1. The flat."]),
+        ("1. The flat - irrelevant\n3. I can't eat nuts. - relevant", ["3"], ["1. The flat - irrelevant"]),
+        ('{"relevant": [3], "perhaps": [5]}', ["3"], ["['5'] in the same object"]),
         ("None except the diet", [], [" the diet"]),
     ],
 )
@@ -167,6 +181,8 @@ def test_nothing_behind_a_list_changes_it(ids, write, behind):
         ('["A one."]\n\nNot relevant: ["B two."]', ["A one."]),
         ("A one.\n\nNot relevant:\nB two.", ["A one."]),
         ("A one.\n\nQuestion: What else?\nB two.", ["A one."]),
+        ("A one.\n\nProvenance: []", ["A one.", "Provenance: []"]),
+        ('A one.\n\nThis is not relevant: ["B two."]', ["A one.", 'This is not relevant: ["B two."]']),
         ("{}", []),
         ("...", None),
         ("<think>A one.</think>", None),
@@ -198,6 +214,7 @@ def test_copies(text, copies):
         ('{}\n\nFor example {"1": 0.4} would be wrong.', []),
         ('None.\n\nQuestion: What else?\n{"1": 0.4}', []),
         ('[{"id": 3, "score": 0.9}]\n[{"id": 1, "score": 0.4}]', [("3", 0.9)]),
+        ('[{"3": 0.9}, {"1": 0.4}]', [("3", 0.9), ("1", 0.4)]),
         ("{...}", None),
         ("{}", []),
         ("[]", []),
@@ -329,3 +346,44 @@ def test_every_statement_matches_itself_and_only_known_ids_come_out(ptkb, data):
         found = match_copy(statement, ptkb)
         assert found is not None
         assert ptkb[found].strip() == statement.strip()
+
+
+QUALITY = Path(__file__).parents[2] / "experiments" / "quality"
+
+
+def measuring():
+    """The script that holds readings against labels."""
+    spec = importlib.util.spec_from_file_location("reading_statements", QUALITY / "reading_statements.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_readings_are_held_against_labels():
+    script = measuring()
+    completions = [
+        {"qid": f"1-1_{turn}", "shots": 3, "completion": text} for turn, text in enumerate(["[3, 9]", "[3, 1", "[1]", "Sure!", "2"])
+    ]
+    labels = [{"qid": f"1-1_{turn}", "shots": 3, "ids": ids} for turn, ids in enumerate([["3", "9"], ["3"], ["3"], [], None])]
+    found = script.read_all(completions, labels, {"1-1": PTKB})
+    assert found == {
+        "as labelled": ["1-1_0 (3 examples)"],
+        "failure or counted rest": ["1-1_1 (3 examples)", "1-1_3 (3 examples)"],
+        "silently wrong": ["1-1_2 (3 examples)", "1-1_4 (3 examples)"],
+    }
+    assert "silently wrong: 40.0%, at most 85.3%" in script.report(found)
+
+
+@pytest.mark.parametrize(("errors", "bound"), [(0, 0.0183), (1, 0.0275), (4, 0.0504)])
+def test_the_bound_is_the_one_at_which_so_few_errors_have_a_chance_of_a_fortieth(errors, bound):
+    limit = measuring().upper_bound(errors, 200)
+    chance = sum(math.comb(200, count) * limit**count * (1 - limit) ** (200 - count) for count in range(errors + 1))
+    assert limit == pytest.approx(bound, abs=5e-5)
+    assert chance == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("path", sorted(QUALITY.glob("statements_*.jsonl")), ids=lambda path: path.stem)
+def test_labels_hold_no_more_than_turn_shots_and_ids(path):
+    labels = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len({(label["qid"], label["shots"]) for label in labels}) == len(labels) >= 60
+    assert all(list(label) == ["qid", "shots", "ids"] for label in labels)
