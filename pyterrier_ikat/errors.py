@@ -1,5 +1,10 @@
 """The errors a user can meet; each message says what was wrong, where, and how to repair it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_told_commands = False
+
 
 class IkatError(Exception):
     """Base of every error that this package raises for something its user can repair.
@@ -14,3 +19,24 @@ class DataError(IkatError):
 
 class UsageError(IkatError, ValueError):
     """An argument names something that is not there: a method, dataset, measure, model, template or option."""
+
+
+def advice(python: str, command: str) -> str:
+    """How to repair something: ``python`` for who called from Python, ``command`` for who called from the command line.
+
+    Example:
+        >>> advice("give texts=...", "give --index PATH")
+        'give texts=...'
+    """
+    return command if _told_commands else python
+
+
+@contextmanager
+def commands_advised() -> Iterator[None]:
+    """While this lasts, the user is at the command line: messages advise commands."""
+    global _told_commands
+    before, _told_commands = _told_commands, True
+    try:
+        yield
+    finally:
+        _told_commands = before

@@ -1,7 +1,10 @@
 """What the command line's options name: indexes, LLMs, re-rankers, rewriters, qrels; checked before anything runs."""
 
+import os
+import re
 import shlex
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from .errors import UsageError
+from .errors import UsageError, advice
 from .generate import Seq2SeqRewrite
 from .llm import LLM, Ledger, llm
 from .llm.spec import DECODING, parse
@@ -19,6 +22,8 @@ from .retrieve import PassageIndex, SpladeIndex
 from .retrieve.splade_index import META as SPLADE_META
 from .retrieve.splade_index import PYTERRIER_META
 
+MODELS = ("llm_spec", "second_spec", "reranker_spec", "rewriter_spec", "expander_spec", "splade_model")
+"""The options that name a model."""
 STATEMENTS = "ptkb"
 """What the names of the qrels of PTKB statements begin with."""
 
@@ -44,6 +49,16 @@ def deciding(spec: str) -> str:
     return shlex.join(words[:1] + [word for word in words[1:] if word.partition("=")[0] in (*DECODING, "base_url")])
 
 
+def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that name a model ``none``, which is what leaving them away means.
+
+    Example:
+        >>> without_none({"reranker_spec": "none", "llm_spec": "recorded:sample", "batch": 5})
+        {'llm_spec': 'recorded:sample', 'batch': 5}
+    """
+    return {name: given for name, given in options.items() if name not in MODELS or str(given).strip().lower() != "none"}
+
+
 def named_seq2seq(name: str | None) -> pt.Transformer | None:
     """The model of ``--rewriter`` or ``--expander``."""
     return None if name is None else Seq2SeqRewrite(name)
@@ -60,7 +75,9 @@ def named_rerankers(names: str | None) -> pt.Transformer | list[pt.Transformer] 
     wanted = [name.strip() for name in names.split(",")]
     if any(not name or name in ("bi:", "monot5:") for name in wanted):
         raise UsageError(f"--reranker {names!r} lacks a model's name: give a cross-encoder's, bi:NAME, monot5:NAME, or several with commas")
-    found = [reranker(name) for name in wanted]
+    if "none" in map(str.lower, wanted):
+        raise UsageError(f"--reranker {names!r}: none stands alone, give it, or re-rankers")
+    found = [reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
     return found[0] if len(found) == 1 else found
 
 
@@ -131,6 +148,35 @@ def refuse_statements(name: str, variant: str | None) -> None:
     """
     if variant is not None and variant.startswith(STATEMENTS):
         raise UsageError(f"the qrels {variant} of {name} judge PTKB statements, and this is a run of passages: give other --qrels")
+
+
+class OtherCollectionWarning(UserWarning):
+    """The index isn't of the dataset's collection, or it can't be told."""
+
+
+def check_collection(index: PassageIndex | SpladeIndex, dataset: Any, name: str, qrels: pd.DataFrame) -> None:
+    """Whether an index is of the collection that was judged; another one than the dataset's, or one that can't be told, is a warning.
+
+    What counts are the passages: 2023, 2024 and 2025 share a collection, and so do all indexes of it.
+
+    Raises:
+        UsageError: when it has none of the judged passages, so that every figure would be 0.
+    """
+    judged = sorted(set(qrels["docno"]))
+    there = index.held(judged)
+    if judged and next(there, None) is None:
+        make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
+        raise UsageError(
+            f"the index {index.path} has none of the {len(judged):,} passages judged in {name} (such as {judged[0]}), so that every figure "
+            f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
+        )
+    size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
+    if len(index) == size and (docnos is None or sum(1 for _ in index.held(sorted(docnos))) == size):
+        return
+    what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"
+    sizes = f"{len(index):,} passages" + (f", not the same {size:,}" if size else "")
+    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of the {len(judged):,} judged passages are in it"
+    warnings.warn(f"the index {index.path} is of {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
 
 
 def check_out(path: Path) -> None:

@@ -43,14 +43,14 @@ def digest(*parts: str | bytes) -> bytes:
 
 def shared(path: str | Path | None = None) -> "ResultCache":
     """The cache of this file, or the one in memory: the same object for the same file throughout the process."""
-    place = None if path is None else os.path.realpath(path)
+    place = None if path is None else os.path.realpath(os.path.expanduser(path))
     with _opening:
         return _known.setdefault(place, ResultCache(place))
 
 
 def keep_in(path: str | Path) -> None:
     """From now on, operators without a ``cache`` of their own keep what they find in this file, and find what is in it."""
-    place = os.path.realpath(path)
+    place = os.path.realpath(os.path.expanduser(path))
     with _opening:
         _known[None] = _known.setdefault(place, ResultCache(place))
 
@@ -133,7 +133,7 @@ class ResultCache:
 
 
 def _file(path: str) -> SqliteFile:
-    return SqliteFile(path, "cache of results", application_id=APPLICATION_ID, form=FORMAT, table=TABLE)
+    return SqliteFile(path, "cache of results", application_id=APPLICATION_ID, form=FORMAT, table=TABLE, option="--cache FILE")
 
 
 def _size(key: bytes, value: bytes) -> int:

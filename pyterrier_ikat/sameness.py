@@ -58,7 +58,8 @@ def identity(model: LLM) -> dict[str, Any]:
 def _prompts() -> str:
     digest = hashlib.sha256()
     for path in sorted(PROMPTS.glob("*.jinja")):
-        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 

@@ -17,6 +17,7 @@ from .finished import some_of
 from .llm import Ledger
 from .methods import Method, method
 from .resources import (
+    check_collection,
     check_out,
     check_texts,
     deciding,
@@ -27,6 +28,7 @@ from .resources import (
     refuse_statements,
     shown,
     system_of,
+    without_none,
 )
 from .retrieve import PassageIndex
 from .runs import RunFolder, plan, strictly_decreasing
@@ -81,7 +83,8 @@ class Session:
                 loaded, or a folder that can't be written to.
             DataError: for an index or recorded file that cannot be used.
         """
-        methods = [method(name) for name in dict.fromkeys(names)]
+        methods, options = [method(name) for name in dict.fromkeys(names)], without_none(options)
+        dataset_name = getattr(dataset, "name", dataset_name)  # one dataset has several names: sample, ikat:sample
         ledger, variant = options.get("ledger") or Ledger(), options.get("variant")
         resources = named_resources(index_path, ledger, options)
         qrels = open_qrels(dataset, dataset_name, variant)
@@ -95,6 +98,7 @@ class Session:
             judged |= set(session.topics(entry)["qid"]) & set(qrels["qid"])
         if session.turns is not None or not judged:
             session.qrels = qrels[qrels["qid"].isin(judged)].reset_index(drop=True)
+        check_collection(resources["index"], dataset, dataset_name, session.qrels if judged else qrels)
         if not options.get("only_plan"):
             check_out(session.out)
             load_models(resources)
@@ -223,6 +227,20 @@ class Session:
             if self.resources.get(resource) is not None:
                 found = found.replace(repr(self.resources[resource]), self._decisive(resource))
         return found
+
+    def check_judged(self, found: Mapping[str, pd.DataFrame]) -> None:
+        """Whether each run found a passage that is judged for its turn.
+
+        Raises:
+            DataError: when one did not, so that all its figures are 0; it is kept.
+        """
+        judged = pd.MultiIndex.from_frame(self.qrels[["qid", "docno"]])
+        without = [name for name, run in found.items() if len(judged) and not pd.MultiIndex.from_frame(run[["qid", "docno"]]).isin(judged).any()]
+        if without:
+            raise DataError(
+                f"no passage that {', '.join(without)} found is judged, so that every figure is 0: the runs are kept in {self.out}; look "
+                f"whether the index is of the passages that were judged in {self.dataset_name}, and what the queries are in turns.jsonl"
+            )
 
     def report(self, echo: Echo) -> None:
         """Print the turns without results, the ledger, and where the runs lie."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from .errors import DataError
+from .errors import DataError, advice
 
 IN_MEMORY = ":memory:"
 WAIT_FOR_OTHERS = 60.0
@@ -31,10 +31,13 @@ class SqliteFile:
         form: the version of its format.
         table: the statement that makes its table.
         hint: how else to go on when it cannot be used.
+        option: how the command line names another file.
     """
 
-    def __init__(self, path: str, what: str, *, application_id: int, form: int, table: str, hint: str = "") -> None:
-        self.path, self.what, self.hint = path, what, hint
+    def __init__(
+        self, path: str, what: str, *, application_id: int, form: int, table: str, hint: str = "", option: str = "cache=PATH"
+    ) -> None:
+        self.path, self.what, self.hint, self.option = path, what, hint, option
         self.application_id, self.form, self.table = application_id, form, table
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -61,7 +64,7 @@ class SqliteFile:
                 self._give_up()
                 raise DataError(
                     f"the {self.what} {self.path} cannot be used ({error}): free space or correct its permissions, "
-                    f"or move the file away, or name another one with cache=PATH{self.hint}"
+                    f"or move the file away, or name another one with {self._elsewhere()}{self.hint}"
                 ) from None
             except BaseException:
                 self._give_up()
@@ -75,6 +78,9 @@ class SqliteFile:
 
     def __del__(self) -> None:
         self.close()
+
+    def _elsewhere(self) -> str:
+        return advice("cache=PATH", self.option)
 
     def _give_up(self) -> None:
         if self.path != IN_MEMORY:
@@ -96,7 +102,7 @@ class SqliteFile:
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise DataError(
-                    f"the folder of the {self.what} {self.path} cannot be made ({error}): name another file with cache=PATH"
+                    f"the folder of the {self.what} {self.path} cannot be made ({error}): name another file with {self._elsewhere()}"
                 ) from None
         connection = sqlite3.connect(self.path, timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
         try:
@@ -113,7 +119,7 @@ class SqliteFile:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != self.form:
             raise DataError(
-                f"the {self.what} {self.path} has format {version}, this version writes {self.form}: name another file with cache=PATH"
+                f"the {self.what} {self.path} has format {version}, this version writes {self.form}: name another file with {self._elsewhere()}"
             )
         return True
 
@@ -121,7 +127,7 @@ class SqliteFile:
         connection.execute("BEGIN IMMEDIATE")
         if not self._is_ours(connection):
             if connection.execute("SELECT 1 FROM sqlite_master").fetchone() or connection.execute("PRAGMA application_id").fetchone()[0]:
-                raise DataError(f"{self.path} is a database of something else, no {self.what}: name another file with cache=PATH")
+                raise DataError(f"{self.path} is a database of something else, no {self.what}: name another file with {self._elsewhere()}")
             connection.execute(self.table)
             connection.execute(f"PRAGMA application_id = {self.application_id}")
             connection.execute(f"PRAGMA user_version = {self.form}")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -141,7 +142,11 @@ BAD = [
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--turns", "9-1_1"], "has no turn 9-1_1"),
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--qrels", "nist"], "nist"),
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--reranker", "bi:none/such"], "none/such"),
-    (["index", "ikat:sample", "INDEX"], "exists already"),
+    (["index", "ikat:sample", "INDEX", "--stops", "none"], "holds an index with stops lucene, not none: remove it"),
+    (["index", "ikat:2023-mini", "INDEX"], "holds an index of other passages, or in another order: remove it, or give a path where nothing"),
+    (["index", "ikat:sample", "OUT", "--stemmer", "krovetz"], "--stemmer krovetz is unknown: give one of porter2, none"),
+    (["index", "ikat:sample", "OUT", "--stops", "smart"], "--stops smart is unknown: give one of lucene, terrier, none"),
+    (["index", "ikat:sample", "OUT", "--splade", "m", "--stops", "none"], "are for an index for BM25: leave them out with --splade"),
     (["index", "ikat:2024", "OUT"], "ClueWeb22"),
     (["index", "nosuch", "OUT"], "there is no file or folder nosuch, and no dataset 'nosuch'; there are ikat:sample"),
     (["evaluate-ptkb", "a/aqd", "b/aqd", "--dataset", "ikat:sample"], "two runs are named aqd"),
@@ -162,6 +167,7 @@ BAD = [
             (["--turns", "1-1_1,"], "--turns '1-1_1,' lacks a turn"),
             (["--reranker", ""], "--reranker '' lacks a model's name"),
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
+            (["--reranker", "none,bi:m"], "--reranker 'none,bi:m': none stands alone"),
             (["--qrels", "ptkb"], "judge PTKB statements, and this is a run of passages"),
             (["--qrels", "nist"], "give --qrels ptkb or --qrels provenance"),
             (["--splade-model", "x"], "is a passage index for BM25: leave --splade-model and --texts away"),
@@ -319,6 +325,94 @@ def test_the_organisers_splade_index_from_the_command_line(theirs, splade, sampl
     assert lacking.exit_code == 2
     assert "method aqd_a reads the passages' text" in lacking.stderr
     assert "give --texts PASSAGE_INDEX" in lacking.stderr
+
+
+def test_a_dataset_is_the_same_by_both_of_its_names(sample_index, tmp_path):
+    assert run(sample_index, tmp_path, "ad").exit_code == 0
+    made = (tmp_path / "ad" / "run.json").stat().st_mtime_ns
+    told = ("--index", sample_index, "--llm", "recorded:sample", "--out", tmp_path)
+    again = call("run", "ad", "raw", "--dataset", "sample", *told)
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "ad" / "run.json").stat().st_mtime_ns == made
+    assert json.loads((tmp_path / "raw" / "run.json").read_text())["dataset"] == "ikat:sample"
+    shown = [call("evaluate", tmp_path / "ad", "--dataset", name).output for name in ("sample", "ikat:sample")]
+    assert shown[0] == shown[1]
+    old = json.loads((tmp_path / "raw" / "run.json").read_text()) | {"dataset": "sample"}
+    (tmp_path / "raw" / "run.json").write_text(json.dumps(old))
+    reported = call("report", tmp_path / "ad", tmp_path / "raw", "--out", tmp_path / "r.html")
+    assert reported.exit_code == 0, reported.output
+
+
+def test_none_names_no_model(sample_index, tmp_path):
+    left_away, none = run(sample_index, tmp_path / "a", "ad"), run(sample_index, tmp_path / "a", "ad", "--reranker", "none")
+    assert (left_away.exit_code, none.exit_code) == (0, 0), none.output
+    assert "note: ad: reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none" in none.output
+    for option in ("--reranker", "--rewriter", "--expander", "--second-llm", "--splade-model"):
+        assert run(sample_index, tmp_path / "a", "ad", option, "None").exit_code == 0, option
+    lacking = run(sample_index, tmp_path / "a", "aqd_a", "--reranker", "none")
+    assert (lacking.exit_code, "method aqd_a needs reranker: give --reranker" in lacking.stderr) == (2, True)
+    assert "method ad needs llm: give --llm" in run(sample_index, tmp_path / "a", "ad", llm="none").stderr
+
+
+def test_a_path_in_the_home_folder_is_there_wherever_it_is_written(tmp_path, monkeypatch):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "home" / "r.jsonl").write_text('{"qid": "1-1_1", "stage": "answer", "completion": "Walk.", "model": "recorded"}\n')
+    assert call("index", "ikat:sample", "~/i").exit_code == 0
+    told = ("ad", "--dataset", "ikat:sample", "--turns", "1-1_1", "--index=~/i", "--out=~/runs", "--cache=~/c.sqlite")
+    done = call("run", *told, "--llm", "recorded:~/r.jsonl")
+    assert done.exit_code == 0, done.output
+    llm = ikat.llm("openai:m cache=~/llm.sqlite base_url=http://127.0.0.1:9/v1")
+    llm.cache.check_writable()
+    llm.close()
+    assert {"i", "runs", "c.sqlite", "llm.sqlite"} <= set(os.listdir(tmp_path / "home"))
+    assert os.listdir(tmp_path / "work") == []
+
+
+def test_an_index_without_stop_words_or_stems_from_the_command_line(tmp_path):
+    built = call("index", "ikat:sample", tmp_path / "i", "--stops", "none", "--stemmer", "none")
+    assert built.exit_code == 0, built.output
+    described = ikat.PassageIndex(tmp_path / "i").describe()
+    assert (described["stops"], described["stemmer"]) == ("none", "none")
+    again = call("index", "sample", tmp_path / "i", "--stops", "none", "--stemmer", "none")
+    assert (again.exit_code, again.stdout) == (0, f"{tmp_path / 'i'}: 230 passages\n")
+
+
+PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["run", "raw", "--dataset", "sample", "--index", "nowhere", "--out", "OUT"], "make it with `ikat index SOURCE nowhere`"),
+        (["run", "raw", "--dataset", "ikat:2025", "--index", "INDEX", "--out", "OUT"], "--qrels provenance gives the topics' own gold"),
+        (["run", "raw", "--dataset", "ikat:2023-mini", "--index", "INDEX", "--out", "OUT"], "as `ikat index ikat:2023-mini PATH` makes"),
+        (["evaluate", "hyphens.trec", "--dataset", "sample"], "convert them: sed -E"),
+        (["judge", "raw.trec", "--dataset", "ikat:2023-mini", "--llm", "recorded:sample", "--out", "OUT"], "lacks 1 turns of the pool"),
+        (["report", "raw.trec", "--dataset", "sample", "--qrels", "nist", "--out", "OUT"], "there are the default, --qrels ptkb"),
+        (["submit", "RUN", "--dataset", "sample", "--run-id", "r", "--run-type", "automatic", "--out", "OUT"], "such as `ikat run rtg ...`"),
+        (["judge", "first.trec", "--dataset", "ikat:2023", "--llm", "recorded:sample", "--out", "OUT"], "`ikat index ikat:2023 PATH` and"),
+        (["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--splade-model", "b", "--out", "OUT"], "leave --splade-model away"),
+        (["index", "sample", "SPLADE"], "--index SPLADE takes the index that is there; for a new one:"),
+        (["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"], "with --cache FILE"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+)
+def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index, ikat_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, turn in (("hyphens", "1-1-1"), ("raw", "1-1_1"), ("first", "9-1_3")):
+        (tmp_path / f"{name}.trec").write_text(f"{turn} Q0 sample-walk-001:0 1 1.0 one\n")
+    (tmp_path / "SPLADE").mkdir()
+    (tmp_path / "SPLADE" / "ikat_splade.json").write_text('{"format": 1, "model": "a", "scale": 100, "count": 1, "files": {}}')
+    if "RUN" in arguments:
+        assert run(sample_index, tmp_path / "runs", "raw").exit_code == 0
+    known = {"INDEX": sample_index, "OUT": tmp_path / "out", "RUN": tmp_path / "runs" / "raw"}
+    result = call(*(known.get(argument, argument) for argument in arguments))
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("ikat: ") and "warning" not in line]
+    assert (result.exit_code, advice in line) == (2, True), line
+    assert not PYTHON.search(line.replace(str(tmp_path), "")), line
 
 
 def script(*arguments, cwd):

@@ -7,7 +7,7 @@ from ..conversations import conversation
 from ..errors import UsageError
 from ..llm import LLM, Ledger
 from ..methods import method
-from ..resources import check_texts, load_models, named_resources, system_of
+from ..resources import check_texts, load_models, named_resources, system_of, without_none
 from .conversation import Chat
 from .persona import read_persona
 
@@ -41,7 +41,7 @@ def open_chat(
     entry = method(name)
     if entry.manual:
         raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
-    who, resources = read_persona(persona, number), named_resources(index_path, ledger, options)
+    who, resources = read_persona(persona, number), named_resources(index_path, ledger, without_none(options))
     recorded = any(isinstance(one, LLM) and one.backend.replays for one in resources.values())
     script = who.utterances if recorded and who.utterances else None
     check_texts(entry, resources, conversation([{"role": "user", "content": "?"}]))

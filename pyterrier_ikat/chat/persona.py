@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..conversations import Conversation, find_dataset, read_topics
+from ..conversations.datasets import DATASETS, PREFIX
 from ..errors import DataError, UsageError
 
 NUMBER = "chat"
@@ -47,8 +48,9 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
         raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
     if source is None:
         return Persona(number=number or NUMBER)
-    if str(source).startswith("ikat:"):
-        return _of(find_dataset(str(source)).conversations, str(source), number)
+    if str(source).startswith(PREFIX) or (str(source) in DATASETS and not Path(source).exists()):
+        data = find_dataset(str(source))
+        return _of(data.conversations, data.name, number)
     path = Path(source)
     found = _content(path)
     if isinstance(found, list) and found and all(isinstance(item, dict) for item in found):

@@ -1,5 +1,6 @@
 """The command line's frame: every error of the user's making is one line and exit code 2, every warning one line."""
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -7,18 +8,28 @@ from typing import Any
 
 import click
 
-from ..errors import IkatError
+from ..errors import IkatError, commands_advised
 
 
 class _Group(click.Group):
     """Prints our errors as one line; anything else is a defect and keeps its traceback."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_at_home(word) for word in args])
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with commands_advised():
+                return super().invoke(ctx)
         except IkatError as error:
             click.echo(f"ikat: {error}", err=True)
             sys.exit(2)
+
+
+def _at_home(word: str) -> str:
+    """The argument with the home folder for ``~/``, which shells leave in ``--out=~/runs``."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + (os.path.expanduser(value) if value.startswith("~/") else value)
 
 
 @click.group(cls=_Group)

@@ -19,24 +19,27 @@ DEMO_METHODS = (
 @click.argument("source")
 @click.argument("path", type=click.Path())
 @click.option("--splade", metavar="MODEL", help="an index of this SPLADE model's vectors, in place of one for BM25")
+@click.option("--stemmer", help="porter2 or none; porter2 by default")
+@click.option("--stops", help="the words left out of queries: lucene (33 words), terrier (733) or none; lucene by default")
 @click.option("--threads", type=int, help="threads that compress texts and invert; 2 by default")
 @click.option("--expected", type=int, help="the number of passages that SOURCE has; another number is an error")
 @quiet
-def index(source: str, path: str, splade: str | None, threads: int | None, expected: int | None) -> None:
+def index(source: str, path: str, splade: str | None, **options: Any) -> None:
     """Build a passage index of SOURCE in the folder PATH.
 
     SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). Stopped in the middle, the
-    same command goes on where it was.
+    same command goes on where it was; an index of the same passages that is there already is kept.
     """
     from ..conversations.passage_files import PassageFiles
     from ..retrieve import PassageIndex, Splade, SpladeIndex
 
     corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
     built: PassageIndex | SpladeIndex
+    given = {name: value for name, value in options.items() if value is not None}
     if splade is None:
-        built = PassageIndex(path).index(corpus, threads=2 if threads is None else threads, expected=expected)
-    elif threads is not None or expected is not None:
-        raise UsageError("--threads and --expected are for an index for BM25: leave them out with --splade")
+        built = PassageIndex(path).index(corpus, **given)
+    elif given:
+        raise UsageError("--stemmer, --stops, --threads and --expected are for an index for BM25: leave them out with --splade")
     else:
         built = Splade(splade).index(path, corpus)
     click.echo(f"{path}: {len(built)} passages")
@@ -96,6 +99,7 @@ def run(
             click.echo(f"note: {entry.name}: {line}")
     if with_profile:
         click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")
+    session.check_judged(found)
 
 
 @main.command()

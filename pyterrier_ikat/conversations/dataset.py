@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError, advice
 from .passages import TextLoader
 from .topics import Conversation, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
 
@@ -64,7 +64,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         qrels = self._qrels()
         if variant not in qrels:
             calls = ", ".join("get_qrels()" if name is None else f"get_qrels({name!r})" for name in qrels)
-            raise UsageError(f"{self.name} has no qrels {variant!r}; there are {calls}")
+            options = ", ".join("the default" if name is None else f"--qrels {name}" for name in qrels)
+            raise UsageError(f"{self.name} has no qrels {variant!r}; there are {advice(calls, options)}")
         return qrels[variant]()
 
     def get_topicsqrels(self, variant: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -83,13 +84,21 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         passages, total = self._passages()
         return iter(pt.tqdm(passages, desc=f"{self.name} passages", total=total, disable=not verbose))
 
+    def collection(self) -> tuple[int | None, frozenset[str] | None]:
+        """How many passages the collection has, and their docnos where they are few; None for what isn't known here."""
+        try:
+            return self._passages()[1], None
+        except DataError:
+            return None, None
+
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
         """An operator that adds the passages' ``fields`` (``"text"``, ``"url"``) by ``docno``.
 
         Raises:
             UsageError: when the dataset has none of its own.
         """
-        raise UsageError(f"{self.name} has no text loader: index its passages and take ikat.PassageIndex(PATH).text_loader()")
+        repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
+        raise UsageError(f"{self.name} has no text loader: index its passages and {repair}")
 
     def get_topics_lang(self) -> str:
         """English."""

@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from .dataset import IkatDataset, Qrels
 from .download import DATA_FOLDER, data_file, data_folder
 from .passage_files import PassageFiles, Traced
@@ -60,6 +60,11 @@ class SampleDataset(IkatDataset):
         """None: the sample has no page."""
         return None
 
+    def collection(self) -> tuple[int, frozenset[str]]:
+        """The number of passages, and their docnos."""
+        docnos = frozenset(load_passages(self.folder / "passages.jsonl"))
+        return len(docnos), docnos
+
     def _qrels(self) -> Qrels:
         graded, ptkb = self.folder / "qrels.txt", self.folder / "ptkb_qrels.txt"
         return {None: lambda: read_qrels(graded), "ptkb": lambda: read_qrels(ptkb), "provenance": self._provenance}
@@ -97,6 +102,11 @@ class MiniDataset(IkatDataset):
     def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
         """An operator that adds the passages' ``fields`` (``"text"``; these have no ``url``) by ``docno``."""
         return TextLoader(data_file("2023_test_topics_psg_text.jsonl"), fields)
+
+    def collection(self) -> tuple[int, frozenset[str]]:
+        """The number of passages, and their docnos: those of the gold provenance."""
+        docnos = frozenset(self._provenance()["docno"])
+        return len(docnos), docnos
 
     def _qrels(self) -> Qrels:
         return {
@@ -145,9 +155,16 @@ class YearDataset(IkatDataset):
             UsageError: always, naming the index's own loader.
         """
         raise UsageError(
-            f"{self.name} has {COLLECTION_SIZE:,} passages, too many to hold: index them with "
-            "ikat.PassageIndex(path).index(data.get_corpus_iter()) and take that index's text_loader()"
+            f"{self.name} has {COLLECTION_SIZE:,} passages, too many to hold: "
+            + advice(
+                "index them with ikat.PassageIndex(path).index(data.get_corpus_iter()) and take that index's text_loader()",
+                f"index them with `ikat index {self.name} PATH` and give --index PATH",
+            )
         )
+
+    def collection(self) -> tuple[int, None]:
+        """The number of passages; all years have the same ones."""
+        return COLLECTION_SIZE, None
 
     def _qrels(self) -> Qrels:
         qrels: Qrels = {None: self._graded}
@@ -162,7 +179,8 @@ class YearDataset(IkatDataset):
         try:
             path = data_file("2023-qrels.all-turns.txt" if self.year == 2023 else f"{self.year}-qrels.txt")
         except DataError as error:
-            raise DataError(f"{error}; get_qrels('provenance') gives the topics' own gold passages") from error
+            repair = advice("get_qrels('provenance')", "--qrels provenance")
+            raise DataError(f"{error}; {repair} gives the topics' own gold passages") from error
         return read_qrels(path)
 
     def get_corpus_iter(self, *, verbose: bool = True) -> Traced:
@@ -197,6 +215,16 @@ DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "2024": lambda: YearDataset(2024),
     "2025": lambda: YearDataset(2025),
 }
+
+
+def full_name(name: str) -> str:
+    """The name of a dataset with ``ikat:``; other names stay.
+
+    Example:
+        >>> full_name("sample"), full_name("ikat:sample"), full_name("mine")
+        ('ikat:sample', 'ikat:sample', 'mine')
+    """
+    return PREFIX + name if name in DATASETS else name
 
 
 def find_dataset(name: str) -> IkatDataset:

@@ -1,12 +1,15 @@
 """Data files: taken from the folder ``IKAT_DATA``, else downloaded once, with a checksum, into the home folder.
 
 A download goes to ``<name>.part``, is continued there after a cut, and gets its name only when size and checksum are right: a file
-with the final name is whole. A folder that the user names is believed as it is (the organisers may publish a newer version).
+with the final name is whole. In a folder that the user names a file other than the published one is named in a warning, and read: it may
+be a newer version of the organisers, or made on purpose.
 """
 
 import hashlib
 import os
+import warnings
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +21,10 @@ from ..errors import DataError, UsageError
 DATA_FOLDER, HOME_FOLDER = "IKAT_DATA", "IKAT_HOME"
 TIMEOUT = (15, 60)
 """Seconds to connect, and between two pieces of a download."""
+
+
+class OtherDataWarning(UserWarning):
+    """A file in the user's folder isn't the published one."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,7 @@ def data_file(name: str) -> Path:
                 else "it isn't published yet: put it there once you have it"
             )
             raise DataError(f"{DATA_FOLDER} is set to {folder}, but there is no file {name} in it; {repair}")
+        _warn_of_another(folder / name, (folder / name).stat().st_mtime_ns)
         return folder / name
     path = _home() / name
     if not path.is_file():
@@ -136,6 +144,19 @@ def fetch(source: Source, path: Path) -> None:
         part.unlink()
         raise DataError(f"{source.url} is not the expected file: {difference}; {_instead(path.name)}")
     os.replace(part, path)
+
+
+@cache
+def _warn_of_another(path: Path, changed: int) -> None:
+    """Say once of each state of a file that it isn't the published one."""
+    source = SOURCES[path.name]
+    try:
+        difference = _difference(source, path) if source.digest else ""
+    except OSError:  # who reads it says so
+        return
+    if difference:
+        message = f"{path} isn't the published file ({difference}), and figures depend on it: download {source.url} in its place"
+        warnings.warn(f"{message}, unless you mean this one", OtherDataWarning, stacklevel=3)
 
 
 def _users_folder() -> Path | None:

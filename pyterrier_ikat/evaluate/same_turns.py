@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from ..errors import DataError
+from ..errors import DataError, advice
 
 
 def unlike(ours: str, theirs: str) -> str:
@@ -12,7 +12,10 @@ def unlike(ours: str, theirs: str) -> str:
     examples = f"its turns are like {ours}, the wanted ones like {theirs}"
     for hyphens, underscores, whose in ((ours, theirs, "them"), (theirs, ours, "the wanted ones")):
         if hyphens.rpartition("-")[0] and "_" not in hyphens and "_" in underscores:
-            return f'{examples}; convert {whose}: frame["qid"].str.replace(r"-(?=\\d+$)", "_", regex=True)'
+            repair = advice(
+                'frame["qid"].str.replace(r"-(?=\\d+$)", "_", regex=True)', r"sed -E 's/^([^[:space:]]+)-([0-9]+)[[:space:]]/\1_\2 /' FILE > NEW_FILE"
+            )
+            return f"{examples}; convert {whose}: {repair}"
     return f"{examples}; take the topics that the judgements were made for"
 
 

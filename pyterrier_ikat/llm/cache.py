@@ -28,7 +28,7 @@ TABLE = "CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL, sh
 def default_path() -> Path:
     """``llm.sqlite`` in ``$IKAT_HOME``, or in the folder ``ikat`` of PyTerrier's home."""
     home = os.environ.get("IKAT_HOME")
-    return (Path(home) if home else Path(pt.io.pyterrier_home()) / "ikat") / "llm.sqlite"
+    return (Path(home).expanduser() if home else Path(pt.io.pyterrier_home()) / "ikat") / "llm.sqlite"
 
 
 def key_of(identity: Mapping[str, Any], request: Request) -> str:
@@ -52,14 +52,14 @@ class Cache:
     """Completions by key.
 
     Args:
-        path: the file, made when it is missing; ``":memory:"`` keeps everything in this process.
+        path: the file, made when it is missing, ``~`` is the home folder; ``":memory:"`` keeps everything in this process.
 
     Attributes:
         claims: the keys that are being asked for.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
+        self.path = os.path.expanduser(path)
         self._file = SqliteFile(
             self.path, "cache of completions", application_id=APPLICATION_ID, form=0, table=TABLE, hint=" (cache=none works without)"
         )

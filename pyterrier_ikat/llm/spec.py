@@ -1,6 +1,7 @@
 """The one line that names a language model: ``provider:NAME key=value ...``."""
 
 import math
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -107,6 +108,8 @@ def parse(text: str) -> Spec:
     provider, _, name = head.partition(":")
     if provider not in OPTIONS or not name:
         raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: it is named {_forms()}")
+    if name.startswith("~/"):
+        name = os.path.expanduser(name)
     options: dict[str, Any] = {}
     shown = [head]
     for position, word in enumerate(words, 1):

@@ -9,7 +9,7 @@ from ..errors import DataError, UsageError
 from . import pisa
 from .passage_index import FORMAT, META, PISA, TEXTS, PassageIndex
 from .reading import Corpus
-from .text_store import AT_ONCE, without_text, write_texts
+from .text_store import AT_ONCE, held, write_texts
 from .whole_folder import whole_folder, write_description
 
 
@@ -65,5 +65,5 @@ def _check_texts(folder: Path, ciff: str) -> None:
     with (folder / PISA / "fwd.documents").open(encoding="utf-8") as lines:
         docnos = (line.rstrip("\n") for line in lines)
         while batch := list(islice(docnos, AT_ONCE)):
-            if lacking := without_text(folder / TEXTS, batch):
-                raise DataError(f"the corpus has no text of {lacking[0]!r}, which {ciff} has: give the collection that was indexed")
+            if lacking := set(batch).difference(held(folder / TEXTS, batch)):
+                raise DataError(f"the corpus has no text of {min(lacking)!r}, which {ciff} has: give the collection that was indexed")

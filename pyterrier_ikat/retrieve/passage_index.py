@@ -2,17 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, advice
 from . import pisa
 from .bm25 import BM25
 from .passage_text import PassageText
-from .reading import Corpus
+from .reading import Corpus, Reading, check_expected
 from .shards import holds_shards, index_shards
-from .text_store import read_texts
+from .text_store import held, read_texts
 from .whole_folder import read_description, resumable_folder, state, write_description
 
 FORMAT = 1
@@ -68,19 +68,23 @@ class PassageIndex:
             expected: the number of passages that the corpus has, where it is known: a file that is missing isn't noticed otherwise.
 
         Returns:
-            This index, open.
+            This index, open. When it is there already, it is compared with the corpus, which is read once, and not built again.
 
         Raises:
-            UsageError: when something is at the path already, another process is building it, or an argument is unknown.
+            UsageError: when an index of other passages, or anything else, is at the path already, another process is building it, or an
+                argument is unknown.
             DataError: when the corpus is empty, has a passage without docno or text, or twice the same docno (both passages are named),
                 has another number of passages than expected, or isn't the one of the finished part. Nothing but finished shards is left
                 behind, whatever goes wrong.
         """
         for name, value, known in (("stemmer", stemmer, pisa.STEMMERS), ("stops", stops, pisa.STOPS)):
             if value not in known:
-                raise UsageError(f"{name}={value!r} is unknown: give one of {', '.join(known)}")
+                given = advice(f"{name}={value!r}", f"--{name} {value}")
+                raise UsageError(f"{given} is unknown: give one of {', '.join(known)}")
         if threads < 1:
-            raise UsageError(f"threads={threads!r}: give at least one")
+            raise UsageError(f"{advice(f'threads={threads!r}', f'--threads {threads}')}: give at least one")
+        if (Path(self.path) / META).exists():
+            return self._of_same(corpus, {"stemmer": stemmer, "stops": stops}, expected)
         k1, b = 0.9, 0.4
         with resumable_folder(self.path, holds_shards) as workplace:
             read = index_shards(workplace, TEXTS, corpus, stemmer=stemmer, threads=threads, k1=k1, b=b, expected=expected)
@@ -93,6 +97,17 @@ class PassageIndex:
                 "bm25": [k1, b],
             }
             write_description(workplace / "index" / META, described)
+        return self
+
+    def _of_same(self, corpus: Corpus, options: dict[str, str], expected: int | None) -> "PassageIndex":
+        described = self.describe()
+        for name, value in options.items():
+            if described[name] != value:
+                raise UsageError(
+                    f"{self.path} holds an index with {name} {described[name]}, not {value}: remove it, or give a path where nothing is"
+                )
+        check_expected(described["count"], expected)
+        Reading(corpus).check_same(self.path, described["count"], described["sha256"])
         return self
 
     def bm25(self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None) -> BM25:
@@ -112,12 +127,17 @@ class PassageIndex:
         self.describe()
         return read_texts(Path(self.path) / TEXTS, list(docnos))
 
+    def held(self, docnos: Sequence[str]) -> Iterator[str]:
+        """Those of ``docnos`` that the index has, looked up as they are asked for."""
+        self.describe()
+        return held(Path(self.path) / TEXTS, docnos)
+
     def describe(self) -> dict[str, Any]:
         """What the index says of itself, read again when another one was put in its place.
 
         Returns:
-            ``format``, ``count``, ``sha256`` (over docno, line feed, text, line feed of each passage in the order of the corpus; or
-            of the imported CIFF file),
+            ``format``, ``count``, ``sha256`` (over docno, line feed, bytes of the text, line feed, text of each passage in the order of
+            the corpus; or of the imported CIFF file),
             ``stemmer``, ``stops``, ``bm25`` (k1 and b it is ready for), ``files`` (name -> bytes).
 
         Raises:
@@ -126,8 +146,8 @@ class PassageIndex:
         meta = Path(self.path) / META
         now = state(meta)
         if self._described is None or self._described[0] != now:
-            repair = f"make it with ikat.PassageIndex({self.path!r}).index(corpus)"
-            self._described = now, read_description(meta, form=FORMAT, repair=repair, spare=SPARE)
+            made_by = advice(f"ikat.PassageIndex({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}`")
+            self._described = now, read_description(meta, form=FORMAT, repair=f"make it with {made_by}", spare=SPARE)
         return self._described[1]
 
     def fingerprint(self) -> str:

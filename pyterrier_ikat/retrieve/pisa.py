@@ -14,8 +14,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..errors import DataError, UsageError
 from .plain import plain
@@ -26,6 +29,7 @@ STEMMERS = ("porter2", "none")
 STOPS = ("lucene", "terrier", "none")
 UNCOMPRESSED = ("inv.docs", "inv.freqs")
 """Postings that only :func:`make_ready` reads: eight tenths of PISA's index."""
+DOCNOS_AT_ONCE = 100_000
 WRITER = Path(__file__).with_name("pisa_writer.py")
 CIFF_WRITER = Path(__file__).with_name("ciff_writer.py")
 
@@ -111,6 +115,18 @@ def count(folder: Path) -> int:
     from pyterrier_pisa import PisaIndex
 
     return int(PisaIndex(str(folder)).num_docs())
+
+
+def docnos(folder: Path) -> Iterator[str]:
+    """The docnos of a PISA index, in its order."""
+    with (folder / "fwd.doclex").open("rb") as file:  # their number, where each one begins, where the last one ends, and the docnos
+        size = int.from_bytes(file.read(8), "little")
+        for first in range(0, size, DOCNOS_AT_ONCE):
+            file.seek(8 + 8 * first)
+            bounds = np.frombuffer(file.read(8 * (min(DOCNOS_AT_ONCE, size - first) + 1)), dtype="<u8").tolist()
+            file.seek(8 + 8 * (size + 1) + bounds[0])
+            text = file.read(bounds[-1] - bounds[0])
+            yield from (text[start - bounds[0] : end - bounds[0]].decode("utf-8", "replace") for start, end in pairwise(bounds))
 
 
 def retriever(folder: Path, *, stops: str, k1: float, b: float, num_results: int, threads: int, terms: bool = False) -> Any:

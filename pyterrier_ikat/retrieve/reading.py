@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from ..errors import DataError
+from ..errors import DataError, UsageError
 
 Corpus = Iterable[Mapping[str, Any]]
 
@@ -25,7 +25,7 @@ class Reading:
     Example:
         >>> reading = Reading([{"docno": "d1", "text": "Rooibos"}])
         >>> next(reading), reading.count, reading.sha256()[:8]
-        (('d1', 'Rooibos'), 1, '9349dc58')
+        (('d1', 'Rooibos'), 1, '1af157a1')
     """
 
     def __init__(self, corpus: Corpus) -> None:
@@ -41,7 +41,8 @@ class Reading:
     def __next__(self) -> tuple[str, str]:
         docno, text = self._checked(self._ahead.pop() if self._ahead else next(self._items))
         self.count += 1
-        self._digest.update(f"{docno}\n{text}\n".encode("utf-8", "surrogatepass"))
+        content = text.encode("utf-8", "surrogatepass")
+        self._digest.update(f"{docno}\n{len(content)}\n".encode() + content)  # the length says where the next passage begins
         return docno, text
 
     def more(self) -> bool:
@@ -59,8 +60,22 @@ class Reading:
             raise DataError("the corpus has no passage: give an iterable of {'docno': ..., 'text': ...} that isn't used up")
 
     def sha256(self) -> str:
-        """The checksum over what was read: of each passage docno, line feed, text, line feed, in UTF-8."""
+        """The checksum over what was read: of each passage docno, line feed, bytes of the text, line feed, text, in UTF-8."""
         return self._digest.copy().hexdigest()
+
+    def check_same(self, where: str, count: int, sha256: str | None) -> None:
+        """Read on to the end, and compare with what an index says that it was made of.
+
+        Raises:
+            UsageError: when these are other passages.
+            DataError: when there is no passage.
+        """
+        self.refuse_empty()
+        for _ in self:
+            if self.count > count:
+                break
+        if (self.count, self.sha256()) != (count, sha256):
+            raise UsageError(f"{where} holds an index of other passages, or in another order: remove it, or give a path where nothing is")
 
     def name(self, number: int) -> str:
         """What to call the passage with this number (from 1) in an error."""
@@ -74,6 +89,16 @@ class Reading:
         if "text" not in item or not isinstance(text, str | None):
             raise DataError(f"{self.name(self.count + 1)} ({docno}) has no text, only {sorted(item)}: give a string under 'text'")
         return docno, text or ""
+
+
+def check_expected(count: int, expected: int | None) -> None:
+    """Whether a corpus has as many passages as expected, where a number is.
+
+    Raises:
+        DataError: when it hasn't.
+    """
+    if expected not in (None, count):
+        raise DataError(f"the corpus has {count} passages instead of {expected}: look for a file that is missing or cut short")
 
 
 def _is_unicode(docno: str) -> bool:

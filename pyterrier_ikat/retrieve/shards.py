@@ -17,7 +17,7 @@ from ..errors import DataError
 from . import pisa
 from .pisa_check import check_written
 from .pisa_merge import merge_shards
-from .reading import Corpus, Reading
+from .reading import Corpus, Reading, check_expected
 from .text_store import open_store, storing
 from .whole_folder import link
 
@@ -46,8 +46,7 @@ def index_shards(
             while reading.more():
                 paths.append(shards / f"{len(paths):05d}")
                 _add_shard(store, reading, paths[-1], stemmer, threads, (k1, b))
-        if expected not in (None, reading.count):
-            raise DataError(f"the corpus has {reading.count} passages instead of {expected}: look for a file that is missing or cut short")
+        check_expected(reading.count, expected)
         _make_one(paths, folder / "pisa", k1, b)
     return reading
 

@@ -9,7 +9,7 @@ from ..errors import DataError, UsageError
 from . import pisa, pisa_impacts
 from .encoded import encode_passages, has_terms
 from .impacts import SCALE, load_sparse_encoder
-from .splade_index import FORMAT, META, PISA, TEXTS, SpladeIndex
+from .splade_index import FORMAT, META, PISA, TEXTS, SpladeIndex, content_of
 from .text_store import all_texts, write_texts
 from .whole_folder import whole_folder, write_description
 
@@ -49,22 +49,27 @@ class Splade:
         model or the passages makes it encode anew what changed.
 
         Args:
-            path: the folder of the index; nothing may be there.
+            path: the folder of the index; nothing may be there but the index that this call would make, which is then returned.
             corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
 
         Returns:
             The index, open.
 
         Raises:
-            UsageError: when something is at the path already, or the model can't be loaded.
+            UsageError: when an index of other passages or of another model, or anything else, is at the path already, or the model can't
+                be loaded.
             DataError: when the corpus is empty or has a passage without docno or text, or twice the same docno, or when the model gives
                 no passage a term.
         """
+        if (Path(path) / META).exists():
+            SpladeIndex(path).check_same(self.model, corpus)
+            return SpladeIndex(path)
         encoded = Path(path).absolute()
         encoded = encoded.with_name(f"{encoded.name}.encoded")
         with whole_folder(path) as folder:
             load_sparse_encoder(self.model)  # before a corpus of hours is read
-            count = write_texts(folder / TEXTS, corpus)
+            read = write_texts(folder / TEXTS, corpus)
+            count = read.count
             files = encode_passages(encoded, all_texts(folder / TEXTS), self.model, self.batch_size, count)
             if not any(map(has_terms, files)):
                 raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
@@ -72,7 +77,8 @@ class Splade:
             indexed = pisa.count(folder / PISA)
             if indexed != count:
                 raise DataError(f"PISA has {indexed} of {count} passages: index again, and report it if it happens twice")
-            write_description(folder / META, {"format": FORMAT, "model": self.model, "scale": SCALE, "count": count})
+            made_of = {"count": count, "sha256": read.sha256(), "encoded_by": content_of(self.model)}
+            write_description(folder / META, {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of})
         shutil.rmtree(encoded, ignore_errors=True)
         return SpladeIndex(path)
 

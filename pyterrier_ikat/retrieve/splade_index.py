@@ -1,23 +1,24 @@
 """A collection of SPLADE vectors on disk: one that :class:`Splade` built, or any PyTerrier PISA index of such vectors."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..model_files import files_below
 from ..model_files import fingerprint as of_model
 from ..result_cache import digest
 from . import pisa, pisa_impacts
 from .fingerprint import fingerprint as of_files
 from .impacts import impacts, load_sparse_encoder, numbers, tokens
+from .reading import Corpus, Reading
 from .result_frame import with_texts
 from .splade_retriever import SpladeRetriever
-from .text_store import read_texts
+from .text_store import held, read_texts
 from .whole_folder import read_description, state
 
 FORMAT = 1
@@ -79,6 +80,19 @@ class SpladeIndex:
             self._described = now, _of_pyterrier(folder, self.model) if _is_pyterrier(folder) else _of_ikat(folder, self.model)
         return self._described[1]
 
+    def check_same(self, model: str, corpus: Corpus) -> None:
+        """Whether this is what ``Splade(model).index`` would make of ``corpus``.
+
+        Raises:
+            UsageError: when it was made of other passages, or encoded by another model, or doesn't say of which.
+        """
+        described = self.describe()
+        if described.get("encoded_by") != content_of(model):
+            raise UsageError(
+                f"the index {self.path} was encoded by another model than {model!r} is now: remove it, or give a path where nothing is"
+            )
+        Reading(corpus).check_same(self.path, described["count"], described.get("sha256"))
+
     def texts(self, docnos: Sequence[str]) -> list[str]:
         """The passages' text as it was indexed, in the order of ``docnos``.
 
@@ -89,6 +103,13 @@ class SpladeIndex:
         if file is None:
             raise DataError(f"the index {self.path} has no texts: give ikat.SpladeIndex(..., text=ikat.TextLoader(path))")
         return read_texts(file, list(docnos))
+
+    def held(self, docnos: Sequence[str]) -> Iterator[str]:
+        """Those of ``docnos`` that the index has, looked up as they are asked for."""
+        described = self.describe()
+        if described["texts"] is not None:
+            return held(described["texts"], docnos)
+        return filter(frozenset(docnos).__contains__, pisa.docnos(described["pisa"]))
 
     def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
         """``found`` with the column ``text``, or as it is when there is neither a store nor a loader of texts."""
@@ -126,7 +147,7 @@ class SpladeIndex:
             were changed, and so tells apart what has the same sizes, beginnings and ends.
         """
         described, folder = self.describe(), Path(self.path)
-        copied = digest(_content(described["model"]), of_files(folder, described["files"]))
+        copied = digest(content_of(described["model"]), of_files(folder, described["files"]))
         changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
         return f"{copied.hex()} {digest(of_model('splade', described['model']), *changed).hex()}"
 
@@ -155,7 +176,7 @@ class SpladeIndex:
         return hash((SpladeIndex, *self._identity()))
 
 
-def _content(model: str) -> str:
+def content_of(model: str) -> str:
     """What a copy of a model's folder has, too; a name of the hub stands for itself."""
     folder = Path(model)
     return of_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
@@ -166,17 +187,19 @@ def _is_pyterrier(folder: Path) -> bool:
 
 
 def _of_ikat(folder: Path, model: str | None) -> dict[str, Any]:
-    repair = f"make it with ikat.Splade(model).index({str(folder)!r}, corpus)"
-    described = read_description(folder / META, form=FORMAT, repair=repair)
+    repair = advice(f"ikat.Splade(model).index({str(folder)!r}, corpus)", f"`ikat index SOURCE {folder} --splade MODEL`")
+    described = read_description(folder / META, form=FORMAT, repair=f"make it with {repair}")
     made_by = described["model"]
     if model is not None and Path(model).name != Path(made_by).name:
-        raise UsageError(f"the passages of {folder} were encoded by {made_by!r}, not {model!r}: leave the model away")
+        raise UsageError(f"the passages of {folder} were encoded by {made_by!r}, not {model!r}: leave {advice('the model', '--splade-model')} away")
     return {
         "model": model or made_by,
         "pisa": folder / PISA,
         "texts": folder / TEXTS,
         "count": described["count"],
         "files": list(described["files"]),
+        "sha256": described.get("sha256"),
+        "encoded_by": described.get("encoded_by"),
     }
 
 

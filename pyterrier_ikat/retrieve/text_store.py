@@ -62,7 +62,7 @@ def storing(store: sqlite3.Connection, passages: Iterable[tuple[str, str]], read
                 yield from batch
 
 
-def write_texts(path: Path, corpus: Corpus) -> int:
+def write_texts(path: Path, corpus: Corpus) -> Reading:
     """Store the passages of ``corpus`` in a new file.
 
     Args:
@@ -70,7 +70,7 @@ def write_texts(path: Path, corpus: Corpus) -> int:
         corpus: dicts with ``docno`` and ``text``; a text of ``None`` is stored as empty.
 
     Returns:
-        The number of passages.
+        The corpus, read: its count and checksum.
 
     Raises:
         DataError: when a passage has no usable docno or text, a docno occurs twice, or there is no passage.
@@ -81,7 +81,7 @@ def write_texts(path: Path, corpus: Corpus) -> int:
         for _ in storing(store, reading, reading, 1):
             pass
         store.commit()
-    return reading.count
+    return reading
 
 
 def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
@@ -104,12 +104,13 @@ def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
     return [found[docno] for docno in docnos]
 
 
-def without_text(path: Path, docnos: Sequence[str]) -> list[str]:
-    """Those of ``docnos``, 500 at most, that aren't in the file."""
+def held(path: Path, docnos: Sequence[str]) -> Iterator[str]:
+    """Those of ``docnos`` that are in the file, looked up as they are asked for."""
     with closing(_open(path)) as connection:
-        rows = connection.execute(f"SELECT docno FROM passages WHERE docno IN ({','.join('?' * len(docnos))})", docnos)
-        found = {docno for (docno,) in rows}
-    return [docno for docno in docnos if docno not in found]
+        for start in range(0, len(docnos), AT_ONCE):
+            part = [_key(docno) for docno in docnos[start : start + AT_ONCE]]
+            rows = connection.execute(f"SELECT docno FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
+            yield from (docno for (docno,) in rows)
 
 
 def all_texts(path: Path) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..files import atomic_write
 
 OPENS = {"ikat_index.json": "PassageIndex", "ikat_splade.json": "SpladeIndex"}
@@ -96,7 +96,8 @@ def free_place(path: str | Path) -> Path:
     target = Path(path).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         opens = next((name for description, name in OPENS.items() if (target / description).exists()), None)
-        hint = "" if opens is None else f"ikat.{opens}({str(path)!r}) without .index(...) opens the index that is there; for a new one: "
+        opening = advice(f"ikat.{opens}({str(path)!r}) opens", f"--index {path} takes")
+        hint = "" if opens is None else f"{opening} the index that is there; for a new one: "
         raise UsageError(f"{hint}{path} exists already: remove it, or give a path where nothing is")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target

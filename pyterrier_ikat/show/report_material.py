@@ -9,7 +9,8 @@ import pyterrier as pt
 
 from ..conversations import find_dataset
 from ..conversations.dataset import IkatDataset
-from ..errors import DataError, IkatError, UsageError
+from ..conversations.datasets import full_name
+from ..errors import DataError, IkatError, UsageError, advice
 from .report_runs import RunData
 
 
@@ -53,7 +54,7 @@ def find_material(
 def _dataset(runs: Sequence[RunData], dataset: IkatDataset | None, notes: list[str]) -> IkatDataset | None:
     if dataset is not None:
         return dataset
-    named = {run.name: run.parameters["dataset"] for run in runs if "dataset" in run.parameters}
+    named = {run.name: full_name(run.parameters["dataset"]) for run in runs if "dataset" in run.parameters}
     if len(set(named.values())) > 1:
         told = ", ".join(f"{name} on {data}" for name, data in named.items())
         raise UsageError(f"the runs were made on different datasets ({told}): make a report of each")
@@ -93,7 +94,8 @@ def _texts(dataset: IkatDataset | None, runs: Sequence[RunData], notes: list[str
     except UsageError as error:
         notes.append(f"No passage texts: {error}")
         return None
-    notes.append("No passage texts: give texts=, the text_loader() of the index that was searched (ikat report --index PATH).")
+    repair = advice("give texts=, the text_loader() of the index that was searched", "give --index PATH, the index that was searched")
+    notes.append(f"No passage texts: {repair}.")
     return None
 
 

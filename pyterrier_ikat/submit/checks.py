@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from ..errors import advice
 from .fields import one_of, shown
 from .model import Passage, Response, Run, Statement, SubmittedTurn, Topics
 from .problem import Place, printable
@@ -97,7 +98,7 @@ def check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[
         ordered: whether the order of the file has to be that of the scores (arrays) or is only asked for (objects).
     """
     if len(passages) > PASSAGES:
-        place.error(f"there are {len(passages)} passages, {PASSAGES} are allowed: cut the ranking (% {PASSAGES})")
+        place.error(f"there are {len(passages)} passages, {PASSAGES} are allowed: cut the ranking{advice(f' (% {PASSAGES})', '')}")
     for docno, count in Counter(passage.id for passage in passages).items():
         if count > 1:
             place.error(f"passage {printable(docno)} is there {count} times: keep the best one")

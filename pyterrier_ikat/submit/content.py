@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import values
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.kept import chosen_statements, kept, response_column, used_marks
 from .checks import underscored
@@ -18,10 +18,11 @@ from .model import Passage, Response, Statement, SubmittedTurn, Topics
 Frames = tuple[pd.DataFrame, pd.DataFrame]
 Said = TypeVar("Said")
 
-RESPOND = (
-    "run a system that ends with Respond, which writes the response and marks the passages that it used "
-    "(such as rtg, or any system >> ikat.Respond(llm))"
-)
+
+def respond() -> str:
+    """What to do about a run without responses."""
+    such = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
+    return f"run a system that ends with Respond, which writes the response and marks the passages that it used ({such})"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _of_folder(folder: RunFolder) -> Content:
     folder.parameters()
     turns = folder.turns()
     if not any("used" in turn for turn in turns):
-        raise UsageError(f"{folder.path} has no responses: {RESPOND}")
+        raise UsageError(f"{folder.path} has no responses: {respond()}")
     used = {(turn["qid"], docno) for turn in turns for docno in turn.get("used") or []}
     results = folder.results()
     marked = results.assign(used=[pair in used for pair in zip(results["qid"], results["docno"], strict=True)])
@@ -87,9 +88,9 @@ def _of_folder(folder: RunFolder) -> Content:
 
 def _of_frames(results: pd.DataFrame, turns: pd.DataFrame) -> Content:
     if "used" not in results:
-        raise UsageError(f"the results have no column used: {RESPOND}")
+        raise UsageError(f"the results have no column used: {respond()}")
     if not any(response_column(frame) in frame for frame in (results, turns)):
-        raise UsageError(f"neither turns nor results have a column qanswer: {RESPOND}")
+        raise UsageError(f"neither turns nor results have a column qanswer: {respond()}")
     return Content(
         _rankings(results),
         _joined("qanswer", _responses(results), _responses(turns), _by_turn(results, "qdraft")),
@@ -146,7 +147,8 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
     repair = f"give the dataset that the run was made for, its turns are like {next(iter(topics.statements))}"
     if meant:
         conversion = r"""frame.assign(qid=frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True))"""
-        repair = f"the underscore before the turn number is missing ({meant}), convert results and turns with {conversion}"
+        how = advice(f"convert results and turns with {conversion}", "run the system on this dataset again")
+        repair = f"the underscore before the turn number is missing ({meant}), {how}"
     raise DataError(f"the run has {len(unknown)} turns that {topics.name} lacks ({', '.join(unknown[:3])}): {repair}")
 
 

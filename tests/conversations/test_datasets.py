@@ -121,6 +121,7 @@ def test_mini_loads_the_texts_of_its_passages(get, ikat_data):
     assert loaded["text"].tolist() == [texts[docno] for docno in loaded["docno"]]
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
 def test_mini_notices_a_passage_file_that_was_cut(get, ikat_data, tmp_path, monkeypatch):
     lines = (ikat_data / "2023_test_topics_psg_text.jsonl").read_text(encoding="utf-8").splitlines()
     (tmp_path / "2023_test_topics_psg_text.jsonl").write_text("\n".join(lines[:698]), encoding="utf-8")
@@ -151,6 +152,7 @@ def test_ptkb_qrels_of_later_years_are_the_topics_own(get, ikat_data, year, stat
     assert qrels["label"].sum() == sum(map(len, topics["qgoldptkb"]))
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
 @pytest.mark.parametrize("year", [2024, 2025])
 def test_qrels_that_are_not_there_are_asked_for_and_then_used(get, tmp_path, monkeypatch, year):
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))

@@ -3,9 +3,11 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from click.testing import CliRunner
 
+from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import download
-from pyterrier_ikat.conversations.download import SOURCES, Source, data_file, data_folder
+from pyterrier_ikat.conversations.download import SOURCES, OtherDataWarning, Source, data_file, data_folder
 from pyterrier_ikat.errors import DataError, UsageError
 
 NAME = "2023_test_topics.json"
@@ -177,12 +179,33 @@ def test_a_cut_file_in_the_home_folder_is_refused(server, home):
     assert server.asked == []
 
 
-def test_the_users_folder_comes_first_and_is_believed(server, tmp_path, monkeypatch):
-    (tmp_path / NAME).write_text("a newer version")
+def test_the_users_folder_comes_first_and_another_file_is_named_once(server, tmp_path, monkeypatch):
+    (tmp_path / NAME).write_bytes(BODY)
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
-    assert data_file(NAME) == tmp_path / NAME
+    assert data_file(NAME) == tmp_path / NAME  # the published one: no word
+    (tmp_path / NAME).write_bytes(BODY[:-1] + b"x")
+    named = rf"{NAME} isn't the published file \(sha256 [0-9a-f]{{64}} instead of .*download {server.url} in its place, unless you mean"
+    with pytest.warns(OtherDataWarning, match=named):
+        assert data_file(NAME) == tmp_path / NAME
+    assert data_file(NAME) == tmp_path / NAME  # once
+    (tmp_path / NAME).write_text("a newer version")
+    with pytest.warns(OtherDataWarning, match="15 bytes instead of 256000"):
+        data_file(NAME)
+    (tmp_path / "2025-qrels.txt").write_text("1-1_1 0 d:0 2\n")
+    data_file("2025-qrels.txt")  # not published yet: nothing to compare with
     assert data_folder() == tmp_path
     assert server.asked == []
+
+
+def test_every_file_that_is_not_the_published_one_is_named_on_the_command_line(ikat_data, tmp_path, monkeypatch):
+    for name in ("2023_test_topics.json", "2023-qrels.all-turns.txt"):
+        (tmp_path / name).write_bytes((ikat_data / name).read_bytes().replace(b"\n", b"\r\n"))
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path))
+    run = (tmp_path / "2023-qrels.all-turns.txt").read_text().split()
+    (tmp_path / "one.trec").write_text(f"{run[0]} Q0 {run[2]} 1 1.0 one\n")
+    done = CliRunner().invoke(main, ["report", str(tmp_path / "one.trec"), "--dataset", "2023", "--out", str(tmp_path / "r.html")])
+    warned = [line for line in done.stderr.splitlines() if line.startswith("ikat: warning: ") and "isn't the published file" in line]
+    assert [name in line for name, line in zip(("2023_test_topics.json", "2023-qrels.all-turns.txt"), warned, strict=True)] == [True] * 2
 
 
 def test_a_file_that_the_users_folder_lacks_is_named_with_the_folder(server, tmp_path, monkeypatch):

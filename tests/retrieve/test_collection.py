@@ -133,7 +133,7 @@ def test_going_on_with_something_else_is_refused_and_spoils_nothing(tmp_path, to
 
 def test_count_and_checksum_are_those_of_the_corpus(tmp_path, toy_pisa):
     described = ikat.PassageIndex(tmp_path / "i").index(CORPUS, expected=50).describe()
-    text = "".join(f"{item['docno']}\n{item['text']}\n" for item in CORPUS)
+    text = "".join(f"{item['docno']}\n{len(item['text'].encode())}\n{item['text']}" for item in CORPUS)
     assert described["sha256"] == hashlib.sha256(text.encode()).hexdigest()
     assert described["count"] == 50
     with pytest.raises(DataError, match="the corpus has 50 passages instead of 51: look for a file that is missing or cut short"):

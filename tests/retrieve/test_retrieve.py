@@ -21,6 +21,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat import result_cache
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, pisa, shards
 from pyterrier_ikat.retrieve.plain import plain
+from pyterrier_ikat.retrieve.reading import Reading
 from pyterrier_ikat.retrieve.text_store import all_texts, read_texts, write_texts
 
 LUCENE_STOPS = re.findall(
@@ -311,9 +312,55 @@ def test_none_as_text_is_an_empty_passage(tmp_path, fake_pisa):
 def test_what_is_there_is_never_overwritten(tmp_path, fake_pisa):
     (tmp_path / "i").mkdir()
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS[:1])  # an empty folder may be filled
-    with pytest.raises(ikat.UsageError, match=r"i exists already: remove it, or give a path where nothing is"):
+    with pytest.raises(ikat.UsageError, match=r"i holds an index of other passages, or in another order: remove it, or give a path where"):
         index.index(CORPUS)
     assert len(ikat.PassageIndex(tmp_path / "i")) == 1
+
+
+def test_an_index_of_the_same_passages_is_returned_and_none_of_others(tmp_path, fake_pisa):
+    index = ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS), stops="none")
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")}
+    again = ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS), stops="none", threads=1, expected=len(CORPUS))
+    assert (again, again.fingerprint()) == (index, index.fingerprint())
+    first, second, *rest = CORPUS
+    others = {
+        "a passage more": [*CORPUS, {"docno": "more", "text": "tea"}],
+        "a passage less": CORPUS[:-1],
+        "another text": [{**first, "text": first["text"] + " "}, second, *rest],
+        "another docno": [{**first, "docno": "other"}, second, *rest],
+    }
+    for corpus in others.values():
+        with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
+            ikat.PassageIndex(tmp_path / "i").index(corpus, stops="none")
+    with pytest.raises(ikat.UsageError, match="holds an index with stops none, not lucene: remove it"):
+        index.index(1 / 0 for _ in "x")  # before the corpus is read
+    with pytest.raises(ikat.DataError, match=f"has {len(CORPUS)} passages instead of 7"):
+        index.index(CORPUS, stops="none", expected=7)
+    with pytest.raises(ikat.DataError, match="that isn't used up"):
+        index.index(iter([]), stops="none")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")} == made
+    assert [path.name for path in tmp_path.iterdir()] == ["i"]
+
+
+@given(st.lists(st.text("ab\n", max_size=4), min_size=1, max_size=3), st.lists(st.text("ab\n", max_size=4), min_size=1, max_size=3))
+def test_collections_share_no_checksum(texts, others):
+    """Also where a text goes on as if the next passage began in it: docnos are a and b, texts of their letters and line feeds."""
+
+    def read(found):
+        reading = Reading([{"docno": "ab"[number % 2], "text": text} for number, text in enumerate(found)])
+        return list(reading), reading.sha256()
+
+    assert (read(texts)[1] == read(others)[1]) == (texts == others)
+
+
+def test_the_bounds_between_passages_count():
+    one, other = [("a", "x\nb\ny"), ("c", "z")], [("a", "x"), ("b", "y\nc\nz")]
+    sums = []
+    for corpus in (one, other):
+        reading = Reading([{"docno": docno, "text": text} for docno, text in corpus])
+        assert list(reading) == corpus
+        sums.append(reading.sha256())
+    assert sums[0] != sums[1]
 
 
 @pytest.mark.parametrize(("option", "known"), [("stemmer", "porter2, none"), ("stops", "lucene, terrier, none")])
@@ -387,7 +434,7 @@ def test_operators_are_values_that_can_be_pasted_and_sent_to_another_process(ind
 def test_the_text_store_reads_back_in_the_order_of_docno_more_than_one_batch(tmp_path):
     path = tmp_path / "texts.sqlite"
     docnos = [f"d{number * 7919 % 1201}" for number in range(1201)]
-    assert write_texts(path, ({"docno": docno, "text": docno * 3} for docno in docnos)) == 1201
+    assert write_texts(path, ({"docno": docno, "text": docno * 3} for docno in docnos)).count == 1201
     assert [docno for docno, _ in all_texts(path)] == sorted(docnos)
     assert read_texts(path, docnos) == [docno * 3 for docno in docnos]
 

@@ -19,6 +19,7 @@ from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning, encoded, pisa_impacts
+from pyterrier_ikat.retrieve import splade as splade_module
 from pyterrier_ikat.retrieve.impacts import Impacts, impacts, load_sparse_encoder, numbers, tokens
 
 CORPUS = [
@@ -320,6 +321,18 @@ def test_a_model_that_is_no_splade_is_refused(tmp_path):
 def test_a_model_that_is_not_there_is_named_before_the_corpus_is_read(tmp_path):
     with pytest.raises(ikat.UsageError, match="can't load the sparse encoder .*nowhere"):
         ikat.Splade(tmp_path / "nowhere").index(tmp_path / "i", (1 / 0 for _ in "x"))
+
+
+def test_an_index_of_the_same_passages_and_model_is_returned_and_none_of_others(model, tmp_path, monkeypatch):
+    index = ikat.Splade(model).index(tmp_path / "i", iter(CORPUS))
+    with monkeypatch.context() as patch:
+        patch.setattr(splade_module, "load_sparse_encoder", lambda *_: pytest.fail("encoded again"))
+        again = ikat.Splade(model, batch_size=2).index(tmp_path / "i", iter(CORPUS))
+        assert (again, again.fingerprint()) == (index, index.fingerprint())
+        with pytest.raises(ikat.UsageError, match="holds an index of other passages"):
+            ikat.Splade(model).index(tmp_path / "i", [{**CORPUS[0], "text": "other"}, *CORPUS[1:]])
+        with pytest.raises(ikat.UsageError, match="was encoded by another model than 'other/model' is now: remove it"):
+            ikat.Splade("other/model").index(tmp_path / "i", CORPUS)
 
 
 def test_bad_arguments_and_corpora_are_refused_and_leave_nothing(model, tmp_path):

@@ -1,0 +1,171 @@
+"""Whether the index is of the collection that was judged: noticed before anything is paid, by passages and never by names."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE, SampleDataset, find_dataset
+from pyterrier_ikat.llm import LLM, Ledger
+from pyterrier_ikat.resources import OtherCollectionWarning, check_collection
+from pyterrier_ikat.retrieve import pisa
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.session import Session
+
+SAMPLE = find_dataset("sample")
+
+
+class Holding:
+    """An index with these docnos, as many as it says."""
+
+    path = "some.index"
+
+    def __init__(self, docnos, size=None):
+        self.docnos, self.size = set(docnos), len(set(docnos)) if size is None else size
+
+    def held(self, docnos):
+        return iter([docno for docno in docnos if docno in self.docnos])
+
+    def __len__(self):
+        return self.size
+
+
+def index_of(path, docnos):
+    """An index of the sample's passages, these of them."""
+    passages = [passage for passage in SAMPLE.get_corpus_iter(verbose=False) if passage["docno"] in docnos]
+    others = ({"docno": docno, "text": "tea"} for docno in sorted(set(docnos) - {passage["docno"] for passage in passages}))
+    return str(ikat.PassageIndex(path).index([*passages, *others]).path)
+
+
+def judged(*docnos, label=1):
+    return pd.DataFrame({"qid": [f"1_{n}" for n in range(len(docnos))], "docno": list(docnos), "label": label})
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@given(st.sets(st.sampled_from("abcdefgh")), st.sets(st.sampled_from("abcdefgh")), st.sets(st.sampled_from("abcdefgh"), min_size=1))
+def test_refused_without_any_judged_passage_silent_on_the_same_passages_else_a_warning(docnos, relevant, collection):
+    class Data:
+        def collection(self):
+            return len(collection), frozenset(collection)
+
+    given_qrels = judged(*sorted(relevant))
+    if relevant and not relevant & docnos:
+        with pytest.raises(ikat.UsageError, match=f"has none of the {len(relevant)} passages judged in mine"):
+            check_collection(Holding(docnos), Data(), "mine", given_qrels)
+    elif docnos == collection:
+        check_collection(Holding(docnos), Data(), "mine", given_qrels)  # pytest makes any warning an error
+    else:
+        with pytest.warns(OtherCollectionWarning, match=f"{len(relevant & docnos)} of the {len(relevant)} judged passages are in it"):
+            check_collection(Holding(docnos), Data(), "mine", given_qrels)
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_all_years_share_one_collection_whatever_the_index_was_built_from(year):
+    full = Holding({"clueweb22-en0000-00-00000:1"}, COLLECTION_SIZE)
+    check_collection(full, find_dataset(f"ikat:{year}"), f"ikat:{year}", judged("clueweb22-en0000-00-00000:1", "clueweb22-en9999:0"))
+    check_collection(full, find_dataset(f"ikat:{year}"), f"ikat:{year}", judged())
+    with pytest.warns(OtherCollectionWarning, match=r"is of another collection than that of ikat:20.. \(1 passages, not the same 116,838,987"):
+        check_collection(Holding(full.docnos), find_dataset(f"ikat:{year}"), f"ikat:{year}", judged(*full.docnos))
+
+
+def test_labels_of_zero_tell_the_collection_too():
+    check_collection(Holding(SAMPLE.collection()[1]), SAMPLE, "ikat:sample", judged("sample-walk-001:0", label=0))
+    with pytest.raises(ikat.UsageError, match="none of the 1 passages judged"):
+        check_collection(Holding({"other"}), SAMPLE, "ikat:sample", judged("sample-walk-001:0", label=0))
+
+
+def test_of_a_dataset_that_does_not_know_its_collection_it_says_that_it_cannot_tell():
+    with pytest.warns(OtherCollectionWarning, match=r"is of a collection that may be another one than that of mine \(1 passages\): 1 of the 2"):
+        check_collection(Holding({"a"}), object(), "mine", judged("a", "b"))
+
+
+def test_the_mini_collection_is_not_that_of_2023(ikat_data):
+    mini = find_dataset("2023-mini")
+    size, docnos = mini.collection()
+    assert (size, docnos) == (700, {passage["docno"] for passage in mini.get_corpus_iter(verbose=False)})
+    check_collection(Holding(docnos), mini, mini.name, mini.get_qrels())
+    nist = find_dataset("2023").get_qrels()
+    with pytest.warns(OtherCollectionWarning, match=rf"700 passages, not .*: {len(set(nist['docno']) & docnos)} of the "):
+        check_collection(Holding(docnos), find_dataset("2023"), "ikat:2023", nist)
+    with pytest.raises(ikat.UsageError, match="the index some.index has none of the "):
+        check_collection(Holding(docnos), SAMPLE, "ikat:sample", SAMPLE.get_qrels())
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    return index_of(tmp_path_factory.mktemp("foreign") / "i", {"p1", "p2"})
+
+
+@pytest.mark.parametrize("more", [(), ("--plan",), ("--turns", "1-1_1"), ("--qrels", "provenance")])
+def test_an_index_of_another_collection_is_refused_before_the_first_call(more, foreign, tmp_path, monkeypatch):
+    monkeypatch.setattr(LLM, "ask", lambda *_: pytest.fail("asked"))
+    told = ("--index", foreign, "--llm", "recorded:sample", "--out", tmp_path / "runs")
+    refused = call("run", "raw", "ad", "--dataset", "sample", *told, *more)
+    assert refused.exit_code == 2
+    [line] = refused.stderr.splitlines()
+    assert "has none of the" in line
+    assert "as `ikat index ikat:sample PATH` makes, or the dataset that" in line
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_part_of_the_collection_is_run_with_a_warning(tmp_path):
+    docnos = sorted(SAMPLE.collection()[1])[:200]
+    part = index_of(tmp_path / "i", docnos)
+    done = call("run", "raw", "--dataset", "sample", "--index", part, "--out", tmp_path / "runs")
+    assert done.exit_code == 0, done.output
+    relevant = set(SAMPLE.get_qrels()["docno"])
+    known = f"{len(relevant & set(docnos))} of the {len(relevant)} judged passages are in it, and what it lacks can't be found"
+    assert f"(200 passages, not the same 230): {known}" in done.stderr
+
+
+def test_an_index_of_pyterrier_is_compared_by_its_own_docnos(tmp_path, monkeypatch):
+    from pyterrier_pisa import PisaIndex
+
+    monkeypatch.setattr(pisa, "DOCNOS_AT_ONCE", 3)
+    docnos = sorted(SAMPLE.collection()[1])
+    rows = ({"docno": docno, "toks": {"tea": 1.0 + number % 3}} for number, docno in enumerate(docnos))
+    PisaIndex(str(tmp_path / "p"), stemmer="none").toks_indexer().index(rows)
+    index = ikat.SpladeIndex(tmp_path / "p", "some/model")
+    assert list(pisa.docnos(tmp_path / "p")) == docnos
+    assert list(index.held(["none", docnos[7], docnos[0]])) == [docnos[0], docnos[7]]
+    check_collection(index, SAMPLE, SAMPLE.name, SAMPLE.get_qrels())
+    with pytest.raises(ikat.UsageError, match="has none of the 1 passages"):
+        check_collection(index, SAMPLE, SAMPLE.name, judged("none"))
+
+
+def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(foreign, tmp_path, monkeypatch):
+    whole = SampleDataset.get_qrels
+    monkeypatch.setattr(SampleDataset, "get_qrels", lambda self, variant=None: whole(self, variant).query("qid != '1-1_1'"))
+    with pytest.raises(ikat.UsageError, match="has none of the"):
+        Session.open(SAMPLE, SAMPLE.name, ["raw"], index_path=foreign, out=str(tmp_path), turns="1-1_1", ledger=Ledger())
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
+def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path):
+    """The index has one judged passage, which the sample's raw utterances don't find."""
+    some = SAMPLE.get_qrels()["docno"].iloc[0]
+    path = tmp_path / "i"
+    ikat.PassageIndex(path).index([{"docno": some, "text": "xyzzy"}, {"docno": "p1", "text": "walk tea coffee morning the a what"}])
+    for _ in range(2):  # made, and found finished
+        done = call("run", "raw", "--dataset", "sample", "--index", path, "--out", tmp_path / "runs")
+        assert done.exit_code == 2
+        assert "ikat: no passage that raw found is judged, so that every figure is 0: the runs are kept in" in done.stderr
+        assert RunFolder(tmp_path / "runs" / "raw").complete
+        assert " raw  .0000" in done.stdout
+    assert len(RunFolder(tmp_path / "runs" / "raw").results())
+    assert call("run", "raw", "--dataset", "sample", "--index", path, "--out", tmp_path / "runs", "--turns", "9").exit_code == 2
+
+
+def test_the_readmes_snippet_runs_twice(tmp_path):
+    data = pt.get_dataset("ikat:sample")
+    for _ in range(2):
+        assert len(ikat.PassageIndex(tmp_path / "sample.index").index(data.get_corpus_iter(verbose=False))) == 230
+    with pytest.raises(ikat.UsageError, match="sample.index holds an index of other passages"):
+        ikat.PassageIndex(tmp_path / "sample.index").index([{"docno": "d", "text": "tea"}])
