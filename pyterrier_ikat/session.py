@@ -235,7 +235,9 @@ class Session:
             DataError: when one did not, so that all its figures are 0; it is kept.
         """
         judged = pd.MultiIndex.from_frame(self.qrels[["qid", "docno"]])
-        without = [name for name, run in found.items() if len(judged) and not pd.MultiIndex.from_frame(run[["qid", "docno"]]).isin(judged).any()]
+        without = [
+            name for name, run in found.items() if len(judged) and not pd.MultiIndex.from_frame(run[["qid", "docno"]]).isin(judged).any()
+        ]
         if without:
             raise DataError(
                 f"no passage that {', '.join(without)} found is judged, so that every figure is 0: the runs are kept in {self.out}; look "

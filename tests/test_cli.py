@@ -143,7 +143,10 @@ BAD = [
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--qrels", "nist"], "nist"),
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--reranker", "bi:none/such"], "none/such"),
     (["index", "ikat:sample", "INDEX", "--stops", "none"], "holds an index with stops lucene, not none: remove it"),
-    (["index", "ikat:2023-mini", "INDEX"], "holds an index of other passages, or in another order: remove it, or give a path where nothing"),
+    (
+        ["index", "ikat:2023-mini", "INDEX"],
+        "holds an index of other passages, or in another order: remove it, or give a path where nothing",
+    ),
     (["index", "ikat:sample", "OUT", "--stemmer", "krovetz"], "--stemmer krovetz is unknown: give one of porter2, none"),
     (["index", "ikat:sample", "OUT", "--stops", "smart"], "--stops smart is unknown: give one of lucene, terrier, none"),
     (["index", "ikat:sample", "OUT", "--splade", "m", "--stops", "none"], "are for an index for BM25: leave them out with --splade"),
@@ -392,7 +395,10 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
         (["evaluate", "hyphens.trec", "--dataset", "sample"], "convert them: sed -E"),
         (["judge", "raw.trec", "--dataset", "ikat:2023-mini", "--llm", "recorded:sample", "--out", "OUT"], "lacks 1 turns of the pool"),
         (["report", "raw.trec", "--dataset", "sample", "--qrels", "nist", "--out", "OUT"], "there are the default, --qrels ptkb"),
-        (["submit", "RUN", "--dataset", "sample", "--run-id", "r", "--run-type", "automatic", "--out", "OUT"], "such as `ikat run rtg ...`"),
+        (
+            ["submit", "RUN", "--dataset", "sample", "--run-id", "r", "--run-type", "automatic", "--out", "OUT"],
+            "such as `ikat run rtg ...`",
+        ),
         (["judge", "first.trec", "--dataset", "ikat:2023", "--llm", "recorded:sample", "--out", "OUT"], "`ikat index ikat:2023 PATH` and"),
         (["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--splade-model", "b", "--out", "OUT"], "leave --splade-model away"),
         (["index", "sample", "SPLADE"], "--index SPLADE takes the index that is there; for a new one:"),

@@ -71,7 +71,9 @@ def test_all_years_share_one_collection_whatever_the_index_was_built_from(year):
     full = Holding({"clueweb22-en0000-00-00000:1"}, COLLECTION_SIZE)
     check_collection(full, find_dataset(f"ikat:{year}"), f"ikat:{year}", judged("clueweb22-en0000-00-00000:1", "clueweb22-en9999:0"))
     check_collection(full, find_dataset(f"ikat:{year}"), f"ikat:{year}", judged())
-    with pytest.warns(OtherCollectionWarning, match=r"is of another collection than that of ikat:20.. \(1 passages, not the same 116,838,987"):
+    with pytest.warns(
+        OtherCollectionWarning, match=r"is of another collection than that of ikat:20.. \(1 passages, not the same 116,838,987"
+    ):
         check_collection(Holding(full.docnos), find_dataset(f"ikat:{year}"), f"ikat:{year}", judged(*full.docnos))
 
 
@@ -82,7 +84,9 @@ def test_labels_of_zero_tell_the_collection_too():
 
 
 def test_of_a_dataset_that_does_not_know_its_collection_it_says_that_it_cannot_tell():
-    with pytest.warns(OtherCollectionWarning, match=r"is of a collection that may be another one than that of mine \(1 passages\): 1 of the 2"):
+    with pytest.warns(
+        OtherCollectionWarning, match=r"is of a collection that may be another one than that of mine \(1 passages\): 1 of the 2"
+    ):
         check_collection(Holding({"a"}), object(), "mine", judged("a", "b"))
 
 
@@ -115,6 +119,7 @@ def test_an_index_of_another_collection_is_refused_before_the_first_call(more, f
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.filterwarnings("default::pyterrier_ikat.resources.OtherCollectionWarning")
 def test_a_part_of_the_collection_is_run_with_a_warning(tmp_path):
     docnos = sorted(SAMPLE.collection()[1])[:200]
     part = index_of(tmp_path / "i", docnos)
@@ -147,6 +152,7 @@ def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(
         Session.open(SAMPLE, SAMPLE.name, ["raw"], index_path=foreign, out=str(tmp_path), turns="1-1_1", ledger=Ledger())
 
 
+@pytest.mark.filterwarnings("default::pyterrier_ikat.resources.OtherCollectionWarning")
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path):
     """The index has one judged passage, which the sample's raw utterances don't find."""
@@ -158,7 +164,7 @@ def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path
         assert done.exit_code == 2
         assert "ikat: no passage that raw found is judged, so that every figure is 0: the runs are kept in" in done.stderr
         assert RunFolder(tmp_path / "runs" / "raw").complete
-        assert " raw  .0000" in done.stdout
+        assert "   raw .0000 " in done.stdout
     assert len(RunFolder(tmp_path / "runs" / "raw").results())
     assert call("run", "raw", "--dataset", "sample", "--index", path, "--out", tmp_path / "runs", "--turns", "9").exit_code == 2
 

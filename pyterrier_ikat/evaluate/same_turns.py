@@ -13,7 +13,8 @@ def unlike(ours: str, theirs: str) -> str:
     for hyphens, underscores, whose in ((ours, theirs, "them"), (theirs, ours, "the wanted ones")):
         if hyphens.rpartition("-")[0] and "_" not in hyphens and "_" in underscores:
             repair = advice(
-                'frame["qid"].str.replace(r"-(?=\\d+$)", "_", regex=True)', r"sed -E 's/^([^[:space:]]+)-([0-9]+)[[:space:]]/\1_\2 /' FILE > NEW_FILE"
+                'frame["qid"].str.replace(r"-(?=\\d+$)", "_", regex=True)',
+                r"sed -E 's/^([^[:space:]]+)-([0-9]+)[[:space:]]/\1_\2 /' FILE > NEW_FILE",
             )
             return f"{examples}; convert {whose}: {repair}"
     return f"{examples}; take the topics that the judgements were made for"

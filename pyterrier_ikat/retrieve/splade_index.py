@@ -191,7 +191,9 @@ def _of_ikat(folder: Path, model: str | None) -> dict[str, Any]:
     described = read_description(folder / META, form=FORMAT, repair=f"make it with {repair}")
     made_by = described["model"]
     if model is not None and Path(model).name != Path(made_by).name:
-        raise UsageError(f"the passages of {folder} were encoded by {made_by!r}, not {model!r}: leave {advice('the model', '--splade-model')} away")
+        raise UsageError(
+            f"the passages of {folder} were encoded by {made_by!r}, not {model!r}: leave {advice('the model', '--splade-model')} away"
+        )
     return {
         "model": model or made_by,
         "pisa": folder / PISA,
