@@ -119,7 +119,8 @@ class SqliteFile:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != self.form:
             raise DataError(
-                f"the {self.what} {self.path} has format {version}, this version writes {self.form}: name another file with {self._elsewhere()}"
+                f"the {self.what} {self.path} has format {version}, this version writes {self.form}: "
+                f"name another file with {self._elsewhere()}"
             )
         return True
 
