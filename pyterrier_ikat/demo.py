@@ -41,6 +41,6 @@ def run_demo(out: Path, names: Sequence[str], echo: Echo) -> None:
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
         if chosen:
             session = Session.open(dataset, "ikat:sample", chosen, second_spec=f"recorded:{second}", **shared)
-            runs |= session.run()
+            runs.update(session.run())
     show_runs({name: runs[name] for name in names}, dataset.get_qrels(), "human_qr" if "human_qr" in runs else None, echo)
     session.report(echo)

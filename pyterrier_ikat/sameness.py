@@ -44,7 +44,10 @@ def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[st
 
 def of_frame(frame: pd.DataFrame) -> str:
     """A checksum of a frame's rows."""
-    return hashlib.sha256(json.dumps(frame.to_dict("records"), sort_keys=True, default=str).encode()).hexdigest()
+    digest, columns = hashlib.sha256(), frame.columns.tolist()
+    for row in frame.itertuples(index=False, name=None):  # one at a time: histories are long
+        digest.update(json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True, default=str).encode())
+    return digest.hexdigest()
 
 
 def identity(model: LLM) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import pandas as pd
 import pyterrier as pt
 
 from .errors import DataError, UsageError
-from .evaluate import TRACK_2023, label, per_turn
+from .evaluate import TRACK_2023, format_table, label, per_turn
+from .evaluate.significance import experiment_table
 from .files import atomic_write
 from .finished import some_of
 from .llm import Ledger
@@ -33,6 +34,7 @@ from .resources import (
 from .retrieve import PassageIndex
 from .runs import RunFolder, plan, strictly_decreasing
 from .runs.batches import PARAMETERS, Batches
+from .runs.folder import Part
 from .runs.lock import alone
 from .sameness import of_frame, parameters_of
 
@@ -143,8 +145,8 @@ class Session:
         manual = self.topics(next((entry for entry in self.methods if entry.manual), self.methods[0]))
         return plan(self.systems(), manual)
 
-    def run(self) -> dict[str, pd.DataFrame]:
-        """Run every method that has no finished run in its folder yet; return name -> ranking.
+    def run(self) -> "Rankings":
+        """Run every method that has no finished run in its folder yet; return name -> ranking, read when it is asked for.
 
         What comes before retrieval is done for all turns at once, so that an LLM has as many requests as it takes at a
         time; the rest for ``batch`` turns after the other, so that memory is bounded. A finished batch is kept until the
@@ -159,7 +161,7 @@ class Session:
         with alone(*(folder.path for folder in folders.values())):
             return self._run(folders)
 
-    def _run(self, folders: Mapping[str, RunFolder]) -> dict[str, pd.DataFrame]:
+    def _run(self, folders: dict[str, RunFolder]) -> "Rankings":
         parameters = {entry.name: self.parameters(entry) for entry in self.methods}
         finished = {name for name, folder in folders.items() if folder.reusable(_as_strict(parameters[name], folder.path))}
         batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
@@ -167,39 +169,35 @@ class Session:
             Batches(folders[name], _as_strict(parameters[name], one.path)).check()
         for name in finished:
             batches[name].remove()  # a run that was killed after its last step left them
-        found = {}
         for entry in pt.tqdm(self.methods, desc="systems", unit="system"):
             folder = folders[entry.name]
             if entry.name in finished:
                 self._figures_anew(folder)
             else:
                 self._run_one(entry, folder, batches[entry.name])
-            found[entry.name] = folder.results()
-        return found
+        return Rankings(folders)
 
     def _run_one(self, entry: Method, folder: RunFolder, batches: Batches) -> None:
         if (batches.path / PARAMETERS).exists():  # made under on_error=raise, they get company that may hold fallbacks
             _write_parameters(batches.path, batches.parameters)
-        topics, results, ledger = batches.run(self.build(entry), self.topics(entry), self.ledger, self.batch)
-        judged = {"qrels_sha256": of_frame(self.qrels), "deviations": self.deviations(entry)}
-        folder.write(topics, results, self._figures(results), ledger.frame(), batches.parameters | judged)
+        topics, figures = self.topics(entry), Figures(self.qrels)
+        batches.run(self.build(entry), topics, self.ledger, self.batch)
+        about = batches.parameters | {"deviations": self.deviations(entry)}
+        parts = figures.counting(batches.parts(topics))
+        folder.write_parts(parts, lambda: (figures.frame(), about | figures.about()), batches.ledger().frame())
         batches.remove()
 
     def _figures_anew(self, folder: RunFolder) -> None:
-        known, judged = folder.parameters(), {"qrels_sha256": of_frame(self.qrels)}
-        if known.get("qrels_sha256") == judged["qrels_sha256"]:
+        known, figures = folder.parameters(), Figures(self.qrels)
+        if known.get("qrels_sha256") == of_frame(self.qrels) and "judged_passages" in known:
             return
-        figures = self._figures(folder.results())
+        results = folder.results()
+        figures.add(results["qid"].unique(), results)
         # Killed in between, the run says of no qrels that its figures were made with them.
         _write_parameters(folder.path, known | {"qrels_sha256": None})
         with atomic_write(folder.path / "measures.csv") as file:
-            figures.to_csv(file, index=False)
-        _write_parameters(folder.path, known | judged)
-
-    def _figures(self, results: pd.DataFrame) -> pd.DataFrame:
-        if self.qrels.empty:
-            return pd.DataFrame(columns=["qid", *map(label, TRACK_2023)])
-        return per_turn(strictly_decreasing(results), self.qrels)
+            figures.frame().to_csv(file, index=False)
+        _write_parameters(folder.path, known | figures.about())
 
     def parameters(self, entry: Method) -> dict[str, Any]:
         """What makes this run this run: it is reused only when all of it is the same, or only ``on_error`` more lenient than it was."""
@@ -228,17 +226,25 @@ class Session:
                 found = found.replace(repr(self.resources[resource]), self._decisive(resource))
         return found
 
-    def check_judged(self, found: Mapping[str, pd.DataFrame]) -> None:
+    def show(self, echo: Echo) -> None:
+        """Print the table of the finished runs, from their figures turn by turn, and which judged turns one lacks."""
+        if self.qrels.empty:
+            return
+        folders = {entry.name: RunFolder(self.out / entry.name) for entry in self.methods}
+        echo(format_table(experiment_table({name: folder.measures() for name, folder in folders.items()}, TRACK_2023, None)))
+        for name, folder in folders.items():
+            if lost := sorted(set(self.qrels["qid"]) - folder.found()):
+                echo(f"{name} lacks {len(lost)} judged turns: {some_of(lost)}")
+
+    def check_judged(self) -> None:
         """Whether each run found a passage that is judged for its turn.
 
         Raises:
             DataError: when one did not, so that all its figures are 0; it is kept.
         """
-        judged = pd.MultiIndex.from_frame(self.qrels[["qid", "docno"]])
-        without = [
-            name for name, run in found.items() if len(judged) and not pd.MultiIndex.from_frame(run[["qid", "docno"]]).isin(judged).any()
-        ]
-        if without:
+        names = [entry.name for entry in self.methods]
+        without = [name for name in names if not RunFolder(self.out / name).parameters()["judged_passages"]]
+        if without and len(self.qrels):
             raise DataError(
                 f"no passage that {', '.join(without)} found is judged, so that every figure is 0: the runs are kept in {self.out}; look "
                 f"whether the index is of the passages that were judged in {self.dataset_name}, and what the queries are in turns.jsonl"
@@ -247,13 +253,59 @@ class Session:
     def report(self, echo: Echo) -> None:
         """Print the turns without results, the ledger, and where the runs lie."""
         for entry in self.methods:
-            lost = sorted(set(self.topics(entry)["qid"]) - set(RunFolder(self.out / entry.name).results()["qid"]))
+            lost = sorted(set(self.topics(entry)["qid"]) - RunFolder(self.out / entry.name).found())
             if lost:
                 echo(f"\n{entry.name}: {len(lost)} turns without any passage, counted 0: {some_of(lost)}")
         rows = self.ledger.frame()
         if len(rows):
             echo(f"\nLLM ledger (of this call; each run folder keeps its own):\n{rows.to_string(index=False, na_rep='unknown')}")
         echo(f"\nRuns: one folder for each system in {self.out}")
+
+
+class Rankings(Mapping[str, pd.DataFrame]):
+    """Name -> ranking of finished runs, each read when it is asked for."""
+
+    def __init__(self, folders: dict[str, RunFolder]) -> None:
+        self._folders = folders
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self._folders[name].results()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+
+class Figures:
+    """The figures of a run that comes in parts, and how many of its passages are judged."""
+
+    def __init__(self, qrels: pd.DataFrame) -> None:
+        self.qrels, self.judged = qrels, 0
+        self._parts = [pd.DataFrame(columns=["qid", *map(label, TRACK_2023)])]
+
+    def counting(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """The parts, added while they go by."""
+        for topics, results in parts:
+            self.add(topics["qid"], results)
+            yield topics, results
+
+    def add(self, qids: Iterable[str], results: pd.DataFrame) -> None:
+        """Add the ranking of these turns."""
+        qrels = self.qrels[self.qrels["qid"].isin(qids)]
+        if len(qrels):
+            self._parts.append(per_turn(strictly_decreasing(results), qrels))
+            self.judged += len(results[["qid", "docno"]].merge(qrels[["qid", "docno"]]))
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each turn of the qrels, in their order: zeros for those that were not added."""
+        found = pd.concat(self._parts[len(self._parts) > 1 :]).set_index("qid")
+        return found.reindex(pd.Index(self.qrels["qid"].unique(), name="qid"), fill_value=0.0).reset_index()
+
+    def about(self) -> dict[str, Any]:
+        """What the run folder says of them."""
+        return {"qrels_sha256": of_frame(self.qrels), "judged_passages": self.judged}
 
 
 def _as_strict(parameters: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -79,7 +79,6 @@ def run(
     **options: Any,
 ) -> None:
     """Run METHODs on a dataset; each leaves a folder with its run, turns, figures and ledger."""
-    from ..finished import show_runs
     from ..profiling import profile
     from ..result_cache import keep_in
     from ..session import Session
@@ -91,15 +90,15 @@ def run(
         click.echo(session.plan().to_string(index=False, na_rep="unknown"))
         return
     with profile() as stages:
-        found = session.run()
-    show_runs(found, session.qrels, None, click.echo)
+        session.run()
+    session.show(click.echo)
     session.report(click.echo)
     for entry in session.methods:
         for line in session.deviations(entry):
             click.echo(f"note: {entry.name}: {line}")
     if with_profile:
         click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")
-    session.check_judged(found)
+    session.check_judged()
 
 
 @main.command()

@@ -2,12 +2,12 @@
 
 They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, and ``run.json`` with the
 parameters of the run that they belong to. Of a batch is kept what :meth:`RunFolder.write` writes: the ranking, what each turn has
-one of, and the ledger. Passages' texts are not, which is why a run in batches needs the memory of one batch.
+one of, and the ledger. Passages' texts are not. No more than one batch is in memory, also while the run folder is written.
 """
 
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError
 from ..files import atomic_write
 from ..llm import Ledger
-from .folder import PER_TURN, RunFolder, another, versions
+from .folder import PER_TURN, Part, RunFolder, another, versions
 from .kept import kept, used_marks
 from .plan import stages
 
@@ -59,17 +59,14 @@ class Batches:
         if differs := another(_read(self.path / PARAMETERS), self.parameters):
             raise UsageError(f"{self.path} holds finished batches of a run with {differs}: choose another --out, or remove it")
 
-    def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> tuple[pd.DataFrame, pd.DataFrame, Ledger]:
-        """Run a pipeline on the turns that aren't finished, and join all batches.
+    def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> None:
+        """Run a pipeline on the turns that aren't finished.
 
         Args:
             pipeline: from turns to passages.
             topics: all turns of the run.
             counting: the ledger that the pipeline's LLMs count in.
             size: how many turns make a batch.
-
-        Returns:
-            What :meth:`joined` does.
         """
         counted, (before, behind) = counting.snapshot(), _divided(pipeline)
         left = topics[~topics["qid"].isin(self.finished())]
@@ -78,7 +75,6 @@ class Batches:
             turns = written.iloc[start : start + size].reset_index(drop=True)
             self.keep(int(left.index[start]), turns, _through(behind, turns), counting.since(counted))
             counted = counting.snapshot()
-        return self.joined(topics)
 
     def finished(self) -> set[str]:
         """The qids of the turns that are done."""
@@ -107,26 +103,24 @@ class Batches:
         with atomic_write(self.path / f"{number:06d}.json") as file:
             json.dump(batch, file)
 
-    def joined(self, topics: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, Ledger]:
-        """All batches as one run.
+    def parts(self, topics: pd.DataFrame) -> Iterator[Part]:
+        """The run, batch by batch, so that no more than one is in memory.
 
         Args:
             topics: all turns of the run.
 
-        Returns:
-            The turns, with what was written for those without passages; the ranking with the columns of the turns; the ledger.
+        Yields:
+            The turns of a batch, with what was written for those without passages; its ranking with the columns of the turns.
         """
-        batches, ledger = self._all(), Ledger()
-        found, lost, ranking = (object_frame(_joined(batch[part] for batch in batches)) for part in ("found", "lost", "results"))
-        places = pd.Index(found["qid"]).get_indexer(ranking["qid"])
-        spread = {name: column(found[name].to_numpy()[places]) for name in found.columns}
-        results = pd.DataFrame(spread | {name: ranking[name] for name in ranking.columns}).astype({"score": float, "rank": int})
-        for row in chain.from_iterable(batch["ledger"] for batch in batches):
+        for batch in self._all():
+            yield _turns(batch, topics), _ranking(batch)
+
+    def ledger(self) -> Ledger:
+        """The ledger of all batches."""
+        ledger = Ledger()
+        for row in chain.from_iterable(batch["ledger"] for batch in self._all()):
             ledger.count(**row)
-        if len(lost):
-            written = pd.concat([topics[~topics["qid"].isin(lost["qid"])], lost])
-            topics = written.set_index("qid", drop=False).loc[topics["qid"].tolist()].reset_index(drop=True)
-        return topics, results, ledger
+        return ledger
 
     def remove(self) -> None:
         """Remove all batches: the run is complete."""
@@ -134,8 +128,8 @@ class Batches:
             path.unlink()
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def _all(self) -> list[dict[str, Any]]:
-        return [_read(path) for path in self._paths()]
+    def _all(self) -> Iterator[dict[str, Any]]:
+        return map(_read, self._paths())
 
     def _paths(self) -> list[Path]:
         return sorted(path for path in self.path.glob("*.json") if path.name != PARAMETERS)
@@ -158,11 +152,20 @@ def _ranked(results: pd.DataFrame, name: str) -> list[Any]:
     return used_marks(results) if name == "used" else results[name].tolist()
 
 
-def _joined(parts: Iterable[Columns]) -> Columns:
-    """Columns one below the other, ``None`` where a part lacks one."""
-    parts = list(parts)
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: list(chain.from_iterable(part.get(name, [None] * len(part["qid"])) for part in parts)) for name in names}
+def _turns(batch: Mapping[str, Columns], topics: pd.DataFrame) -> pd.DataFrame:
+    lost, qids = object_frame(batch["lost"]), {*batch["found"]["qid"], *batch["lost"]["qid"]}
+    turns = topics[topics["qid"].isin(qids)].reset_index(drop=True)
+    if lost.empty:
+        return turns
+    written = pd.concat([turns[~turns["qid"].isin(lost["qid"])], lost])
+    return written.set_index("qid", drop=False).loc[turns["qid"].tolist()].reset_index(drop=True)
+
+
+def _ranking(batch: Mapping[str, Columns]) -> pd.DataFrame:
+    found, ranking = object_frame(batch["found"]), object_frame(batch["results"])
+    places = pd.Index(found["qid"]).get_indexer(ranking["qid"])
+    spread = {name: column(found[name].to_numpy()[places]) for name in found.columns}
+    return pd.DataFrame(spread | {name: ranking[name] for name in ranking.columns}).astype({"score": float, "rank": int})
 
 
 def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:

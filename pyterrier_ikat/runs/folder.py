@@ -14,10 +14,10 @@ import json
 import platform
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pandas as pd
 
@@ -35,6 +35,10 @@ PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
     *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb"),
 )
+
+
+Part = tuple[pd.DataFrame, pd.DataFrame]
+"""Some turns of a run, and their ranking."""
 
 
 class OtherVersionsWarning(UserWarning):
@@ -116,12 +120,35 @@ class RunFolder:
         Raises:
             DataError: when the file is missing or cut short, or a line is no turn.
         """
+        return list(self._each_turn())
+
+    def found(self) -> set[str]:
+        """The turns with passages.
+
+        Raises:
+            DataError: as :meth:`turns`.
+        """
+        return {turn["qid"] for turn in self._each_turn() if turn.get("passages")}
+
+    def measures(self) -> pd.DataFrame:
+        """The figures turn by turn: index ``qid``, a column per measure.
+
+        Raises:
+            DataError: when ``measures.csv`` can't be read.
+        """
+        path = self.path / "measures.csv"
+        try:
+            return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # exactly what was written, from texts
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(f"{path} can't be read ({error}): make the run again") from error
+
+    def _each_turn(self) -> Iterator[dict[str, Any]]:
         path = self.path / "turns.jsonl"
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, ValueError) as error:
+            with path.open(encoding="utf-8", newline="\n") as lines:
+                yield from (_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+        except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path} can't be read ({error}): make the run again") from error
-        return [_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
         """Whether the run made with just these parameters is here already; other versions are a warning.
@@ -149,12 +176,30 @@ class RunFolder:
             DataError: when the results have turns that the topics lack, a turn of the topics is there twice, the ranking is not
                 clean, or a column of the turns can't be kept.
         """
-        _check_turns(topics, results)
+        self.write_parts([(topics, results)], lambda: (measures, parameters), ledger)
+
+    def write_parts(self, parts: Iterable[Part], about: Callable[[], tuple[pd.DataFrame, dict[str, Any]]], ledger: pd.DataFrame) -> None:
+        """As :meth:`write`, for a run that comes in parts, of which no more than one is in memory.
+
+        Args:
+            parts: the turns of each part and their ranking, in the order of the run.
+            about: gives the measures and the parameters once all parts were written.
+            ledger: the whole ledger.
+
+        Raises:
+            DataError: as :meth:`write`.
+        """
         partial = neighbour(self.path)
         partial.mkdir(parents=True)
         try:
-            write_run(results, partial / "run.trec", self.path.name)
-            _write_turns(topics, results, partial / "turns.jsonl")
+            with atomic_write(partial / "run.trec", "wb") as ranking, atomic_write(partial / "turns.jsonl", "wb") as turns:
+                for topics, results in parts:
+                    _check_turns(topics, results)
+                    write_run(results, partial / "part", self.path.name)
+                    _move(partial / "part", ranking)
+                    _write_turns(topics, results, partial / "part")
+                    _move(partial / "part", turns)
+            measures, parameters = about()
             for name, table in (("measures.csv", measures), ("ledger.csv", ledger)):
                 with atomic_write(partial / name) as file:
                     table.to_csv(file, index=False)
@@ -164,6 +209,13 @@ class RunFolder:
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+
+
+def _move(part: Path, whole: IO[bytes]) -> None:
+    """Append a file to another one."""
+    with part.open("rb") as file:
+        shutil.copyfileobj(file, whole)
+    part.unlink()
 
 
 def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -193,7 +245,7 @@ def _write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> Non
     found = results.drop_duplicates("qid")
     turns = pd.concat([found, topics[~topics["qid"].isin(found["qid"])]])
     turns = turns.set_index(turns["qid"]).reindex(topics["qid"].tolist())
-    columns = [name for name in turns.columns if name in PER_TURN]
+    columns = [name for name in PER_TURN if name in turns.columns]
     used = _used(results)
     with atomic_write(path) as file:
         for qid, *row in zip(turns["qid"], *(values(turns, name) for name in columns), strict=True):

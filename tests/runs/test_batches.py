@@ -19,7 +19,7 @@ def test_a_batch_keeps_tuples_arrays_and_marks(tmp_path):
     )
     lost = TOPICS.assign(qsubqueries=column([None, ("milk", "cow")]))
     batches.keep(0, lost, results, Ledger())
-    topics, joined, _ = batches.joined(TOPICS)
+    [(topics, joined)] = batches.parts(TOPICS)
     assert joined["qstatements"].tolist() == [[["10", 0.5]]] * 2
     assert joined["qfound"].tolist() == [[7, 3]] * 2
     assert joined["used"].tolist() == [True, False]
