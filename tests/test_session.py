@@ -2,6 +2,7 @@
 
 import json
 import os
+import tracemalloc
 
 import pandas as pd
 import pyterrier as pt
@@ -16,7 +17,7 @@ from pyterrier_ikat.retrieve.bm25 import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.batches import Batches
 from pyterrier_ikat.runs.folder import another, versions
-from pyterrier_ikat.session import TURNS_AT_ONCE, Session
+from pyterrier_ikat.session import TURNS_AT_ONCE, Figures, Session
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
@@ -91,6 +92,29 @@ def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
     for row in expected.drop_duplicates("qid").itertuples():
         assert (turns[row.qid]["qanswer"], turns[row.qid]["qsubqueries"]) == (row.qanswer, row.qsubqueries)
         assert turns[row.qid]["passages"] == (expected["qid"] == row.qid).sum()
+
+
+def test_a_run_of_four_times_the_batches_takes_no_more_memory_to_join(tmp_path):
+    def peak(count):
+        qids = [f"1_{number}" for number in range(10 * count)]
+        topics, folder = pd.DataFrame({"qid": qids, "query": "tea"}), RunFolder(tmp_path / str(count))
+        batches = Batches(folder, {"method": "mine"})
+        for start in range(0, len(qids), 10):
+            found = pd.DataFrame({"qid": qids[start : start + 10] * 200}).sort_values("qid", ignore_index=True)
+            rank = found.groupby("qid").cumcount()
+            batches.keep(start, topics[start : start + 10], found.assign(docno=[f"d{n}" for n in rank], score=-rank, rank=rank), Ledger())
+        figures = Figures(topics.assign(docno="d0", label=1)[["qid", "docno", "label"]])
+        tracemalloc.start()
+        folder.write_parts(figures.counting(batches.parts(topics)), lambda: (figures.frame(), figures.about()), batches.ledger().frame())
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(folder.results()) == 2000 * count
+        assert folder.measures()["nDCG@5"].tolist() == [1.0] * len(qids)
+        assert folder.parameters()["judged_passages"] == len(qids)
+        return most
+
+    peak(2)
+    assert peak(32) < 1.5 * peak(8)
 
 
 def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
