@@ -76,6 +76,54 @@ def test_validate_names_every_problem_and_exits_with_1(tmp_path):
     assert len(lines) == 27
 
 
+def test_equal_warnings_are_one_line_with_the_turns(runs, tmp_path):
+    out = tmp_path / "rtg.json"
+    call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)
+    submission = json.loads(out.read_text())
+    for turn in submission["turns"]:
+        turn["responses"][0]["ptkb_provenance"] = []
+    out.write_text(json.dumps(submission))
+    checked = call("validate", out, "--dataset", "ikat:sample")
+    said = [line for line in checked.stdout.splitlines() if "no statement is named" in line]
+    assert checked.exit_code == 0
+    assert len(said) == 1
+    assert said[0].startswith("warning: 24 turns (1-1_1, 1-1_2, 1-1_3, ")
+    assert "..., responses" not in said[0]
+    assert ", ...), responses[].ptkb_provenance: no statement" in said[0]
+
+
+@pytest.mark.filterwarnings("default:.*nobody judged them")
+def test_a_submission_of_2025_with_new_statements_goes_through_every_command(tmp_path, ikat_data):
+    out, turns = tmp_path / "new.jsonl", find_dataset("ikat:2025").get_topics()
+    metadata = {"team_id": "t", "run_id": "r", "run_type": "automatic"}
+    with out.open("w") as file:
+        for qid, ptkb in zip(turns["qid"], turns["qptkb"], strict=True):
+            passage = {"clueweb22-en0000-00-00000:1": 1.0}
+            chosen = [f"New in {qid}.", *list(ptkb.values())[:1]]
+            response = {"rank": 1, "text": "Yes.", "citations": passage, "ptkb_provenance": chosen}
+            file.write(json.dumps({"metadata": metadata, "turn_id": qid, "responses": [response], "references": passage}) + "\n")
+    checked = call("validate", out, "--dataset", "ikat:2025")
+    assert (checked.exit_code, len(checked.stdout.splitlines())) == (0, 2), checked.output
+    assert "(188 times)" not in checked.stdout
+    assert checked.stdout.startswith("warning: 188 turns (")
+    figures = call("evaluate-ptkb", out, "--dataset", "ikat:2025")
+    assert figures.exit_code == 0, figures.output
+    assert "new has 188 statements that the topics lack" in figures.stderr
+    expected = evaluate_of_firsts(turns, find_dataset("ikat:2025").get_qrels("ptkb"))
+    assert figures.stdout.splitlines()[1].split()[5] == f"{expected:.4f}"
+    shown = call("report", out, "--dataset", "ikat:2025", "--out", tmp_path / "report.html")
+    assert shown.exit_code == 0, shown.output
+    assert "New in 1-1_2." in (tmp_path / "report.html").read_text()
+
+
+def evaluate_of_firsts(turns, qrels):
+    """The mean precision of two statements a turn, the first of the persona and a new one, in plain Python."""
+    relevant = set(qrels[qrels["label"] > 0][["qid", "docno"]].itertuples(index=False, name=None))
+    judged = set(qrels["qid"])
+    pairs = [(qid, next(iter(ptkb))) for qid, ptkb in zip(turns["qid"], turns["qptkb"], strict=True) if qid in judged]
+    return sum(0.5 for pair in pairs if pair in relevant) / len(judged)
+
+
 def test_validate_of_another_year(runs, tmp_path, ikat_data):
     out = tmp_path / "rtg.json"
     call("submit", runs / "rtg", "--dataset", "ikat:sample", "--run-id", "rtg", "--run-type", "automatic", "--out", out)

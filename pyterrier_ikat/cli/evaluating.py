@@ -50,12 +50,15 @@ def evaluate(
 @click.option("--qrels", "variant", default="ptkb", show_default=True, help="for 2023: ptkb_nist or ptkb_org")
 @quiet
 def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
-    """Evaluate the PTKB statements chosen in RUNs, folders made by `ikat run`."""
+    """Evaluate the PTKB statements chosen in RUNs: folders made by `ikat run`, or submissions."""
     from ..evaluate.ptkb import evaluate_ptkb as table
     from ..finished import named
     from ..resources import open_qrels
+    from ..submit import read_submission
 
-    figures = table(named(paths), open_qrels(dataset_named(dataset_name), dataset_name, variant))
+    dataset = dataset_named(dataset_name)
+    systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in named(paths).items()}
+    figures = table(systems, open_qrels(dataset, dataset_name, variant))
     click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 
 

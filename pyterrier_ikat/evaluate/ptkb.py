@@ -27,7 +27,8 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
     turns even a perfect system stays below 1, so their number is shown. NIST's and the organisers' qrels of 2023 have
     none; the topics' own provenance of 2024 and 2025 has 123 of 218 and 124 of 188. For the mean over the others give
     :func:`with_relevant` of the qrels. A system that chose no statement at all, such as a run of a method that chooses
-    none, is named in a warning.
+    none, is named in a warning, and so is one with new statements, which 2025 allows: they are named by their words, and
+    count as not relevant.
 
     Args:
         systems: name -> a frame with ``qid`` and ``qstatements``, or a folder made by ``ikat run``; see
@@ -42,8 +43,8 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
 
     Raises:
         UsageError: when a frame lacks a column.
-        DataError: when a system shares no turn with the qrels, chose a statement that the turn's persona does not have,
-            or its choice or the qrels are malformed.
+        DataError: when a system shares no turn with the qrels, chose an id that the turn's persona does not have, or no statement
+            that any has, or its choice or the qrels are malformed.
 
     Example:
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["1", "2", "1"], "label": [1, 0, 1]})
@@ -119,9 +120,18 @@ def _check(name: str, turns: "pd.Series[str]", ranking: pd.DataFrame, qrels: pd.
     if ranking.empty:
         warnings.warn(f"{who} chose no statement for any turn: all its figures are 0", stacklevel=4)
     known = set(zip(qrels["qid"], qrels["docno"], strict=True))
-    for qid, statement in zip(judged["qid"], judged["docno"], strict=True):
-        if (qid, statement) not in known:
+    new = [(qid, name) for qid, name in zip(judged["qid"], judged["docno"], strict=True) if (qid, name) not in known]
+    for qid, statement in new:
+        if len(new) == len(judged) or not _in_words(statement):
             raise DataError(
                 f"{who}, turn {qid}: there is no statement {statement!r} in the PTKB qrels, which judge the whole persona; "
                 "give the ids of the topics file, as text"
             )
+    if new:
+        message = f"{who} has {len(new)} statements that the topics lack (such as {new[0][1]!r}): nobody judged them, they count as wrong"
+        warnings.warn(message, stacklevel=4)
+
+
+def _in_words(name: str) -> bool:
+    """Whether a statement is named by its words, as new ones are in 2025, not by an id."""
+    return name.startswith('"') or any(letter.isalpha() for letter in name)

@@ -82,7 +82,8 @@ def _head(loaded: Any) -> str:
     from torch.nn import Linear
 
     of_words = loaded.model.get_output_embeddings() if hasattr(loaded.model, "get_output_embeddings") else None
-    names = [name for name, layer in loaded.named_modules() if isinstance(layer, Linear) and (layer.out_features == 1 or layer is of_words)]
+    linear = {name: layer for name, layer in loaded.named_modules() if isinstance(layer, Linear)}
+    names: list[str] = [name for name, layer in linear.items() if layer.out_features == 1 or layer is of_words]
     if not names:
         raise UsageError(f"{type(loaded.model).__name__} has no layer of its own for the score: take backend='fp32'")
     return names[-1]

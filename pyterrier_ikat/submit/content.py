@@ -66,6 +66,8 @@ class Content:
         known = topics.statements[qid]
         chosen = _falling(self.statements.get(qid, []))
         by_text = topics.year == 2025
+        if by_text and (lost := [name for name, _ in chosen if name.isdecimal() and name not in known]):
+            raise DataError(f"turn {qid}: the user has no statement {lost[0]}: give an id of the topics, or a new one's words")
         statements = [Statement(name, known.get(name, name if by_text else ""), score) for name, score in chosen]
         return Response(1, self.responses.get(qid, ""), ranking, statements)
 

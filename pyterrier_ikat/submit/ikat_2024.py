@@ -1,4 +1,4 @@
-"""Submissions of 2024: as 2023, plus ``eval_response``; PTKB statements as a list of whole numbers, best first.
+"""Submissions of 2024: as 2023, plus ``eval_response``; PTKB statements as a list of whole numbers, also as strings, best first.
 
 The run type may also be ``only_response``, for responses to passages that others ranked.
 """
@@ -20,7 +20,8 @@ def parse(values: Sequence[tuple[int, Any]], place: Place) -> Run:
 
 
 def _statement(place: Place, item: Any, position: int) -> Statement | None:
-    return Statement(str(item), position=position) if of_kind(place, item, int) else None
+    number = _number(item) if isinstance(item, str) else item
+    return Statement(str(number), position=position) if of_kind(place, number, int) else None
 
 
 def check(run: Run, topics: Topics, place: Place) -> None:

@@ -81,7 +81,7 @@ def _check_turn(place: Place, turn: SubmittedTurn, known: Mapping[str, str] | No
     inside = place.at("responses")
     check_responses(inside, turn.responses)
     texts = [response.text for response in turn.responses or () if response.text is not None]
-    check_length(inside, texts, " in all responses of a turn together (the organisers' checker deletes responses, the last one first)")
+    check_length(inside, texts, " in all responses of a turn together (the organisers' checker deletes a single response that is longer)")
     if turn.references is not None:
         if not turn.references and turn.whole:
             place.at("references").warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")

@@ -76,8 +76,8 @@ def _check_response(place: Place, response: Response, known: Mapping[str, str] |
     if response.statements is not None:
         if not response.statements:
             place.at("ptkb_provenance").warning(
-                "no statement is named: name some, if any matters "
-                "(the organisers' checker warns of each such turn; that of 2023 stops after 25 warnings, unless started with -m)"
+                "no statement is named: name some, if any matters (the organisers' checkers warn of each such turn; "
+                "that of 2023 stops after 2000 warnings, unless started with -m)"
             )
         check_statements(place.at("ptkb_provenance"), response.statements, known)
 

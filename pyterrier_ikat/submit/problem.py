@@ -1,6 +1,7 @@
 """What is wrong with a submission: every problem names the turn, the field and the repair."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 ERROR, WARNING = "error", "warning"
@@ -65,6 +66,29 @@ def errors(problems: Iterable[Problem]) -> list[Problem]:
         []
     """
     return [problem for problem in problems if problem.severity == ERROR]
+
+
+def lines_of(problems: Iterable[Problem], turns: int = 10) -> list[str]:
+    """The problems as text: an error a line, equal warnings of several turns one line, which names the first ``turns`` of them.
+
+    Example:
+        >>> lines_of([Problem("warning", f"1_{number}", "text", "look at this") for number in (1, 2, 3, 4)], turns=2)
+        ['warning: 4 turns (1_1, 1_2, ...), text: look at this']
+    """
+    alike: dict[tuple[str, str, str], list[Problem]] = {}
+    for problem in problems:
+        anywhere = problem.severity == WARNING and problem.turn
+        field = re.sub(r"\[\d+\]", "[]", problem.field) if anywhere else problem.field
+        alike.setdefault(("" if anywhere else problem.turn, field, problem.severity + problem.message), []).append(problem)
+    return [str(same[0]) if len(same) == 1 else _line(field, same, turns) for (_, field, _), same in alike.items()]
+
+
+def _line(field: str, same: Sequence[Problem], turns: int) -> str:
+    names = list(dict.fromkeys(problem.turn for problem in same))
+    some = ", ".join(names[:turns]) + ", ..." * (len(names) > turns)
+    where = f"turn {some}" if len(names) == 1 else f"{len(names)} turns ({some})"
+    times = f" ({len(same)} times)" * (len(same) > len(names))
+    return f"{same[0].severity}: {', '.join(filter(None, [where, field]))}: {same[0].message}{times}"
 
 
 def printable(text: str) -> str:

@@ -1,5 +1,6 @@
 """Reading a submission back, anybody's: a ranking, responses and statements that can be evaluated."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pandas as pd
 from ..conversations.dataset import IkatDataset
 from ..conversations.frame import column, object_frame
 from ..errors import DataError
-from .checks import check_turn_ids
+from .checks import check_turn_ids, meant_statement
 from .loading import load
 from .model import Response, Run, SubmittedTurn, Topics
 from .problem import Place, errors
@@ -42,11 +43,11 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
 
     The ranking is that of the organisers' own converters: in 2025 the references by score; before, the passages of the responses
     in the order of their ranks, each once; with several responses a score is divided by the response's rank + 1. Statements
-    without scores (2024, 2025) get n, n - 1, ..., 1.
+    without scores (2024, 2025) get n, n - 1, ..., 1; one that is there twice keeps its first place.
 
     Args:
         path: the file.
-        dataset: what it was made for. It turns the statements of 2025 into ids; without it their words are the ids.
+        dataset: what it was made for. It turns the statements of 2025 into ids; without it, and of new statements, the words are the ids.
 
     Raises:
         DataError: when a field is missing or has a wrong type, a turn is there twice, the dataset lacks a turn, a statement is
@@ -91,23 +92,25 @@ def _by_rank(turn: SubmittedTurn) -> list[Response]:
 
 def _turns(run: Run, topics: Topics | None) -> pd.DataFrame:
     firsts = [next(iter(_by_rank(turn)), Response(1, "")) for turn in run.turns]
+    known = topics.statements if topics else {}
     return object_frame(
         {
             "qid": [turn.id for turn in run.turns],
             "qanswer": [first.text for first in firsts],
-            "qstatements": [_statements(turn.id, first, topics) for turn, first in zip(run.turns, firsts, strict=True)],
+            "qstatements": [_statements(first, known.get(turn.id, {})) for turn, first in zip(run.turns, firsts, strict=True)],
         }
     )
 
 
-def _statements(qid: str, response: Response, topics: Topics | None) -> list[tuple[str, float]]:
-    named = response.statements or []
-    ids = {text: name for name, text in (topics.statements.get(qid, {}) if topics else {}).items()}
-    found = []
+def _statements(response: Response, known: Mapping[str, str]) -> list[tuple[str, float]]:
+    """The statements as (id, score); of one that is there twice the first."""
+    named, found = response.statements or [], dict[str, float]()
     for position, one in enumerate(named):
-        text = one.text or ""
-        if one.id is None and topics is not None and text not in ids:
-            raise DataError(f"turn {qid}: {text!r} is no statement of the user: validate tells all of them")
         score = float(len(named) - position) if one.score is None else float(one.score)
-        found.append((ids.get(text, text) if one.id is None else one.id, score))
-    return found
+        found.setdefault(_name(one.text or "", known) if one.id is None else one.id, score)
+    return list(found.items())
+
+
+def _name(text: str, known: Mapping[str, str]) -> str:
+    """The id of a statement that is named by its words; those of a new one are in quotes where an id is like them."""
+    return meant_statement(text, known) or (f'"{text}"' if text in known else text)

@@ -31,14 +31,14 @@ def year_of(values: Sequence[tuple[int, Any]]) -> int | None:
     """The year whose shape a file has; None where it could be any.
 
     2025 has a line per turn with ``references`` and ``metadata``; 2023 and 2024 are one object with ``turns``, and name PTKB
-    statements by objects and by numbers. Most entries decide, so that a single wrong one is a problem, not another year.
+    statements by objects and by numbers, also in strings. Most entries decide, so that a single wrong one is a problem, not another year.
     """
     objects = [value for _, value in values if isinstance(value, dict)]
     if any("turns" in item for item in objects):
         top = next(item for item in objects if "turns" in item)
         kinds = Counter(type(entry) for entry in _statements(top["turns"]))
-        if kinds[dict] != kinds[int]:
-            return 2023 if kinds[dict] > kinds[int] else 2024
+        if kinds[dict] != (numbers := kinds[int] + kinds[str]):
+            return 2023 if kinds[dict] > numbers else 2024
         return 2024 if "eval_response" in top else None
     lines = sum("references" in item or "metadata" in item for item in objects)
     return 2025 if lines and lines * 2 >= len(objects) else None

@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -159,6 +160,21 @@ def test_malformed_choices_name_the_turn(value, message):
     turns = pd.DataFrame({"qid": ["1-1_1"], "qstatements": [value]})
     with pytest.raises(DataError, match=message):
         evaluate_ptkb({"x": turns}, QRELS)
+
+
+def test_new_statements_count_as_wrong_and_are_named():
+    turns = pd.DataFrame({"qid": ["1_1"], "qstatements": [[("I ski.", 3.0), ("1", 2.0), ("2", 1.0)]]})
+    qrels = pd.DataFrame({"qid": "1_1", "docno": ["1", "2", "3"], "label": [1, 0, 1]})
+    with pytest.warns(UserWarning, match=r"system x has 1 statements that the topics lack .such as 'I ski.'.: .* count as wrong"):
+        figures = evaluate_ptkb({"x": turns}, qrels).iloc[0]
+    # of three chosen one is relevant, of two relevant one is chosen; it has the second place
+    assert [figures[name] for name in ("SetP(rel=1)", "SetR(rel=1)", "P(rel=1)@3")] == pytest.approx([1 / 3, 1 / 2, 1 / 3])
+    assert figures["nDCG@3"] == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
+    words_for_ids = turns.assign(qstatements=[[("I drink tea.", 1.0)]])
+    with pytest.raises(DataError, match="there is no statement 'I drink tea.' in the PTKB qrels"):
+        evaluate_ptkb({"x": words_for_ids}, qrels)
+    with pytest.raises(DataError, match="there is no statement '99' in the PTKB qrels"):
+        evaluate_ptkb({"x": turns.assign(qstatements=[[("1", 2.0), ("99", 1.0)]])}, qrels)
 
 
 def test_turns_and_columns_that_do_not_fit():

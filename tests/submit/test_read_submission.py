@@ -31,6 +31,35 @@ def test_statements_of_2025_become_ids_with_the_dataset(tmp_path):
     assert read_submission(tmp_path / "run", DATA[2025]).turns["qstatements"][0] == [("1", 1.0)]
 
 
+def test_new_statements_of_2025_keep_their_words_and_copies_are_known(tmp_path):
+    document = valid(2025)
+    chosen = ["I ski.", "i drink\u00a0TEA.", "2", "I drink tea.", "I ski.", "I hate coffee."]
+    document[0]["responses"][0]["ptkb_provenance"] = chosen
+    (tmp_path / "run").write_text(text_of(document))
+    read = read_submission(tmp_path / "run", DATA[2025]).turns["qstatements"][0]
+    assert read == [("I ski.", 6.0), ("1", 5.0), ('"2"', 4.0), ("2", 1.0)]
+
+
+def test_ids_of_2024_are_read_from_numbers_and_strings(tmp_path):
+    for dataset in (None, DATA[2024]):
+        for ids in ([2, 1], ["2", "1"], ["2", 1]):
+            document = valid(2024)
+            document["turns"][0]["responses"][0]["ptkb_provenance"] = ids
+            (tmp_path / "run").write_text(text_of(document))
+            read = read_submission(tmp_path / "run", dataset)
+            assert (read.year, read.turns["qstatements"][0]) == (2024, [("2", 2.0), ("1", 1.0)])
+
+
+def test_a_file_of_string_ids_is_of_2024_without_its_field(tmp_path):
+    document = valid(2024)
+    del document["eval_response"]
+    for turn in document["turns"]:
+        turn["responses"][0]["ptkb_provenance"] = ["1", "2"]
+    (tmp_path / "run").write_text(text_of(document))
+    with pytest.raises(DataError, match="as a submission of 2024, 1 errors:\nerror: eval_response: the field is missing"):
+        read_submission(tmp_path / "run")
+
+
 def test_what_cannot_be_read_is_listed(tmp_path):
     document = valid(2023)
     document["turns"][0]["responses"][0]["passage_provenance"][0]["score"] = math.nan

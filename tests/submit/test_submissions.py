@@ -420,3 +420,14 @@ def test_the_refusal_lists_all_errors(tmp_path, passages):
         write_submission((results, turns.assign(qanswer="")), data, tmp_path / "run", run_id="two words", run_type="automatic")
     assert len([problem for problem in caught.value.problems if problem.severity == "error"]) == 218 + 1
     assert str(caught.value).endswith("and 199 more")
+
+
+def test_an_id_that_the_user_lacks_is_not_handed_in_as_a_new_statement(tmp_path, passages):
+    data = find_dataset("ikat:2025")
+    results, turns = made_up(data, passages, 2)
+    header = {"run_id": "x", "run_type": "automatic", "team": "t"}
+    with pytest.raises(DataError, match="turn 1-1_1: the user has no statement 99: give an id of the topics, or a new one's words"):
+        write_submission((results, turns.assign(qstatements=[[("99", 1)]] * len(turns))), data, tmp_path / "run", **header)
+    found = write_submission((results, turns.assign(qstatements=[[("I ski.", 1)]] * len(turns))), data, tmp_path / "run", **header)
+    assert {problem.severity for problem in found} == {"warning"}
+    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 1.0)]

@@ -9,6 +9,9 @@ from two_turns import DATA, IDS, text_of, valid
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import validate
+from pyterrier_ikat.submit.checks import check_statements
+from pyterrier_ikat.submit.model import Statement
+from pyterrier_ikat.submit.problem import Place, Problem, lines_of
 
 
 def check(tmp_path, year, text):
@@ -20,6 +23,27 @@ def check(tmp_path, year, text):
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_a_valid_file_has_no_problem(tmp_path, year):
     assert check(tmp_path, year, text_of(valid(year))) == []
+
+
+def as_strings(document):
+    for turn in document["turns"]:
+        for response in turn["responses"]:
+            response["ptkb_provenance"] = [str(number) for number in response["ptkb_provenance"]]
+
+
+@pytest.mark.parametrize("change", [as_strings, lambda document: document["turns"][0]["responses"][0].update(ptkb_provenance=["1", 2])])
+def test_ids_of_2024_may_be_strings_as_in_the_organisers_own_run(tmp_path, change):
+    document = valid(2024)
+    change(document)
+    assert check(tmp_path, 2024, text_of(document)) == []
+
+
+@given(st.text(max_size=30))
+def test_no_statement_of_2025_is_an_error(text):
+    known = {"1": "I drink tea.", "2": "I hate coffee."}
+    place = Place()
+    check_statements(place, [Statement(text=text)], known)
+    assert [problem.severity for problem in place.found] == ["warning"] * (text not in known.values())
 
 
 def edit(path, value):
@@ -159,13 +183,21 @@ CASES = [
     ((2023,), edit((*S, 1, "score"), -math.inf), "error", "1", "responses[0].ptkb_provenance[1].score", "finite"),
     ((2024,), edit((*S, 0), 3), "error", "1", "responses[0].ptkb_provenance[0]", 'no statement "3"'),
     ((2024,), edit((*S, 0), 0), "error", "1", "responses[0].ptkb_provenance[0]", 'no statement "0"'),
-    ((2024,), edit((*S, 0), "1"), "error", "1", "responses[0].ptkb_provenance[0]", "a whole number"),
+    ((2024,), edit((*S, 0), "3"), "error", "1", "responses[0].ptkb_provenance[0]", 'no statement "3"'),
+    ((2024,), edit((*S, 0), "one"), "error", "1", "responses[0].ptkb_provenance[0]", "a whole number"),
+    ((2024,), edit((*S, 0), "-1"), "error", "1", "responses[0].ptkb_provenance[0]", "a whole number"),
+    ((2024,), edit((*S, 0), 1.0), "error", "1", "responses[0].ptkb_provenance[0]", "a whole number"),
+    ((2024,), edit((*S, 0), True), "error", "1", "responses[0].ptkb_provenance[0]", "a whole number"),
+    ((2024,), edit((*S, 1), "1"), "error", "1", "responses[0].ptkb_provenance", "is there 2 times"),
     ((2024,), edit((*S, 1), 1), "error", "1", "responses[0].ptkb_provenance", "is there 2 times"),
     (BOTH, edit(S, []), "warning", "1", "responses[0].ptkb_provenance", "no statement is named"),
     (BOTH, edit(S, ...), "error", "1", "responses[0].ptkb_provenance", "missing"),
-    ((2025,), edit((*A, "ptkb_provenance", 0), "I drink  tea."), "error", "1", "responses[0].ptkb_provenance[0]", "write 'I drink tea.'"),
-    ((2025,), edit((*A, "ptkb_provenance", 0), "1"), "error", "1", "responses[0].ptkb_provenance[0]", "write 'I drink tea.'"),
-    ((2025,), edit((*A, "ptkb_provenance", 0), "I ski."), "error", "1", "responses[0].ptkb_provenance[0]", "copy the words"),
+    ((2025,), edit((*A, "ptkb_provenance", 0), "I drink  tea."), "warning", "1", "responses[0].ptkb_provenance[0]", "write 'I drink tea.'"),
+    ((2025,), edit((*A, "ptkb_provenance", 0), "1"), "warning", "1", "responses[0].ptkb_provenance[0]", "write 'I drink tea.'"),
+    ((2025,), edit((*A, "ptkb_provenance", 0), "I ski."), "warning", "1", "responses[0].ptkb_provenance[0]", "new ones, from earlier"),
+    ((2025,), edit((*A, "ptkb_provenance", 0), ""), "warning", "1", "responses[0].ptkb_provenance[0]", "new ones, from earlier"),
+    ((2025,), edit((*A, "ptkb_provenance", 0), 1), "error", "1", "responses[0].ptkb_provenance[0]", "a string"),
+    ((2025,), edit((*A, "ptkb_provenance"), ["I ski."] * 2), "error", "1", "responses[0].ptkb_provenance", "2 times"),
     ((2025,), edit((*A, "ptkb_provenance"), ["I drink tea."] * 2), "error", "1", "responses[0].ptkb_provenance", "2 times"),
     # anywhere
     (BOTH, edit((*R, "text"), "half \ud83d"), "error", "1", "responses[0].text", "surrogate"),
@@ -418,3 +450,73 @@ def test_the_check_never_raises_and_its_words_can_be_printed(tmp_path, made):
         assert problem.severity in ("error", "warning")
         assert problem.message
         str(problem).encode("utf-8")
+
+
+# Problems as lines
+
+
+def warned(turn, field="responses[0].text", message="look"):
+    return Problem("warning", turn, field, message)
+
+
+def test_equal_problems_are_one_line_with_the_first_ten_turns():
+    same = [warned(f"9-1_{number}") for number in range(1, 165)]
+    names = ", ".join(f"9-1_{number}" for number in range(1, 11))
+    assert lines_of([*same, Problem("error", "", "run_name", "no"), warned("9-1_3", message="other")]) == [
+        f"warning: 164 turns ({names}, ...), responses[].text: look",
+        "error: run_name: no",
+        "warning: turn 9-1_3, responses[0].text: other",
+    ]
+    assert lines_of(same[:10]) == [f"warning: 10 turns ({names}), responses[].text: look"]
+
+
+def test_places_within_a_turn_are_counted():
+    found = [warned("1", f"responses[0].ptkb_provenance[{number}]") for number in range(3)]
+    assert lines_of(found) == ["warning: turn 1, responses[].ptkb_provenance[]: look (3 times)"]
+    assert lines_of([*found, warned("2", "responses[1].ptkb_provenance[7]")]) == [
+        "warning: 2 turns (1, 2), responses[].ptkb_provenance[]: look (4 times)"
+    ]
+
+
+def test_each_error_has_its_line():
+    found = [Problem("error", turn, "", "the turn is missing") for turn in ("1", "2")]
+    assert lines_of(found) == list(map(str, found))
+
+
+def test_what_concerns_the_file_or_one_place_stays_as_it_is():
+    for problem in (warned("1"), warned("", ""), warned("", "turns[3]"), warned("1", "")):
+        assert lines_of([problem]) == [str(problem)]
+    assert lines_of([warned("", "turns[3]"), warned("", "turns[4]")]) == ["warning: turns[3]: look", "warning: turns[4]: look"]
+    assert lines_of([]) == []
+
+
+PROBLEMS = st.builds(warned, st.sampled_from(["1", "2", "3"]), st.sampled_from(["a[0]", "a[1]", "b"]), st.sampled_from(["x", "y"]))
+
+
+@given(st.lists(PROBLEMS, unique=True))
+def test_every_problem_is_in_one_line(problems):
+    lines = lines_of(problems, turns=3)
+    assert len(lines) == len({(problem.field[0], problem.message) for problem in problems})
+    for problem in problems:
+        mine = [line for line in lines if line.split(", ")[-1][0] == problem.field[0] and f": {problem.message}" in line]
+        assert len(mine) == 1
+        assert problem.turn in mine[0]
+
+
+def test_statements_that_the_topics_lack_are_one_line_of_warning(tmp_path):
+    document = valid(2025)
+    for line in document:
+        line["responses"][0]["ptkb_provenance"] += [f"I ski in {place}." for place in ("Davos", "Zermatt", "Arosa")]
+    found = check(tmp_path, 2025, text_of(document))
+    assert len(found) == 6
+    assert lines_of(found) == [
+        "warning: 2 turns (9-1_1, 9-1_2), responses[].ptkb_provenance[]: the topic has no such statement: "
+        "new ones, from earlier conversations of the user, are allowed; for another copy the words (6 times)"
+    ]
+
+
+def test_the_limit_of_the_organisers_checker_is_2000_warnings(tmp_path):
+    document = valid(2023)
+    document["turns"][0]["responses"][0]["ptkb_provenance"] = []
+    (found,) = check(tmp_path, 2023, text_of(document))
+    assert "stops after 2000 warnings" in found.message
