@@ -1,11 +1,12 @@
 """What models really send, read as text, one query, a list of queries, or a label. Pure functions: no model, no frame."""
 
 import re
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from .parsing_numbers import NO_GRADE, grade, without_scale
 from .parsing_refusals import is_refusal
-from .parsing_values import cut_off_strings, json_values, value_at
+from .parsing_values import OPENING, cut_off_strings, json_values
 from .reasoning import without_reasoning
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
@@ -100,27 +101,32 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
     return spoken(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
 
 
-def _json_strings(text: str) -> list[str] | None:
-    """The texts in the first list; what stands behind it explains it, or belongs to turns that the model invented."""
-    start = text.find("[")
-    found, end = value_at(text, start) if start >= 0 else (None, 0)
-    if not isinstance(found, list) or _lists_items(text[:start]):
+def _in_json(text: str) -> Parsed | None:
+    """The texts of the first list or object that holds any, and those of the others; None where lines are to be read."""
+    opening = OPENING.search(text)
+    if opening is None or _lists_items(text[: opening.start()]):
         return None
-    items = [item.get("query") if isinstance(item, dict) else item for item in found]
-    strings = [item if isinstance(item, str) else "" for item in items]
-    return strings if any(strings) or not found or not (text[:start] + text[end:]).strip() else None
+    values = json_values(text)
+    found = [texts for value in values if any(texts := _texts(value))]
+    if found:
+        ones = len(list(takewhile(_is_one, values)))  # objects of one query each, one after the other, are a list
+        first = found[: max(1, ones)]
+        return Parsed([query for texts in first for query in texts], [query for texts in found[len(first) :] for query in texts])
+    announced = text[: opening.start()].strip()[-1:] in ("", ":", "\uff1a")
+    nothing = bool(values) and announced and not _texts(values[0])
+    return Parsed([""] * sum(len(_texts(value)) for value in values), []) if nothing or (announced and text[-1] in "]}") else None
 
 
-def _object_strings(text: str) -> list[str] | None:
-    found = _OBJECTS.search(text)
-    if found is None or _lists_items(text[: found.start()] + text[found.end() :]):
-        return None
-    objects = [value for value in json_values(found[0]) if isinstance(value, dict)]
-    queries = [value for item in objects for key, value in item.items() if "quer" in str(key).casefold()]
-    values = queries or [value for item in objects for value in item.values()]
-    if not objects or any(isinstance(value, list) and value for value in values):
-        return None
-    return [value for value in values if isinstance(value, str)]
+def _texts(value: Any) -> list[str]:
+    """The texts in a value, of an object those that it calls queries, where it does; blank for what is no text."""
+    if isinstance(value, dict):
+        parts = [value[key] for key in value if "quer" in str(key).casefold()] or list(value.values())
+        return [text for part in parts for text in (_texts(part) if isinstance(part, list | dict) else _texts([part]))]
+    return [text for part in value for text in (_texts(part) if isinstance(part, dict) else [part if isinstance(part, str) else ""])]
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, dict) and len(_texts(value)) == 1 and not any(isinstance(part, list) for part in value.values())
 
 
 def _lists_items(text: str) -> bool:
@@ -170,10 +176,10 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         ['vegan breakfast', 'tofu scramble']
     """
     text = own_turn(spoken(text))
-    found = _object_strings(text)
-    found = _json_strings(text) if found is None else found
-    found = cut_off_strings(_FENCE.sub("", text)) if found is None else found
-    lines, dropped = (found, []) if found is not None else _lines(text)
+    found = _in_json(text)
+    if found is None and (strings := cut_off_strings(_FENCE.sub("", text))) is not None:
+        found = Parsed(strings, [])
+    lines, dropped = found or _lines(text)
     items: list[str] = []
     seen: set[str] = set()
     for line in lines:

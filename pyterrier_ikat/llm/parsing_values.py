@@ -8,7 +8,7 @@ from typing import Any
 
 TRIED = 50
 """Brackets that open nothing readable, after which a text is taken to hold nothing more: each costs a look at all the rest."""
-_OPENING = re.compile(r"[\[{]")
+OPENING = re.compile(r"[\[{]")
 _OPENED = re.compile(r"\s*(?:\{|\[\s*\{?)\s*[\"']")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _DOUBLE, _SINGLE = r'"(?:[^"\\\n]|\\.)*"', rf"'(?:[^'\\\n]|\\.|{_APOSTROPHE.pattern})*'"
@@ -31,7 +31,7 @@ def json_values(text: str) -> list[Any]:
     """
     found: list[Any] = []
     position = unreadable = 0
-    while unreadable < TRIED and (start := _OPENING.search(text, position)) is not None:
+    while unreadable < TRIED and (start := OPENING.search(text, position)) is not None:
         value, position = value_at(text, start.start())
         if value is None:
             unreadable += 1
