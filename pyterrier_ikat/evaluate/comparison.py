@@ -34,7 +34,8 @@ def experiment(
     """Run systems over the judged turns through ``pt.Experiment(..., plan="tree")``, and compare them as TREC does.
 
     A stage that several systems start with runs once; turns without judgements are not run. Means are over all turns of
-    the qrels, a turn for which a system finds nothing counts 0. Ties are broken by rank, not by docno.
+    the qrels, a turn for which a system finds nothing counts 0. Ties are ordered
+    by docno, as trec_eval does; what is saved is in that order, too.
 
     Args:
         systems: name -> pipeline or finished run (a result frame), also the same under two names; or a list, with ``names``.

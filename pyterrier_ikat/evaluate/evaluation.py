@@ -21,6 +21,9 @@ def evaluate(
 ) -> pd.DataFrame:
     """Compare runs as TREC does: the mean over all turns of the qrels, where a turn that a run lacks counts 0.
 
+    The figures are those of ``trec_eval -c``: passages are ordered by score (as 32-bit floats) and ties by docno, both descending;
+    ranks don't count. Whatever else ir_measures can compute here gets the same order: one table has one order.
+
     Args:
         runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); turns that are not judged are passed over.
         qrels: ``qid``, ``docno``, ``label``; they alone define the turns.

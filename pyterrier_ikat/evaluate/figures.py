@@ -1,14 +1,15 @@
 """The figures of runs turn by turn, in one pass: qrels and measures are made ready once, then each run is one dictionary."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import ir_measures
 import pandas as pd
 
+from ..conversations.frame import starts_of_runs
 from ..errors import DataError, UsageError
-from ..runs import strictly_decreasing
+from ..runs import trec_eval_order
 from .measures import label
+from .providers import Rankings, calculators
 from .qrels import check_qrels
 from .same_turns import check_form
 from .text_ids import with_text_ids
@@ -19,8 +20,10 @@ RANKING = ("qid", "docno", "score", "rank")
 class Scorer:
     """Qrels and measures, ready for any number of runs.
 
-    ir_measures takes a frame row by row, and reads the qrels again for every run; it takes dictionaries as they are. So
-    the figures are its own, at about a third of the time.
+    A run is scored as ``trec_eval -c`` does: its scores as 32-bit floats make the order, ties are ordered by docno (descending),
+    ranks don't count, and a turn of the qrels that it lacks has zeros. Measures that ir_measures takes from elsewhere see that
+    same order. ir_measures takes a frame row by row, and reads the qrels again for every run; it takes dictionaries as they are.
+    So the figures are its own, at about a third of the time.
 
     Args:
         qrels: ``qid``, ``docno``, ``label``; they alone define the turns.
@@ -43,11 +46,14 @@ class Scorer:
     def __init__(self, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> None:
         judged = check_qrels(qrels)
         self.measures = list(measures)
-        self.turns = judged["qid"].drop_duplicates().tolist()
-        self._evaluator = ir_measures.evaluator(self.measures, _by_turn(judged, "label"))
+        by_turn: dict[str, dict[str, int]] = {}
+        for qid, docno, grade in zip(judged["qid"].tolist(), judged["docno"].tolist(), judged["label"].tolist(), strict=True):
+            by_turn.setdefault(qid, {})[docno] = grade
+        self.turns = list(by_turn)
+        self._calculators = calculators(self.measures, by_turn)
 
     def ranking(self, name: str, run: pd.DataFrame) -> pd.DataFrame:
-        """The run in order, with scores that strictly decrease.
+        """The run in the order of :func:`~pyterrier_ikat.runs.trec_eval_order`.
 
         Raises:
             UsageError: when a column is missing.
@@ -62,22 +68,26 @@ class Scorer:
         run = with_text_ids(f"run {name}", run)
         check_form(f"run {name}", run["qid"].unique(), self.turns)
         try:
-            return strictly_decreasing(run[list(RANKING)])
+            return trec_eval_order(run[list(RANKING)])
         except DataError as error:
             raise DataError(f"run {name}: {error}") from error
 
     def per_turn(self, ranking: pd.DataFrame) -> pd.DataFrame:
-        """A row per turn of the qrels (index ``qid``), a column per measure; a turn that the ranking lacks has zeros."""
-        judged = ranking[ranking["qid"].isin(self.turns)]
-        found: dict[ir_measures.Measure, dict[str, Any]] = {measure: {} for measure in self.measures}
-        for metric in self._evaluator.iter_calc(_by_turn(judged, "score")):
-            found[metric.measure][metric.query_id] = metric.value
-        columns = {label(measure): [values[turn] for turn in self.turns] for measure, values in found.items()}
+        """A row per turn of the qrels (index ``qid``), a column per measure; a turn that the ranking lacks has zeros.
+
+        Raises:
+            DataError: when a measure can't be computed on this run.
+        """
+        wanted = set(self.turns)
+        run: Rankings = {qid: (docnos, scores) for qid, docnos, scores in _turns(ranking) if qid in wanted}
+        found = {measure: figures for calculate in self._calculators for measure, figures in calculate(run).items()}
+        columns = {label(measure): [found[measure].get(turn, 0.0) for turn in self.turns] for measure in self.measures}
         return pd.DataFrame(columns, index=pd.Index(self.turns, name="qid", dtype=object))
 
 
-def _by_turn(frame: pd.DataFrame, column: str) -> dict[str, dict[str, Any]]:
-    by_turn: dict[str, dict[str, Any]] = {}
-    for qid, docno, value in zip(frame["qid"].tolist(), frame["docno"].tolist(), frame[column].tolist(), strict=True):
-        by_turn.setdefault(qid, {})[docno] = value
-    return by_turn
+def _turns(ranking: pd.DataFrame) -> list[tuple[str, list[str], list[float]]]:
+    """The turns of a ranking, whose rows stand together: each one's qid, docnos and scores."""
+    qids, docnos, scores = ranking["qid"].to_numpy(dtype=object), ranking["docno"].tolist(), ranking["score"].tolist()
+    starts = starts_of_runs(qids).tolist()
+    bounds = zip(starts, [*starts[1:], len(docnos)], strict=False)
+    return [(qids[start], docnos[start:end], scores[start:end]) for start, end in bounds]

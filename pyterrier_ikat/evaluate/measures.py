@@ -6,6 +6,7 @@ import ir_measures
 from ir_measures import AP, P, R, nDCG
 
 from ..errors import UsageError
+from .providers import provider_of
 
 TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @ 1000, AP(rel=1))
 """nDCG with the labels 0-4 as linear gains; binary measures fit relevance >= 1, as in the track's overview."""
@@ -13,8 +14,7 @@ TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @
 TRACK_2024 = TRACK_2023
 """The measures of the passage ranking of 2024, as in 2023 (De Lima and Yang, Passage Query Methods, Table 2)."""
 
-PROVIDERS = (ir_measures.pytrec_eval, ir_measures.judged)
-"""What computes figures here: both within Python, where others call programs that are not installed."""
+_LARGEST, _LARGEST_GAIN = 2**31 - 1, 10**6
 
 
 def label(measure: ir_measures.Measure) -> str:
@@ -75,18 +75,35 @@ def _parsed(text: str) -> ir_measures.Measure:
 
 def _checked(measure: ir_measures.Measure, text: str) -> ir_measures.Measure:
     try:
-        supported = any(provider.supports(measure) for provider in PROVIDERS)
+        supported = provider_of(measure) is not None
     except AssertionError as error:
         raise _bad_parameter(text) from error
-    cutoff = measure.params.get("cutoff")
-    if cutoff is not None and cutoff < 1:  # trec_eval would end our process
-        raise UsageError(f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
-    level = measure.params.get("rel")
-    if level is not None and level < 1:
-        raise UsageError(f"measure {text!r} has the relevance level {level}: give the least label that counts as relevant, from 1 on")
+    _check_values(measure, text)
     if not supported:
-        raise UsageError(f"measure {text!r} can't be computed here: give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or Judged@10")
+        also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"
+        raise UsageError(f"measure {text!r} can't be computed here{_missing(measure)}: {also}")
     return measure
+
+
+def _check_values(measure: ir_measures.Measure, text: str) -> None:
+    """Whether trec_eval takes the parameters' values for what they are: at others it ends our process, or gives 0."""
+    cutoff, level, recall = (measure.params.get(name) for name in ("cutoff", "rel", "recall"))
+    if cutoff is not None and not 1 <= cutoff <= _LARGEST:
+        raise UsageError(f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
+    if level is not None and not 1 <= level <= _LARGEST:
+        raise UsageError(f"measure {text!r} has the relevance level {level}: give the least label that counts as relevant, from 1 on")
+    if recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)):
+        raise UsageError(f"measure {text!r} has the recall {recall}: give one from 0 to 1 of two decimals, which are what trec_eval reads")
+    for gain in (measure.params.get("gains") or {}).values():
+        if type(gain) is not int or abs(gain) > _LARGEST_GAIN:
+            raise UsageError(f"measure {text!r} has the gain {gain!r}: give whole numbers of at most {_LARGEST_GAIN}")
+
+
+def _missing(measure: ir_measures.Measure) -> str:
+    """What would compute it, were it installed."""
+    able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
+    hints = [one.install_instructions() or one.NAME for one in able]
+    return f" (it needs {' or '.join(hints)})" if hints else ""
 
 
 def _name(measure: ir_measures.Measure) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 import pandas as pd
+import pyterrier as pt
 
 from ..conversations.frame import column
 from ..errors import DataError, UsageError
-from ..runs import strictly_decreasing
+from ..runs import trec_eval_order
 from .breakdown import natural
 from .named_runs import check_runs
 from .text_ids import with_text_ids
@@ -19,7 +20,7 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
     also where the official judges saw a passage already.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``).
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); the top is that of the figures: by score, ties by docno.
         depth: how many passages of each turn and run.
 
     Returns:
@@ -28,8 +29,7 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
 
     Raises:
         UsageError: without runs by name, or with a depth below 1.
-        DataError: when a run repeats a passage within a turn, names it by a number, has a score that is not finite, or
-            scores that rise with the rank.
+        DataError: when a run repeats a passage within a turn, names it by a number, or has a score that is not finite.
 
     Example:
         >>> import pandas as pd
@@ -46,9 +46,10 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
 
 
 def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
+    pt.validate.result_frame(run, extra_columns=["score"])
     try:
-        strict = strictly_decreasing(run)
+        ordered = trec_eval_order(with_text_ids(f"run {name}", run))
     except DataError as error:
         raise DataError(f"run {name}: {error}") from error
-    top = with_text_ids(f"run {name}", strict[strict["rank"] < depth])
+    top = ordered[ordered["rank"] < depth]
     return set(zip(top["qid"], top["docno"], strict=True))

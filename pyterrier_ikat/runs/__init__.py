@@ -2,6 +2,6 @@
 
 from .folder import RunFolder
 from .plan import plan
-from .trec import read_run, strictly_decreasing, write_run
+from .trec import read_run, strictly_decreasing, trec_eval_order, write_run
 
-__all__ = ["RunFolder", "plan", "read_run", "strictly_decreasing", "write_run"]
+__all__ = ["RunFolder", "plan", "read_run", "strictly_decreasing", "trec_eval_order", "write_run"]

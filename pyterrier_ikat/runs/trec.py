@@ -1,17 +1,67 @@
-"""TREC run files that every tool ranks alike: scores strictly decrease, also as the 32-bit floats of trec_eval."""
+"""TREC run files: ours are written so that every tool ranks them alike, anybody's are read as trec_eval ranks them."""
 
 import codecs
+import csv
+import gzip
+import zlib
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import column
+from ..conversations.frame import column, starts_of_runs
 from ..errors import DataError
 from ..files import atomic_write
 from ..order import ranked
+
+_GZIP = b"\x1f\x8b"
+_BLOCK = 1 << 25
+"""Bytes of a run file that are read at once: what a run of any length needs on top of itself."""
+
+
+def trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
+    """The ranking that trec_eval makes of the scores, whatever ``rank`` says: by 32-bit score, then by docno, both descending.
+
+    Args:
+        results: a result frame with ``qid``, ``docno``, ``score``.
+
+    Returns:
+        The frame in this order (turns as they first appear), the scores as they are, ``rank`` 0, 1, ...
+
+    Raises:
+        DataError: when a turn has a passage twice, or a score is no finite number.
+
+    Example:
+        >>> import pandas as pd
+        >>> tied = pd.DataFrame({"qid": ["1_1"] * 3, "docno": ["a", "b", "c"], "score": [0.5, 0.5, 2.0], "rank": [0, 1, 2]})
+        >>> trec_eval_order(tied).values.tolist()
+        [['1_1', 'c', 2.0, 0], ['1_1', 'b', 0.5, 1], ['1_1', 'a', 0.5, 2]]
+    """
+    pt.validate.result_frame(results, extra_columns=["score"])
+    scores = _finite(results)
+    turns = pd.factorize(results["qid"])[0]
+    with np.errstate(over="ignore"):  # beyond 32 bits is infinity, as in trec_eval
+        order = _best_first(turns, scores.astype(np.float32), results["docno"].to_numpy(dtype=object))
+    ordered = results.iloc[order].reset_index(drop=True)
+    _check_once(ordered)
+    return ordered.assign(rank=_ranks(turns[order]))
+
+
+def _best_first(turns: "np.ndarray", scores: "np.ndarray", docnos: "np.ndarray") -> "np.ndarray":
+    order = np.lexsort((-scores, turns))
+    tied = (turns[order][1:] == turns[order][:-1]) & (scores[order][1:] == scores[order][:-1])
+    if not tied.any():
+        return order
+    rows = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    group = np.cumsum(np.append(True, ~tied))[rows]
+    names = docnos[order[rows]].tolist()
+    places = {name: place for place, name in enumerate(sorted(set(names), reverse=True))}  # by code point, as UTF-8's bytes
+    order[rows] = order[rows][np.lexsort((np.array([places[name] for name in names]), group))]
+    return order
 
 
 def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
@@ -25,8 +75,8 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
         decrease within a turn.
 
     Raises:
-        DataError: when a turn has a passage twice, a score that is not finite, scores that rise with the rank, or ties at the
-            lowest 32-bit float.
+        DataError: when a turn has a passage twice, a score that is not finite, 32-bit scores that rise with the rank, or ties
+            at the lowest 32-bit float.
 
     Example:
         >>> import pandas as pd
@@ -39,22 +89,39 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     order = np.lexsort((results["rank"].to_numpy(dtype=float), turns))
     ordered = results.iloc[order].reset_index(drop=True)
     turns = turns[order]
-    scores = ordered["score"].to_numpy(dtype=np.float64)
-    _check(ordered, turns, scores)
-    return ranked(ordered, turns, scores.astype(np.float32).astype(np.float64))
+    scores = _finite(ordered, float(np.finfo(np.float32).max)).astype(np.float32)
+    _check_once(ordered)
+    _check_falling(ordered, turns, scores)
+    return ranked(ordered, turns, scores.astype(np.float64))
 
 
-def _check(results: pd.DataFrame, turns: "np.ndarray", scores: "np.ndarray") -> None:
-    bad = np.flatnonzero(~np.isfinite(scores) | (np.abs(scores) > np.finfo(np.float32).max))
+def _ranks(turns: "np.ndarray") -> "np.ndarray":
+    """The place of each row within its turn, whose rows stand together."""
+    starts = np.flatnonzero(np.append(len(turns) > 0, turns[1:] != turns[:-1]))
+    return np.arange(len(turns)) - np.repeat(starts, np.diff(np.append(starts, len(turns))))
+
+
+def _finite(results: pd.DataFrame, largest: float = np.inf) -> "np.ndarray":
+    scores: np.ndarray = pd.to_numeric(results["score"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.flatnonzero(~np.isfinite(scores) | (np.abs(scores) > largest))
     if len(bad):
         row = results.iloc[bad[0]]
         raise DataError(f"turn {row['qid']}, passage {row['docno']}: the score is {row['score']}; a run needs finite scores")
-    twice = results.duplicated(["qid", "docno"])
-    if twice.any():
-        row = results[twice].iloc[0]
+    return scores
+
+
+def _check_once(ordered: pd.DataFrame) -> None:
+    """Whether each turn, whose rows stand together, has each passage once."""
+    docnos = ordered["docno"].tolist()
+    bounds = [*starts_of_runs(ordered["qid"].to_numpy(dtype=object)).tolist(), len(docnos)]
+    if any(len(set(docnos[start:end])) < end - start for start, end in zip(bounds, bounds[1:], strict=False)):
+        row = ordered[ordered.duplicated(["qid", "docno"])].iloc[0]
         raise DataError(
             f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Pool, RRF, RerankBy)"
         )
+
+
+def _check_falling(results: pd.DataFrame, turns: "np.ndarray", scores: "np.ndarray") -> None:
     rising = np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))
     if len(rising):
         row = results.iloc[rising[0] + 1]
@@ -99,14 +166,15 @@ def _shortest(score: float) -> str:
 
 
 def read_run(path: str | Path) -> pd.DataFrame:
-    r"""Read a TREC run file.
+    r"""Read a TREC run file, also one packed by gzip.
 
     Returns:
-        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0, by score, ties in the order of the file).
+        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0), in the order of :func:`trec_eval_order`: the file's
+        own ranks and the order of its lines don't count.
 
     Raises:
-        DataError: when the file is missing, empty or not UTF-8, a line has not six fields, a score is no finite number, or a
-            passage is there twice for a turn.
+        DataError: when the file is missing, empty, damaged or not UTF-8, a line has not six fields, a score is no finite number,
+            or a passage is there twice for a turn.
 
     Example:
         >>> _ = open("run.trec", "w").write("1_1 Q0 a 1 2.5 x\n")
@@ -116,37 +184,121 @@ def read_run(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no run file {path}")
-    rows = list(_rows(path))
-    if not rows:
-        raise DataError(f"{path} is empty: a run has lines `qid Q0 docno rank score name`")
-    qids, docnos, scores = zip(*rows, strict=True)
-    results = pd.DataFrame({"qid": column(qids), "docno": column(docnos), "score": np.array(scores, dtype=np.float64)})
-    twice = results.duplicated(["qid", "docno"])
-    if twice.any():
-        row = results[twice].iloc[0]
-        raise DataError(f"{path}, line {results.index[twice][0] + 1}: passage {row['docno']} is there twice for turn {row['qid']}")
-    results = results.iloc[np.lexsort((-results["score"].to_numpy(), pd.factorize(results["qid"])[0]))].reset_index(drop=True)
-    return results.assign(rank=results.groupby("qid", sort=False).cumcount())
-
-
-def _rows(path: Path) -> Iterator[tuple[str, str, float]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            fields = _decoded(path, number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).split()
-            if len(fields) != 6:
-                raise DataError(f"{path}, line {number}: {len(fields)} fields instead of the six of `qid Q0 docno rank score name`")
-            try:
-                score = float(fields[4])
-            except ValueError:
-                score = np.nan
-            if not np.isfinite(score):
-                raise DataError(f"{path}, line {number}: the score {fields[4]!r} is no finite number")
-            yield fields[0], fields[2], score
-
-
-def _decoded(path: Path, number: int, line: bytes) -> str:
     try:
-        return line.decode("utf-8")
+        results = _quickly(path)
+        if results is None:
+            results = _line_by_line(path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip") from error
+    if results.empty:
+        raise DataError(f"{path} is empty: a run has lines `qid Q0 docno rank score name`")
+    try:
+        return trec_eval_order(results)
+    except DataError:
+        _check_lines(path)
+        raise
+
+
+def _check_lines(path: Path) -> None:
+    seen: set[tuple[str, str]] = set()
+    for number, qid, docno, _ in _rows(path):
+        if (qid, docno) in seen:
+            raise DataError(f"{path}, line {number}: passage {docno} is there twice for turn {qid}") from None
+        seen.add((qid, docno))
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        packed = file.read(2) == _GZIP
+    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]  # a GzipFile is read like a file
+
+
+def _quickly(path: Path) -> pd.DataFrame | None:
+    """The rows of a file without any fault or blank line; None of another, which is then read line by line."""
+    parts: list[pd.DataFrame] = []
+    with _opened(path) as file:
+        for block in _blocks(file):
+            part = _plain(block if parts else block.removeprefix(codecs.BOM_UTF8))
+            if part is None:
+                return None
+            parts.append(part)
+    return pd.concat(parts, ignore_index=True) if parts else None
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """The file in pieces of whole lines."""
+    rest = b""
+    while read := file.read(_BLOCK):
+        lines, newline, rest = (rest + read).rpartition(b"\n")
+        if newline:
+            yield lines + newline
+    if rest:
+        yield rest + b"\n"
+
+
+def _plain(block: bytes) -> pd.DataFrame | None:
+    count = block.count(b"\n")
+    if block.startswith(codecs.BOM_UTF8) or not _six_a_line(block, count):  # pandas would take off the mark of any block
+        return None
+    how: dict[str, Any] = {"sep": r"\s+", "header": None, "usecols": [0, 2, 4], "dtype": object, "quoting": csv.QUOTE_NONE}
+    try:
+        found = pd.read_csv(BytesIO(block), na_filter=False, low_memory=False, **how)
+        scores = found[4].to_numpy(dtype=np.float64)
+    except ValueError:  # a text that is not UTF-8 or a score that is no number
+        return None
+    if len(found) != count or not np.isfinite(scores).all() or "_" in "".join(found[4].tolist()):
+        return None
+    return pd.DataFrame({"qid": found[0], "docno": found[2], "score": scores})
+
+
+def _six_a_line(block: bytes, count: int) -> bool:
+    """Whether each line has six fields, with nothing but blanks, tabs and line ends between them."""
+    letters = np.frombuffer(block, dtype=np.uint8)
+    between = np.flatnonzero(letters <= ord(" "))
+    kinds = letters[between]
+    if not ((kinds == ord(" ")) | (kinds == ord("\n")) | (kinds == ord("\t")) | (kinds == ord("\r"))).all():
+        return False
+    newline = kinds == ord("\n")
+    line = (np.cumsum(newline) - newline)[np.diff(between, prepend=-1) > 1]  # of each field, by what stands behind it
+    return np.array_equal(line, np.repeat(np.arange(count), 6))
+
+
+def _line_by_line(path: Path) -> pd.DataFrame:
+    rows = [row for _, *row in _rows(path)]
+    qids, docnos, scores = zip(*rows, strict=True) if rows else ((), (), ())
+    return pd.DataFrame({"qid": column(qids), "docno": column(docnos), "score": np.array(scores, dtype=np.float64)})
+
+
+def _rows(path: Path) -> Iterator[tuple[int, str, str, float]]:
+    with _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            fields = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).split()  # at ASCII's white space, as trec_eval
+            if not fields:
+                continue
+            qid, docno, score = _fields(path, number, fields)
+            yield number, qid, docno, score
+
+
+def _fields(path: Path, number: int, fields: list[bytes]) -> tuple[str, str, float]:
+    texts = [_decoded(path, number, field) for field in fields]
+    if len(texts) != 6:
+        raise DataError(f"{path}, line {number}: {len(texts)} fields instead of the six of `qid Q0 docno rank score name`")
+    score = _number(texts[4])
+    if not np.isfinite(score):
+        raise DataError(f"{path}, line {number}: the score {texts[4]!r} is no finite number")
+    return texts[0], texts[2], score
+
+
+def _number(text: str) -> float:
+    try:
+        return np.nan if "_" in text else float(text)  # for Python 1_0 is ten
+    except ValueError:
+        return np.nan
+
+
+def _decoded(path: Path, number: int, field: bytes) -> str:
+    try:
+        return field.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}, line {number}: not UTF-8 (byte {error.object[error.start]:#04x}): give a TREC run as plain text"

@@ -16,7 +16,7 @@ from ..conversations.dataset import IkatDataset
 from ..conversations.frame import is_missing
 from ..errors import DataError, UsageError
 from ..evaluate.text_ids import with_text_ids
-from ..runs import RunFolder, read_run, strictly_decreasing
+from ..runs import RunFolder, read_run, trec_eval_order
 from ..runs.kept import chosen_statements, plain, used_marks
 from ..submit import Submission, read_submission
 
@@ -135,7 +135,7 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
     lacking = [column for column in ("qid", "docno", "score", "rank") if column not in frame.columns]
     if lacking:
         raise DataError(f"{name} lacks the columns {', '.join(lacking)}: give a result frame, such as pipeline(topics)")
-    results = strictly_decreasing(with_text_ids(name, frame))
+    results = trec_eval_order(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
     names = [column for column in first.columns if str(column).startswith("q") and column not in ("qid", "query")]
     rows = zip(first["qid"], *(first[column] for column in names), strict=True)

@@ -31,7 +31,7 @@ def random_runs(seed=7, turns=30, names=("one", "two", "three")):
 def direct(run, qrels, names):
     """pytrec_eval called directly, missing turns as zeros."""
     judged = {qid: dict(zip(rows["docno"], map(int, rows["label"]), strict=True)) for qid, rows in qrels.groupby("qid")}
-    ranked = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in strictly_decreasing(run).groupby("qid")}
+    ranked = {qid: dict(zip(rows["docno"], map(float, rows["score"]), strict=True)) for qid, rows in run.groupby("qid")}
     found = pytrec_eval.RelevanceEvaluator(judged, set(names)).evaluate(ranked)
     return {name: [found.get(qid, {}).get(name, 0.0) for qid in judged] for name in names}
 
@@ -52,6 +52,7 @@ def test_a_run_file_gives_the_figures_of_the_frame(tmp_path):
     runs, qrels = random_runs()
     read = {}
     for name, run in runs.items():
+        runs[name] = strictly_decreasing(run)
         write_run(run, tmp_path / f"{name}.trec")
         read[name] = read_run(tmp_path / f"{name}.trec")
     first, second = evaluate(runs, qrels), evaluate(read, qrels)
@@ -120,7 +121,24 @@ def test_figures_of_ten_and_more_are_printed_whole():
     assert rows == [["a", "10.0000"], ["b", "20.0000"], ["c", ".2500"], ["d", "-.5000"]]
 
 
-@pytest.mark.parametrize("measure", ["ERR@20", "alpha_nDCG@5", "P", "nDCG@0", "R@0", "nDCG(cutoff=0)", "P@1.5", "RBP", "judged_only"])
+@pytest.mark.parametrize(
+    "measure",
+    [
+        "ERR",
+        "NumRel(rel=2)",
+        "P",
+        "nDCG@0",
+        "R@0",
+        "R@99999999999999999999",
+        "nDCG(cutoff=0)",
+        "IPrec@0.101",
+        "IPrec@1.5",
+        "nDCG(gains={1:1.5})",
+        "P@1.5",
+        "RBP",
+        "judged_only",
+    ],
+)
 def test_measures_that_cannot_be_computed(measure):
     with pytest.raises(UsageError, match="measure"):
         parse_measures([measure])

@@ -3,40 +3,179 @@
 import ir_measures
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
+import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_measures import AP, RR, Bpref, Judged, NumRet, P, R, Rprec, SetP, Success, nDCG
+from ir_measures import (
+    AP,
+    ERR,
+    RR,
+    Accuracy,
+    Bpref,
+    Compat,
+    IPrec,
+    Judged,
+    NumQ,
+    NumRet,
+    P,
+    R,
+    Rprec,
+    SetAP,
+    SetF,
+    SetP,
+    SetR,
+    Success,
+    infAP,
+    nDCG,
+)
 from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import TRACK_2023, breakdown, evaluate, label, per_turn, pool, win_tie_loss
+from pyterrier_ikat.evaluate import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool, win_tie_loss
 from pyterrier_ikat.evaluate.breakdown import figures_by_run
 from pyterrier_ikat.evaluate.figures import Scorer
+from pyterrier_ikat.evaluate.providers import provider_of
 from pyterrier_ikat.evaluate.same_turns import check_form
 
 MEASURES = [*TRACK_2023, P(rel=2) @ 5, R(rel=2) @ 5, AP(rel=2) @ 10, RR, Rprec, Bpref, Success @ 3, SetP(rel=3), NumRet, Judged @ 10]
 MEASURES += [nDCG(gains={1: 0, 4: 10}) @ 5, P(judged_only=True) @ 5]
 
 
-def defined(run, qrels):
-    """qid -> measure -> figure, by ir_measures on PyTerrier's frames, rank giving the score."""
-    strings = run.assign(score=-run["rank"].astype(float)).astype({"qid": "str", "docno": "str"})
-    found = ir_measures.iter_calc(MEASURES, pt.model.to_ir_measures(qrels), pt.model.to_ir_measures(strings))
+def trec_evals(rows):
+    """The docnos of one turn in trec_eval's order, by plain Python: 32-bit scores, then docnos, both descending."""
+    with np.errstate(over="ignore"):
+        return [docno for _, docno in sorted(((float(np.float32(score)), docno) for docno, score in rows), reverse=True)]
+
+
+def defined(measures, run, qrels):
+    """qid -> measure -> figure, by ir_measures, each measure alone, on scores that say trec_eval's order."""
+    judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
+    order = {qid: trec_evals(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in run.groupby("qid")}
+    given = {qid: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)} for qid, docnos in order.items()}
+    found = (metric for measure in measures for metric in ir_measures.iter_calc([measure], judged, given))
     return {(one.query_id, label(one.measure)): one.value for one in found}
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 6))
-def test_figures_equal_ir_measures_on_frames(seed, turns):
+def test_figures_equal_ir_measures_on_one_order(seed, turns):
     runs, qrels = random_runs(seed, turns, ("one",))
-    expected = defined(runs["one"], qrels)
+    expected = defined(MEASURES, runs["one"], qrels)
     found = Scorer(qrels, MEASURES).per_turn(Scorer(qrels, MEASURES).ranking("one", runs["one"]))
     assert found.index.tolist() == qrels["qid"].drop_duplicates().tolist()
     for qid in found.index:
         for measure in map(label, MEASURES):
             assert found.loc[qid, measure] == pytest.approx(expected[qid, measure], abs=1e-9)
+
+
+TREC_EVAL = {
+    **{"map": AP, "map_cut_5": AP @ 5, "P_5": P @ 5, "recall_10": R @ 10, "Rprec": Rprec, "bpref": Bpref, "recip_rank": RR},
+    **{"ndcg": nDCG, "ndcg_cut_5": nDCG @ 5, "success_1": Success @ 1, "set_P": SetP, "set_recall": SetR, "set_map": SetAP},
+    **{"set_F": SetF, "infAP": infAP, "iprec_at_recall_0.20": IPrec @ 0.2, "num_ret": NumRet, "num_rel_ret": NumRet(rel=1)},
+    **{"num_q": NumQ, "set_relative_P": SetP(relative=True)},
+}
+DOCNOS = [*"aAbZ09", "clueweb22-en0000-01-00002:7", "\u00e9", "\ufb00", "\U0001f600", "\uffee", "z\u0301"]
+NEAR = [1.0, 1.0 + 1e-9, 1 - 1e-12, 0.1, float(np.float32(0.1)), -0.0, 0.0, -3, -1e-46, 1e300, 2e300, -1e39, 3, 16777216, 16777217]
+"""Scores of which many are one and the same as 32-bit floats."""
+
+
+@st.composite
+def foreign_runs(draw):
+    """A run whose scores tie a lot, whose rows and ranks say nothing, which lacks turns and has others, and judgements."""
+    qids = ["9-1_1", "9-1_2", "10-1_2", "7", "-3"]
+    judged = {(qid, "anchor"): 0 for qid in qids}  # trec_eval itself may loop where all labels of a turn are below 0
+    judged |= {
+        (qid, docno): draw(st.integers(-1, 4)) for qid in qids for docno in draw(st.lists(st.sampled_from(DOCNOS), min_size=1, unique=True))
+    }
+    found = [(qid, docno) for qid in [*qids[1:], "never judged"] for docno in draw(st.lists(st.sampled_from(DOCNOS), unique=True))]
+    rows = [(qid, docno, draw(st.sampled_from(NEAR)), draw(st.integers(-5, 5))) for qid, docno in draw(st.permutations(found))]
+    run = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]).astype({"qid": object, "docno": object, "score": float})
+    return run, pd.DataFrame([(*pair, grade) for pair, grade in judged.items()], columns=["qid", "docno", "label"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(foreign_runs(), st.integers(1, 3))
+def test_any_run_gets_trec_evals_figures_and_no_line_or_rank_matters(case, level):
+    run, qrels = case
+    judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
+    given = {qid: dict(zip(rows["docno"], rows["score"].tolist(), strict=True)) for qid, rows in run.groupby("qid")}
+    found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(given)
+    leveled = {name: measure(rel=level) if "rel" in measure.params or name in LEVELED else measure for name, measure in TREC_EVAL.items()}
+    figures = per_turn(run, qrels, list(leveled.values())).set_index("qid")
+    for name, measure in leveled.items():
+        lost = float(name == "num_q")  # trec_eval -c counts all turns of the qrels
+        assert figures[label(measure)].to_dict() == {qid: pytest.approx(found.get(qid, {}).get(name, lost), abs=1e-9) for qid in judged}
+
+
+LEVELED = {
+    "map",
+    "map_cut_5",
+    "P_5",
+    "recall_10",
+    "Rprec",
+    "bpref",
+    "recip_rank",
+    "success_1",
+    "set_P",
+    "set_recall",
+    "set_map",
+    "set_F",
+} | {
+    "infAP",
+    "iprec_at_recall_0.20",
+    "num_rel_ret",
+    "set_relative_P",
+}
+OTHERS = [RR @ 3, RR(rel=2) @ 10, Judged @ 3, Compat(p=0.8), ERR @ 5, nDCG(dcg="exp-log2") @ 5, nDCG(gains={1: 7, 4: 1}) @ 3]
+
+
+@settings(max_examples=10, deadline=None)
+@given(foreign_runs())
+def test_providers_other_than_trec_eval_see_its_order(case):
+    run, qrels = case
+    measures = [measure for measure in OTHERS if provider_of(measure)]
+    shown = {qid: f"{number}" for number, qid in enumerate(qrels["qid"].unique())}  # gdeval reads nothing but numbers
+    renamed = run[run["qid"].isin(shown)]
+    expected = defined(measures, renamed.assign(qid=renamed["qid"].map(shown)), qrels.assign(qid=qrels["qid"].map(shown)))
+    figures = per_turn(run, qrels, [nDCG @ 3, *measures, P(judged_only=True) @ 3, NumRet]).set_index("qid")
+    for qid in shown:
+        for measure in map(label, measures):
+            assert figures.loc[qid, measure] == pytest.approx(expected.get((shown[qid], measure), 0.0), abs=1e-9), measure
+    assert figures["nDCG@3"].tolist() == per_turn(run, qrels, [nDCG @ 3])["nDCG@3"].tolist()
+    assert figures["NumRet"].sum() == run["qid"].isin(shown).sum()
+
+
+def test_a_turn_that_was_not_judged_after_all_has_zeros():
+    run = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "score": 1.0, "rank": 0})
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "label": [3, -2]})
+    measures = [nDCG @ 3, nDCG, AP, Bpref, infAP, Rprec, SetR]
+    assert per_turn(run, qrels, measures).drop(columns="qid").values.tolist() == [[1.0] * 7, [0.0] * 7]
+
+
+def test_a_measure_of_ones_own_gets_scores_in_trec_evals_order():
+    run = pd.DataFrame({"qid": "1_1", "docno": ["a", "b", "c"], "score": [0.1, 0.1 + 1e-12, 7.0], "rank": 0})
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "label": 1})
+    seen = []
+    own = ir_measures.define_byquery(lambda qrels, run: seen.append(run[["doc_id", "score"]].values.tolist()) or 0.5, name="Own")
+    assert per_turn(run, qrels, [own, own(cutoff=2)])["Own"].tolist() == [0.5, 0.0]
+    tenth = float(np.float32(0.1))
+    assert seen == [[["c", 7.0], ["b", tenth], ["a", tenth]], [["c", 7.0], ["b", tenth]]]
+
+
+def test_a_measure_that_its_provider_can_not_compute_is_named():
+    runs, qrels = random_runs(turns=2)
+    with pytest.raises(
+        DataError, match=r"ir_measures can't compute Accuracy on this run, its provider accuracy stops with ZeroDivisionError"
+    ):
+        per_turn(runs["one"].merge(qrels[qrels["label"] > 0][["qid", "docno"]]), qrels, [Accuracy])
+
+
+def test_measures_that_need_a_program_name_it(monkeypatch):
+    for provider in ir_measures.DefaultPipeline.providers:
+        monkeypatch.setattr(provider, "_is_available", provider.NAME == "pytrec_eval")
+    with pytest.raises(UsageError, match=r"measure 'ERR@5' can't be computed here .it needs Install perl"):
+        parse_measures(["ERR@5"])
 
 
 def test_one_scorer_serves_many_runs_of_any_string_column():
@@ -71,7 +210,7 @@ def test_a_run_of_unjudged_turns_too_is_evaluated_on_the_judged_ones():
         (lambda run: run.assign(score=np.nan), DataError, "run x: turn 9-1_0, passage .* the score is nan"),
         (lambda run: run.assign(score=np.inf), DataError, "run x: turn 9-1_0, passage .* the score is inf"),
         (lambda run: pd.concat([run, run]), DataError, "run x: turn 9-1_0 has passage .* twice"),
-        (lambda run: run.assign(score=run["rank"]), DataError, "run x: turn 9-1_0, passage .* the score rises"),
+        (lambda run: run.assign(score="high"), DataError, "run x: turn 9-1_0, passage .* the score is high"),
         (
             lambda run: run.assign(qid=run["qid"].str.replace("9-1_2", "9-1-2")),
             DataError,

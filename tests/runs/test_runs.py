@@ -1,12 +1,15 @@
+import codecs
+import gzip
 import json
 import os
 import platform
 from importlib import metadata
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations.frame import column
@@ -97,6 +100,88 @@ def test_a_run_name_with_white_space_stays_one_column(tmp_path):
         assert len(read_run(tmp_path / "x.trec")) == 1
     with pytest.raises(DataError, match="'' can't be a name"):
         write_run(results(("1_1", "a", 1.0, 0)), tmp_path / "x.trec", " ")
+
+
+def test_ties_of_a_foreign_run_are_in_trec_evals_order(tmp_path):
+    lines = ["1_1 Q0 a 1 0.1 x", "1_1 Q0 c 9 2 x", "1_2 Q0 a 1 -3 x", "1_1 Q0 b 0 0.1000000001 x", "1_1 Q0 \u00e9 zero .1 x"]
+    for ordered in (lines, lines[::-1]):
+        (tmp_path / "x.trec").write_text("\n".join(ordered), encoding="utf-8")
+        found = read_run(tmp_path / "x.trec")
+        assert found[found["qid"] == "1_1"][["docno", "rank"]].values.tolist() == [["c", 0], ["\u00e9", 1], ["b", 2], ["a", 3]]
+        assert found["score"].tolist().count(0.1000000001) == 1
+    strict = strictly_decreasing(found)
+    assert strict["docno"].tolist() == found["docno"].tolist()
+    assert strict.groupby("qid")["score"].is_monotonic_decreasing.all()
+
+
+PIECES = [
+    *(
+        b"1_1 Q0 a 1 2.5 x\n",
+        b"1_1\tQ0\tb\t1\t2.5\tx\r\n",
+        b" 7 Q0  caf\xc3\xa9 1 1e3 x \n",
+        b"1_2 Q0 \xc2\xa0 1 -0 x\n",
+        b'1_2 Q0 "q 1 1 "\n',
+    ),
+    *(b"\n", b" \t\n", b"\xef\xbb\xbf", b"1_3 Q0 NA 1 -.5E-3 nan\n", b"1_3 Q0 a 1 1_0 x\n", b"1_3 Q0 a 1 nan x\n", b"1_3 Q0 b\n", b"# x\n"),
+    *(b"1_3 Q0 c\x00d 1 2 x\n", b"1_3 Q0 \xff 1 2 x\n", b"1_4 Q0 a 1 2 x\x0b\n", b"1_4 Q0 b 1 2 x y\n1_4 Q0 d 1 2\n", b"1_5 Q0 a 1 +2 x\r"),
+    *(
+        b"1_5 Q0 b 1 0x1p3 x\n",
+        b"1_6 Q0 a\x1cb 1 2 x\n",
+        b"True Q0 1.0 1 1,5 x\n",
+        b"001 Q0 1.0 1 007 x\n",
+        b"1 Q0 1 1 1e400 x\n",
+        b"1_7 Q0 a 1 2 x",
+    ),
+]
+
+
+def plainly(content):
+    """What a run file says, read by plain Python: its rows, or the number of the first line that is none."""
+    rows, seen = [], set()
+    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        fields = line.split()
+        try:
+            if fields:
+                qid, _, docno, _, score, _ = (field.decode() for field in fields)
+                if "_" in score or not np.isfinite(float(score)):
+                    return number
+                rows.append((qid, docno, float(score)))
+        except ValueError:
+            return number
+    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        if line.split():
+            pair = tuple(line.split()[0:3:2])
+            if pair in seen:
+                return number
+            seen.add(pair)
+    return rows
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 25])
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=6).map(b"".join), st.booleans())
+def test_any_file_is_read_as_line_by_line_or_refused_naming_the_line(tmp_path_factory, block, content, packed):
+    path = tmp_path_factory.mktemp("run") / "x.trec"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    expected = plainly(content)
+    with mock.patch("pyterrier_ikat.runs.trec._BLOCK", block):
+        if expected == []:
+            with pytest.raises(DataError, match="x.trec is empty"):
+                read_run(path)
+        elif isinstance(expected, int):
+            with pytest.raises(DataError, match=f"x.trec, line {expected}: "):
+                read_run(path)
+        else:
+            found = read_run(path)
+            assert sorted(found[["qid", "docno", "score"]].itertuples(index=False, name=None)) == sorted(expected)
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path):
+    whole = gzip.compress(b"1_1 Q0 a 1 2.0 x\n" * 50)
+    for cut in (whole[:3], whole[:-9], whole[:20] + b"xx" + whole[22:]):
+        (tmp_path / "x.trec.gz").write_bytes(cut)
+        with pytest.raises(DataError, match="x.trec.gz can't be read"):
+            read_run(tmp_path / "x.trec.gz")
 
 
 def test_a_missing_run_file(tmp_path):
