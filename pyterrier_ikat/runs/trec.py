@@ -16,7 +16,7 @@ import pyterrier as pt
 from ..conversations.frame import column, starts_of_runs
 from ..errors import DataError
 from ..files import atomic_write
-from ..order import ranked
+from ..order import by_score, ranked
 
 _GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 25
@@ -44,24 +44,12 @@ def trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     pt.validate.result_frame(results, extra_columns=["score"])
     scores = _finite(results)
     turns = pd.factorize(results["qid"])[0]
-    with np.errstate(over="ignore"):  # beyond 32 bits is infinity, as in trec_eval
-        order = _best_first(turns, scores.astype(np.float32), results["docno"].to_numpy(dtype=object))
+    with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite in trec_eval, and ties
+        single = scores.astype(np.float32).astype(np.float64)
+    order = by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
     ordered = results.iloc[order].reset_index(drop=True)
     _check_once(ordered)
     return ordered.assign(rank=_ranks(turns[order]))
-
-
-def _best_first(turns: "np.ndarray", scores: "np.ndarray", docnos: "np.ndarray") -> "np.ndarray":
-    order = np.lexsort((-scores, turns))
-    tied = (turns[order][1:] == turns[order][:-1]) & (scores[order][1:] == scores[order][:-1])
-    if not tied.any():
-        return order
-    rows = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-    group = np.cumsum(np.append(True, ~tied))[rows]
-    names = docnos[order[rows]].tolist()
-    places = {name: place for place, name in enumerate(sorted(set(names), reverse=True))}  # by code point, as UTF-8's bytes
-    order[rows] = order[rows][np.lexsort((np.array([places[name] for name in names]), group))]
-    return order
 
 
 def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
