@@ -10,6 +10,10 @@ from ..errors import UsageError
 from ..llm import Completion, LLMFailure
 from ..llm.parsing import parse_queries, spoken
 from ..prompts.operator import LLMOperator, log
+from ..prompts.run_on import without_next_prompt
+
+EVERY = 1_000_000
+"""More queries than any completion holds."""
 
 
 class QueryLists(LLMOperator):
@@ -34,11 +38,14 @@ class QueryLists(LLMOperator):
         return queries if queries or spoken(text) else None
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Completion | LLMFailure]) -> list[Any]:
-        """As everywhere, and a completion that came but holds no query falls back, counted."""
+        """As everywhere; queries beyond ``n`` count as dropped, and a completion that came but holds no query falls back, counted."""
+        texts = [without_next_prompt(outcome.text) for outcome in outcomes if isinstance(outcome, Completion)]
+        if beyond := [query for text in texts for query in parse_queries(text, EVERY).items[self.n :]]:
+            self.llm.ledger.count(self.stage, self.llm.model, dropped=len(beyond))
         found = super().settle(frame, outcomes)
         blank = [qid for qid, queries in zip(self.owners(frame), found, strict=True) if not queries]
         if blank:
-            self.llm.ledger.count(self.stage, self.llm.model, fallbacks=len(blank))
+            self.llm.ledger.count(self.stage, self.llm.model, failures=len(blank), fallbacks=len(blank))
             log.warning("stage %s: no query in the completions for %s; the fallback is used", self.stage, ", ".join(map(str, blank)))
         return [queries or instead for queries, instead in zip(found, self.fallback(frame), strict=True)]
 

@@ -1,5 +1,6 @@
 """Any object with ``.generate(list)``, such as a pyterrier_rag backend."""
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 from ..errors import UsageError
@@ -8,6 +9,9 @@ from .request import Reply, Request, as_text
 
 ERROR = "ERROR::"
 """How pyterrier_rag's backends write an exception into the completion's text."""
+
+NO_LIST = (str, bytes, Mapping, Set)
+"""What can be gone through like a list, but does not hold one completion per chat in their order."""
 
 
 class GeneratorBackend:
@@ -35,13 +39,13 @@ class GeneratorBackend:
         """
         chats = [self._chat(request) for request in requests]
         try:
-            outputs = list(self.generator.generate(chats))
+            returned = self.generator.generate(chats)
+            outputs = [] if isinstance(returned, NO_LIST) else list(returned)
         except Exception as error:
             return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
         if len(outputs) != len(requests):
-            raise UsageError(
-                f"{self.model}.generate returned {len(outputs)} completions for {len(requests)} chats: it must return one per chat"
-            )
+            what = f"one {type(returned).__name__}" if isinstance(returned, NO_LIST) else f"{len(outputs)} completions"
+            raise UsageError(f"{self.model}.generate returned {what} for {len(requests)} chats: it must return a list with one per chat")
         return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
 
     def _chat(self, request: Request) -> Any:

@@ -13,10 +13,11 @@ class Ledger:
     """Counts per (stage, model), safe to share between threads and between language models.
 
     ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests
-    answered without a call, ``failures`` requests without a usable completion, ``fallbacks`` turns that went on without
-    one, ``dropped`` pieces of completions that were left out or repaired (ids that do not exist, scores out of range,
-    copies of no statement, answers cut to their limit); ``seconds`` is the time of the calls added up, ``cost`` in US
-    dollars. What one call does not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
+    answered without a call, ``failures`` requests without a usable completion (refused and unreadable ones, too),
+    ``fallbacks`` turns that went on without one, ``dropped`` pieces of completions that were left out or repaired (ids that do
+    not exist, scores out of range,
+    copies of no statement, queries beyond ``n``, answers cut to their limit); ``seconds`` is the time of the calls added up,
+    ``cost`` in US dollars. What one call does not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()

@@ -1,7 +1,8 @@
-"""One jinja template per prompt. Conversation and passage text is data in them, never template source.
+r"""One jinja template per prompt. Conversation and passage text is data in them, never template source.
 
 Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` where the few-shot style differs. The wording is
-ours; inputs, their order, limits and output format follow the tables named at the top of each template.
+ours; inputs, their order, limits and output format follow the tables named at the top of each template. A line of a text that
+could pass for a heading of a template gets a backslash, as Markdown does it: ``\# Task``.
 """
 
 import re
@@ -15,15 +16,33 @@ from jinja2.sandbox import SandboxedEnvironment
 from ..errors import UsageError
 
 FOLDER = Path(__file__).parent
+_HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$", re.MULTILINE)
+_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
 
 @lru_cache
 def _environment(folder: str | None) -> SandboxedEnvironment:
     folders = [str(FOLDER)] if folder is None else [folder, str(FOLDER)]
-    built = SandboxedEnvironment(loader=FileSystemLoader(folders), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    ours = _headings(folders)
+    built = SandboxedEnvironment(
+        loader=FileSystemLoader(folders),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: ours.sub(r"\\", value) if isinstance(value, str) else value,
+    )
     built.filters["quoted"] = quoted
     return built
+
+
+def _headings(folders: list[str]) -> re.Pattern[str]:
+    """Where a line of a text could pass for a heading of the templates in ``folders``, with any number where they have one."""
+    sources = (path.read_text(encoding="utf-8", errors="replace") for folder in folders for path in sorted(Path(folder).glob("*.jinja")))
+    names = {re.sub(r"\d+", r"\\d+", re.escape(name)) for source in sources for name in _HEADING.findall(source)}
+    blank, sign = rf"(?:[^\S{_BREAKS}]|[\u200b\ufeff])", rf"(?:[^\w{_BREAKS}]|_)"
+    heading = rf"{blank}{{0,9}}[#\uff03]{sign}{{0,9}}(?:{'|'.join(sorted(names))})(?!\w){sign}{{0,99}}(?:[{_BREAKS}]|\Z)"
+    return re.compile(rf"(?:\A|(?<=[{_BREAKS}]))(?={heading})", re.IGNORECASE)
 
 
 def quoted(text: str) -> str:

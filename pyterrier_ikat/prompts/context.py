@@ -1,8 +1,11 @@
 """How the history and the persona are written into a prompt."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 STYLES = ("gpt", "llama")
+_ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)[ \t]*:)", re.IGNORECASE)
+"""Where a line of a message could pass for the next message."""
 
 
 def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt") -> str:
@@ -19,7 +22,7 @@ def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt") -> st
     responses = [position for position, message in enumerate(history) if message["role"] != "user"]
     dropped = set(responses[:-1]) if style == "llama" else set()
     return "\n".join(
-        f"{'user' if message['role'] == 'user' else 'system'}: {message['content']}"
+        ("user: " if message["role"] == "user" else "system: ") + _ROLE.sub(r"\\", str(message["content"]))
         for position, message in enumerate(history)
         if position not in dropped
     )

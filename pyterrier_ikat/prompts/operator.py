@@ -155,6 +155,8 @@ class LLMOperator(Operator):
             if value is None:
                 failures.append(outcome if isinstance(outcome, LLMFailure) else self.unusable(qid, outcome))
             found.append(value)
+        if unread := sum(isinstance(outcome, Completion) and value is None for outcome, value in zip(outcomes, found, strict=True)):
+            self.llm.ledger.count(self.stage, self.llm.model, failures=unread)  # those that never came are counted
         if failures:
             found = self._without(frame, found, failures)
         if dropped := self.left_out(frame, found):

@@ -1,5 +1,7 @@
 """Frames of qid and query alone: the user's question survives operators that replace the query."""
 
+import contextlib
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -106,6 +108,44 @@ def test_a_refusal_is_a_typed_failure_and_no_query(plain, make):
         make(llm)(plain)
     assert isinstance(info.value.failures[0], Refused)
     assert "same completions from the cache" not in str(info.value)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "fallback"])
+def test_refusals_and_unreadable_completions_are_failures_in_the_ledger(plain, on_error):
+    llm, _ = scripted("I cannot assist with that.", "...", "<think>hm</think>", "rooibos tea")
+    for text in ("Which tea?", "And cold?", "And hot?", "And in Oslo?"):
+        with contextlib.suppress(StageError):
+            ikat.Rewrite(llm, on_error=on_error)(plain.assign(query=text))
+    counted = llm.ledger.frame()[["calls", "failures", "fallbacks"]].values.tolist()
+    assert counted == [[4, 3, 3 if on_error == "fallback" else 0]]
+
+
+def test_an_unreadable_completion_of_the_cache_is_a_failure_each_time(plain):
+    llm, _ = scripted("...")
+    for _ in range(2):
+        ikat.Rewrite(llm, on_error="fallback")(plain)
+    assert llm.ledger.frame()[["calls", "cache_hits", "failures", "fallbacks"]].values.tolist() == [[1, 1, 2, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "dropped"),
+    [
+        ("1. mint\n2. oats\n3. rye", ["mint", "oats"], 1),
+        ('["mint", "oats", "rye", "MINT", "spelt"]', ["mint", "oats"], 2),
+        ("Here they are:\n1. mint\n2. Mint\n3. oats", ["mint", "oats"], 0),
+        ("<think>1. a\n2. b\n3. c</think>mint\noats", ["mint", "oats"], 0),
+    ],
+)
+def test_queries_beyond_n_count_as_dropped(plain, text, found, dropped):
+    llm, _ = scripted(text)
+    assert ikat.Queries(llm, n=2)(plain)["qsubqueries"].tolist() == [found]
+    assert llm.ledger.frame()[["dropped", "failures"]].values.tolist() == [[dropped, 0]]
+
+
+def test_a_completion_without_a_query_is_a_failure_and_falls_back(plain):
+    llm, _ = scripted("!?")
+    ikat.Queries(llm, n=2)(plain)
+    assert llm.ledger.frame()[["failures", "fallbacks"]].values.tolist() == [[1, 1]]
 
 
 def test_a_refusal_is_asked_again(plain):

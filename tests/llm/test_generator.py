@@ -88,6 +88,12 @@ def test_errors_as_text_and_exceptions_are_failures():
     assert isinstance(llm(Upper(lambda text: None)).ask(ask("a"))[0], Empty)
 
 
+@pytest.mark.parametrize("returned", ["ab", "upper", b"ab", {"a": "A", "b": "B"}, {"A", "B"}])
+def test_one_string_or_what_is_no_list_is_no_completion_of_several_prompts(returned):
+    with pytest.raises(UsageError, match=rf"returned one {type(returned).__name__} for 2 chats: it must return a list with one per chat"):
+        llm(SimpleNamespace(generate=lambda chats: returned)).ask(ask("a", "b"))
+
+
 def test_too_few_completions_are_refused():
     with pytest.raises(UsageError, match="returned 1 completions for 2 chats"):
         llm(SimpleNamespace(generate=lambda chats: ["one"])).ask(ask("a", "b"))
