@@ -47,13 +47,17 @@ _CALLED = re.compile(
     rf"|\b(?:is|are|be|choose|chose|select|selected|pick|picked|relevant)\W{{1,3}}(?:only\s+)?(\d{{1,3}}\b{_MORE}*)(?=\W*\Z|\s*[.;:!(])",
     re.IGNORECASE,
 )
-_LABEL = r"(?:[^\W\d_]+ ){0,3}(?:provenance|statement|number|ptkb|id|index|indice|information|answer|choice|relevant|chosen|selected)s?"
+_NAME = (
+    r"(?:provenance|statement|number|ptkb|id|index|indice|information|fact|item|source|evidence|answer|choice|relevant|chosen|selected)s?"
+)
+_LABEL = rf"(?:[^\W\d_]+ ){{0,3}}{_NAME}"
 _LABELLED_NONE = re.compile(rf"\W*{_LABEL}\W*:\W*(?=no\b|none\b|nothing\b|n/a\b)", re.IGNORECASE)
 _BARE = r"(?:\(\d{1,3}\)|[#*\"']*\d{1,3}\b[*\"']*)"
 _NUMBERS = re.compile(
-    rf"(?:[-*•–]\s+)?[*_]*(?:{_LABEL}\s*:[*_]*)?\s*({_BARE}(?:(?:\s*[,;&]\s*(?:and\s)?|\s+and\s|\s)\s*{_BARE})*)[\s.,]*(?:\(.*|(?:because|since)\b.*)?",
+    rf"(?:[-*•–]\s+)?[*_]*(?:(?:{_LABEL}\s*[:=]|{_NAME}\s)[*_]*)?\s*({_BARE}(?:(?:\s*[,;&]\s*(?:and\s)?|\s+and\s|\s)\s*{_BARE})*)[\s.,;]*(?:\(.*|(?:because|since)\b.*)?",
     re.IGNORECASE,
 )
+_OTHER_LABEL = re.compile(r"\s*[^\W\d][^:\n]{0,40}:\s*\d{1,3}\b(?![^\n]*\w)")
 _MARK = re.compile(r"\s*(?:[-*•–]\s+)?[(\[]?\d{1,3}[.):\]]+\s*")
 _DASHED = re.compile(r"^\s*(?:[-*•–]\s+)?#?(\d{1,3})\s+[-–—]\s(?!\s*\d+\W*$)")
 _LABELLED = re.compile(r"\[\d{1,3}\]\s*:\s*\S")
@@ -169,7 +173,9 @@ def _first_in_words(text: str) -> Found | None:
         if denied:
             continue
         if _numbers(line):
-            return Found(number for numbers in takewhile(bool, map(_numbers, lines[index:])) for number in numbers)
+            run = list(takewhile(bool, map(_numbers, lines[index:])))
+            below = [line for line in lines[index + len(run) :][:1] if _OTHER_LABEL.match(line)]
+            return Found((number for numbers in run for number in numbers), below)
         if _is_item(line):
             return _items(lines[index:])
         sentences = _SENTENCE.split(line)
