@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import pandas as pd
 import pyterrier as pt
 
+from .arguments import checked
 from .profiling import measured
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
@@ -94,6 +95,8 @@ class Operator(pt.Transformer):
         super().__init_subclass__(**kwargs)
         if isinstance(label := cls.__dict__.get("schematic"), dict):
             label.setdefault("help_url", "")  # without it, drawing a pipeline looks its documentation up on the network
+        if "__init__" in cls.__dict__:
+            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
         if "transform" in cls.__dict__:
             cls.transform = measured(cls.transform)  # type: ignore[assignment]
 
@@ -127,7 +130,14 @@ class Operator(pt.Transformer):
                 shown.append(repr(value))
             elif value != default:
                 shown.append(f"{name}={value!r}")
-        return f"ikat.{type(self).__name__}({', '.join(shown)})"
+        return f"{self._called()}({', '.join(shown)})"
+
+    @classmethod
+    def _called(cls) -> str:
+        """What the class is called where it is used: ``ikat.RRF``, and another package's by its own module."""
+        house, _, _ = cls.__module__.partition(".")
+        of = {__package__: "ikat.", "__main__": ""}.get(house, f"{cls.__module__}.")
+        return f"{of}{cls.__name__}"
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

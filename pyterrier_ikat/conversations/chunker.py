@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from ..arguments import checked
 from ..errors import DataError, UsageError
 
 Sentences = Callable[[str], Iterable[str]]
@@ -11,6 +12,7 @@ Sentences = Callable[[str], Iterable[str]]
 CHARACTERS = 10_000
 
 
+@checked
 def chunk_documents(
     documents: Iterable[Mapping[str, Any]], sentences: Sentences | None = None, *, window: int = 10, stride: int = 5
 ) -> Iterator[dict[str, str]]:

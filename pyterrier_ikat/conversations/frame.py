@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import checked
 from ..errors import DataError, UsageError
 
 STALE_WITH_QUERY = ("query_toks", "query_vec")
@@ -71,11 +72,52 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
 def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
     """The statements about each row's user, by id; of a list the ids are ``"1"``, ``"2"``, ...
 
+    Raises:
+        DataError: naming the turn whose persona is neither.
+
     Example:
         >>> personas(pd.DataFrame({"qptkb": [{"1": "I'm vegan.", "2": None}, ["I like tea."], None]}))
         [{'1': "I'm vegan."}, {'1': 'I like tea.'}, {}]
     """
-    return [statements_of(ptkb) for ptkb in values(frame, "qptkb")]
+    ptkbs = values(frame, "qptkb")
+    for row, ptkb in enumerate(ptkbs):
+        if not _is_persona(ptkb):
+            raise DataError(f"{_row(frame, row)} has the qptkb {repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
+    return [statements_of(ptkb) for ptkb in ptkbs]
+
+
+def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
+    """The messages before each row's question, oldest first.
+
+    Raises:
+        DataError: naming the turn whose history is no list of messages.
+
+    Example:
+        >>> histories(pd.DataFrame({"qhistory": [[{"role": "user", "content": "Hi"}], None]}))
+        [[{'role': 'user', 'content': 'Hi'}], []]
+    """
+    found = [[] if history is None else history for history in values(frame, "qhistory")]
+    for row, history in enumerate(found):
+        if not isinstance(history, list | tuple) or not all(map(_is_message, history)):
+            raise DataError(
+                f"{_row(frame, row)} has the qhistory {repr(history)[:80]}: give a list of messages, each "
+                '{"role": "user" or "assistant", "content": text}, oldest first'
+            )
+    return found
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, Mapping) and isinstance(message.get("role"), str) and isinstance(message.get("content"), str)
+
+
+def _is_persona(ptkb: Any) -> bool:
+    if isinstance(ptkb, Mapping):
+        return all(isinstance(text, str) or is_missing(text) for text in ptkb.values())
+    return ptkb is None or (isinstance(ptkb, list | tuple) and all(isinstance(text, str) for text in ptkb))
+
+
+def _row(frame: pd.DataFrame, row: int) -> str:
+    return f"turn {frame['qid'].iloc[row]}" if "qid" in frame.columns else f"row {row}"
 
 
 def statements_of(ptkb: Any) -> dict[str, str]:
@@ -180,6 +222,7 @@ def question_column(frame: pd.DataFrame) -> str:
     return max(pushed, key=lambda name: int(name.removeprefix("query_")), default="query")
 
 
+@checked
 def conversation(
     messages: Sequence[Mapping[str, str]],
     ptkb: Mapping[str, str] | Sequence[str] | None = None,
@@ -207,10 +250,12 @@ def conversation(
         >>> ikat.conversation(chat, ["I am allergic to chamomile."])[["qid", "query"]].values.tolist()
         [['chat_2', 'And one against a cold?']]
     """
+    if not _is_persona(ptkb):
+        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
     for position, message in enumerate(messages, 1):
-        if message.get("role") not in ("user", "assistant") or not isinstance(message.get("content"), str):
+        if not _is_message(message) or message["role"] not in ("user", "assistant"):
             raise UsageError(
-                f'message {position} of the conversation is {dict(message)!r}: give {{"role": "user" or "assistant", "content": text}}'
+                f'message {position} of the conversation is {repr(message)[:80]}: give {{"role": "user" or "assistant", "content": text}}'
             )
     if not messages or messages[-1]["role"] != "user":
         raise UsageError("a conversation ends with a message of the user: append the question that is to be answered")

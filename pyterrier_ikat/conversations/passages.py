@@ -104,6 +104,8 @@ class TextLoader(Operator):
     schematic = {"label": "TextLoader", "help_url": ""}
 
     def __init__(self, path: str | Path, fields: Sequence[str] = ("text",)):
+        if not isinstance(fields, list | tuple):
+            raise UsageError(f"fields={repr(fields)[:80]}: give a list, as ['text']")
         unknown = [name for name in fields if name not in FIELDS]
         if unknown:
             raise UsageError(f"passages have no field {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, FIELDS))}")

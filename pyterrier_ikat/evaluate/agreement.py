@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..arguments import checked
 from ..errors import DataError, UsageError
 from .evaluation import evaluate
 from .measures import TRACK_2023, as_measures, label
@@ -50,6 +51,7 @@ class Agreement:
         return "\n".join(lines + [f"Kendall's tau of the systems by {measure}: {tau:.4f}" for measure, tau in self.tau.items()])
 
 
+@checked
 def agreement(
     qrels_a: pd.DataFrame,
     qrels_b: pd.DataFrame,

@@ -8,6 +8,7 @@ import ir_measures
 import pandas as pd
 from ir_measures import nDCG
 
+from ..arguments import checked
 from ..errors import DataError, UsageError
 from .figures import Scorer
 from .measures import as_measures, label
@@ -33,6 +34,7 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in parts)
 
 
+@checked
 def breakdown(
     runs: Mapping[str, pd.DataFrame],
     qrels: pd.DataFrame | None = None,

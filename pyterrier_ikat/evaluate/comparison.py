@@ -8,6 +8,7 @@ import pandas as pd
 import pyterrier as pt
 from ir_measures import NumQ
 
+from ..arguments import checked
 from ..conversations.dataset import IkatDataset
 from ..errors import DataError
 from ..operator import Operator
@@ -20,6 +21,7 @@ from .significance import experiment_table
 from .systems import System, check_system, named_systems, run_files, turns_and_qrels
 
 
+@checked
 def experiment(
     systems: Mapping[str, System] | Sequence[System],
     dataset: IkatDataset | str | None = None,

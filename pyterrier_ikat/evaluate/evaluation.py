@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import ir_measures
 import pandas as pd
 
+from ..arguments import checked
 from ..errors import UsageError
 from .figures import Scorer
 from .measures import TRACK_2023, as_measures
@@ -69,6 +70,7 @@ def check_baseline(runs: Mapping[str, object], baseline: str | None, what: str =
         raise UsageError(f"the baseline {baseline!r} is none of the {what}: {', '.join(runs)}")
 
 
+@checked
 def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure | str] = TRACK_2023) -> pd.DataFrame:
     """The figures of one run, turn by turn.
 

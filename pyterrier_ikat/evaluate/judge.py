@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import checked
 from ..conversations.dataset import IkatDataset
 from ..conversations.frame import column, question_column, values, with_columns
 from ..errors import DataError
@@ -65,6 +66,7 @@ def parse_judgement(text: str) -> Judgement | None:
     return Judgement(int(labels.pop()), reason.rstrip('"}').rstrip(), text)
 
 
+@checked
 def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None) -> pd.DataFrame:
     """Join a pool with what a judge is shown of each turn and passage: gold that no system may see.
 

@@ -9,6 +9,7 @@ import pandas as pd
 from ..conversations.frame import question_column, values
 from ..errors import UsageError
 from ..llm import LLM, Completion, LLMFailure, Request
+from ..llm.factory import asking
 from ..prompts import render
 from ..prompts.context import history_text, ptkb_text
 from .assessment import Assessment
@@ -51,6 +52,9 @@ class LLMJudge:
 
     llm: LLM
     prompts: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "llm", asking(self.llm))
 
     topic: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()

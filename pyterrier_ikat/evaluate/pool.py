@@ -37,7 +37,7 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
         >>> pool({"one": one, "two": one.assign(docno=["a", "b"])}, depth=1).values.tolist()
         [['1_1', 'a'], ['1_1', 'b']]
     """
-    if depth < 1:
+    if not isinstance(depth, int) or depth < 1:
         raise UsageError(f"depth={depth!r}: pool at least one passage of each turn")
     check_runs(runs)
     pairs = {pair for name, run in runs.items() for pair in _top(name, run, depth)}

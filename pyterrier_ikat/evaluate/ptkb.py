@@ -8,6 +8,7 @@ import ir_measures
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
+from ..arguments import checked
 from ..conversations.frame import with_columns
 from ..errors import DataError
 from .measures import label
@@ -19,6 +20,7 @@ TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), S
 """The ranking measures of 2023 (cut at 3) and 2024 (at 5), then precision, recall and F1 of the chosen set."""
 
 
+@checked
 def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.DataFrame) -> pd.DataFrame:
     """Compare the statements that systems chose with PTKB qrels.
 
@@ -59,6 +61,7 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
     return pd.DataFrame([{"name": name, **means, **counts} for name, means in figures.items()], columns=columns)
 
 
+@checked
 def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
     """The figures of one system, turn by turn.
 
@@ -89,6 +92,7 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
     return wide[[label(measure) for measure in TRACK_PTKB]].fillna(0.0).rename_axis(columns=None).reset_index()
 
 
+@checked
 def with_relevant(qrels: pd.DataFrame) -> pd.DataFrame:
     """The qrels of those turns for which at least one statement is relevant.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..arguments import checked
 from ..conversations.topics import qrels_frame
 from ..errors import DataError, UsageError
 from ..files import atomic_write
@@ -44,6 +45,7 @@ def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
     return qrels_frame(zip(qrels["qid"], qrels["docno"], labels.astype("int64"), strict=True))
 
 
+@checked
 def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official") -> pd.DataFrame:
     """Judgements of two sources in one frame.
 

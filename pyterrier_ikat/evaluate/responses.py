@@ -1,11 +1,12 @@
 """Responses judged turn by turn, and the means with what they are over."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..arguments import checked
 from ..conversations.frame import object_frame, values
 from ..errors import UsageError
 from ..runs.kept import plain
@@ -16,6 +17,7 @@ COUNTS = {"no_response": "no response", "unable": "unable", "no_basis": "no basi
 COLUMNS = ("qid", "judge", "value", "reason", "outcome")
 
 
+@checked
 def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Sequence[ResponseJudge]) -> pd.DataFrame:
     """Judge one system's response to each of ``turns``; :func:`response_means` sums it up.
 
@@ -57,6 +59,7 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
     return found.astype({"value": float})
 
 
+@checked
 def response_means(judged: pd.DataFrame) -> pd.DataFrame:
     """The mean of each judge's values, and what it is over.
 
@@ -84,6 +87,9 @@ def response_means(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
+    for judge in [judges] if isinstance(judges, str) or not isinstance(judges, Iterable) else judges:
+        if not hasattr(judge, "judge") or isinstance(judge, type):
+            raise UsageError(f"{repr(judge)[:80]} is no judge of responses: give a list of them, as [RougeL()]")
     names = [judge.name for judge in judges]
     for judge in judges:
         if names.count(judge.name) > 1:

@@ -12,7 +12,7 @@ PLACES = 12
 """Decimal places to which sums are compared."""
 
 
-def reciprocal_ranks(turn: Turn, k: int) -> tuple[Integers, Floats]:
+def reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
     """The sum of 1 / (k + position) over the lists that hold a passage, positions counted from 1.
 
     Returns:
@@ -60,7 +60,7 @@ class RRF(Operator):
 
     schematic = {"label": "RRF"}
 
-    def __init__(self, k: int = 60, num_results: int | None = 1000) -> None:
+    def __init__(self, k: float = 60, num_results: int | None = 1000) -> None:
         super().__init__()
         if k < 0:
             raise UsageError(f"k={k!r}: the constant of reciprocal rank fusion is 0 or more, usually 60")

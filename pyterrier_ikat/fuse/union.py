@@ -101,7 +101,7 @@ class Union(Operator):
         return {"branches": self.branches}
 
     def __repr__(self) -> str:
-        return f"ikat.Union({', '.join(map(repr, self.branches))})"
+        return f"{self._called()}({', '.join(map(repr, self.branches))})"
 
 
 def union(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -75,7 +75,7 @@ class PassageQueries(LLMOperator):
         on_error: str | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(forms, str) or not forms or not set(forms) <= set(FORMS):
+        if not isinstance(forms, list | tuple) or not forms or not all(form in FORMS for form in forms):
             raise UsageError(f"forms={forms!r}: give a list of one or more of {', '.join(FORMS)}")
         if per_statement < 0:
             raise UsageError(f"per_statement={per_statement}: give 0 or more")

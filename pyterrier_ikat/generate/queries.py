@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least_one
 from ..conversations.frame import texts_in, values
 from ..errors import UsageError
 from ..llm import LLM, Request
@@ -61,6 +62,7 @@ class Queries(QueryLists):
         if given not in GIVEN:
             raise UsageError(f"given={given!r} is unknown: choose None, 'answer' or 'other_answer'")
         self._keep(n)
+        at_least_one(words=words)
         self.given, self.words = given, words
         self._set(llm, style, question, prompts, on_error)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm.auto import tqdm
 
-from ..conversations.frame import question_column, texts_in, values, well_formed, with_columns, with_query
+from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
 from ..errors import UsageError
 from ..loading import load
 from ..model_files import fingerprint, loaded_once
@@ -89,7 +89,7 @@ class Seq2SeqRewrite(Operator):
         """Set ``query`` of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         questions = texts_in(inp, question_column(inp))
-        asked = [source(history or [], text, self.responses) for history, text in zip(values(inp, "qhistory"), questions, strict=True)]
+        asked = [source(history, text, self.responses) for history, text in zip(histories(inp), questions, strict=True)]
         outputs = self._outputs(asked)
         silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
         if silent:

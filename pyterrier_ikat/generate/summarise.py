@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.frame import values, with_columns
+from ..conversations.frame import histories, with_columns
 from ..errors import UsageError
 from ..llm import LLM, Request
 from ..llm.parsing_passages import parse_passage
@@ -82,9 +82,9 @@ class Summarise(LLMOperator):
         ]
         return with_columns(frame, qhistory=shortened)
 
-    def _rows(self, frame: pd.DataFrame) -> list[tuple[list[Mapping[str, str]], str]]:
+    def _rows(self, frame: pd.DataFrame) -> list[tuple[list[dict[str, str]], str]]:
         names = frame["qconversation" if "qconversation" in frame.columns else "qid"]
-        return [(history or [], name) for history, name in zip(values(frame, "qhistory"), names, strict=True)]
+        return list(zip(histories(frame), names, strict=True))
 
     def _distinct(self, frame: pd.DataFrame) -> list[Past]:
         return list(dict.fromkeys(past for row in self._rows(frame) for past in self._long(*row) if past is not None))

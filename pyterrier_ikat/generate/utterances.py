@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import object_frame, question_column, texts_in, values, with_query
+from ..arguments import at_least_one
+from ..conversations.frame import histories, object_frame, question_column, texts_in, with_query
 from ..operator import Operator, Plan
 
 
@@ -56,7 +57,7 @@ class AllUtterances(Operator):
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         last = texts_in(inp, question_column(inp))
-        joined = [" ".join([*_user_messages(history), text]) for history, text in zip(values(inp, "qhistory"), last, strict=True)]
+        joined = [" ".join([*_user_messages(history), text]) for history, text in zip(histories(inp), last, strict=True)]
         return with_query(inp, joined)
 
 
@@ -107,6 +108,7 @@ class HistoricalQueryExpansion(Operator):
 
     def __init__(self, retriever: pt.Transformer, words: int = 10) -> None:
         super().__init__()
+        at_least_one(words=words)
         self.retriever, self.words = retriever, words
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
@@ -117,7 +119,7 @@ class HistoricalQueryExpansion(Operator):
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         utterances = texts_in(inp, question_column(inp))
-        past = [_words(" ".join(_user_messages(history))) for history in values(inp, "qhistory")]
+        past = [_words(" ".join(_user_messages(history))) for history in histories(inp)]
         weights = self._weights({word for words in past for word in words})
         return with_query(inp, [self._expanded(text, words, weights) for text, words in zip(utterances, past, strict=True)])
 

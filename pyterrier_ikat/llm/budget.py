@@ -2,12 +2,13 @@
 
 import threading
 
+from ..copies import Remade
 from ..errors import UsageError
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Reply
 
 
-class Budget:
+class Budget(Remade):
     """Prices, what was spent at them, and a limit; safe to share between threads.
 
     Args:
@@ -23,6 +24,8 @@ class Budget:
         >>> budget.cost(Reply("yes", prompt_tokens=1000, completion_tokens=100))
         0.0035
     """
+
+    of_this_process = {"_lock": threading.Lock}
 
     def __init__(self, *, price_in: float | None = None, price_out: float | None = None, limit: float | None = None) -> None:
         if limit is not None and (price_in is None or price_out is None):

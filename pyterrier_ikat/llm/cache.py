@@ -65,6 +65,9 @@ class Cache:
         )
         self.claims = Claims(self._file)
 
+    def __reduce__(self) -> tuple[type["Cache"], tuple[str]]:
+        return Cache, (self.path,)  # another process opens the file itself; what is kept in memory stays here
+
     def get(self, key: str) -> Completion | None:
         """The completion under ``key``; None without one, or where it is not whole: earlier versions kept some of those, too.
 

@@ -1,6 +1,9 @@
 """Makes a language model from its specification."""
 
+import os
+import threading
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..errors import UsageError
 from .budget import Budget
@@ -14,6 +17,27 @@ from .recorded import RecordedBackend
 from .request import Backend
 from .retry import Retry
 from .spec import DECODING, Spec, parse
+
+_asked: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
+_making = threading.Lock()
+
+
+def asking(given: Any) -> LLM:
+    """The language model of an operator that is given one, or what `llm` makes one of.
+
+    Operators that are given the same text or object share one: its ledger, its budget and its connections.
+
+    Raises:
+        UsageError: when it is none; see `llm`.
+    """
+    if hasattr(given, "ask") and not isinstance(given, type):
+        return given  # type: ignore[no-any-return]
+    place = (os.getcwd(), os.environ.get("IKAT_HOME"), os.environ.get("OPENAI_BASE_URL"))
+    key = (given, *place) if isinstance(given, str) else (id(given),)
+    with _making:
+        made = _asked.get(key) or llm(given)
+        _asked[key] = made
+    return made
 
 
 def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
@@ -50,6 +74,8 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
         return spec_or_object
     if isinstance(spec_or_object, str):
         return _from_spec(parse(spec_or_object), ledger)
+    if isinstance(spec_or_object, type):
+        raise UsageError(f"{spec_or_object.__name__} is a class: give an object of it, {spec_or_object.__name__}(...)")
     if hasattr(spec_or_object, "complete"):
         return LLM(spec_or_object, ledger=ledger, cache=None if spec_or_object.replays else Cache(":memory:"))
     if hasattr(spec_or_object, "generate"):

@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from ..copies import Remade
 from ..errors import UsageError
 from ..model_files import fingerprint
 from .failures import BadRequest, LLMFailure, shorten
@@ -16,7 +17,7 @@ MAX_TOKENS = 1024
 UNBOUNDED = 1 << 30
 
 
-class HFBackend:
+class HFBackend(Remade):
     """Generates with ``transformers``, several chats at a time; the model is loaded at the first call.
 
     A chat goes through the tokenizer's chat template, or as plain text when it has none. Without ``temperature`` (or with 0) decoding is
@@ -29,6 +30,8 @@ class HFBackend:
         device: ``cpu``, ``cuda``, ...; else a GPU when there is one.
         batch_size: the most chats at a time.
     """
+
+    of_this_process = {"_lock": threading.Lock, "_loaded": type(None)}
 
     def __init__(self, name: str, *, params: Mapping[str, Any] | None = None, device: str | None = None, batch_size: int = 8) -> None:
         self.model, self.device = name, device

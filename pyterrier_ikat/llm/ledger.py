@@ -5,11 +5,13 @@ from typing import Any
 
 import pandas as pd
 
+from ..copies import Remade
+
 COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "completion_tokens", "seconds", "cost")
 
 
-class Ledger:
+class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
     ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests
@@ -25,6 +27,8 @@ class Ledger:
         >>> ledger.frame()[["stage", "calls", "prompt_tokens", "cost"]].values.tolist()
         [['answer', 1, 200, <NA>]]
     """
+
+    of_this_process = {"_lock": threading.Lock}
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], dict[str, _Sum]] = {}

@@ -148,6 +148,18 @@ class LLM:
         self.ledger.count(request.stage, self.model, cache_hits=1)
         return replace(outcome, cached=True)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "throttle"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, throttle=Throttle(state["backend"].concurrency))
+
+    def __copy__(self) -> "LLM":
+        return self  # what a copy asks is counted in the same account and paid from the same budget
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LLM":
+        return self
+
     def __repr__(self) -> str:
         return f"ikat.llm({self._text!r})"
 

@@ -6,8 +6,9 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..copies import Remade
 from .address import HTTP_LOGGERS, SHORTEST, Address, add_filter, redacted, telling
 from .connection import Network, bounded
 from .failures import FatalLLMError, Transient, shorten
@@ -31,7 +32,7 @@ class SilentServerWarning(UserWarning):
     """A server took the first call and does not answer; it is waited for until the call's time is over."""
 
 
-class Server:
+class Server(Remade):
     """One server and the client that talks to it, which all stages and threads share.
 
     Args:
@@ -45,6 +46,15 @@ class Server:
         failures: calls that failed in a row.
     """
 
+    of_this_process = {
+        "_lock": threading.Lock,
+        "_network": Network,
+        "_client": type(None),  # made of the key that the other process finds in its environment
+        "_secrets": set,
+        "busy": int,
+        "failures": int,
+    }
+
     def __init__(self, url: str, api_key_env: str, timeout: float) -> None:
         self.address, self.api_key_env, self.timeout = Address(url), api_key_env, timeout
         self.busy, self.failures, self.answered, self._told = 0, 0, False, False
@@ -52,6 +62,10 @@ class Server:
         self._client: openai.OpenAI | None = None
         self._network = Network()
         self._lock = threading.Lock()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._secrets |= set(self.address.secrets)
 
     @property
     def client(self) -> "openai.OpenAI":
@@ -148,7 +162,7 @@ class Server:
         )
 
 
-class Servers:
+class Servers(Remade):
     """Servers of the same model; each call goes to the one with the fewest calls in flight.
 
     A server that fails three times in a row (no connection, no answer in time, 5xx, no chat completion) is left out and named in a
@@ -157,6 +171,8 @@ class Servers:
     Args:
         servers: at least one.
     """
+
+    of_this_process = {"_lock": threading.Lock}
 
     def __init__(self, servers: list[Server]) -> None:
         self.all = servers

@@ -4,11 +4,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..copies import Remade
+
 PATIENCE = 0.25
 """Seconds. A wrong key, model or quota is refused sooner than that as a rule, and an answer takes longer."""
 
 
-class Throttle:
+class Throttle(Remade):
     """A semaphore whose size adapts to what the server takes.
 
     It starts at one, so that a wrong key or model name is noticed after one call, and opens to ``most`` with the first call that
@@ -21,6 +23,8 @@ class Throttle:
         patience: seconds until the others follow a first call that is not answered yet; if the server refuses it for good only then,
             up to ``most`` calls have been sent (and refused).
     """
+
+    of_this_process = {"_free": threading.Condition, "_busy": int}
 
     def __init__(self, most: int, patience: float = PATIENCE) -> None:
         self.most, self.patience = most, patience

@@ -30,6 +30,8 @@ class _Named(pt.Transformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         raise UsageError(f"{self.name} only stands for a resource: build the method with a real one")
 
+    ask = transform
+
     def __repr__(self) -> str:
         return self.name
 

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import personas, question_column, texts_in, turns_of, values
+from ..conversations.frame import histories, personas, question_column, texts_in, turns_of, values
 from ..errors import UsageError
 from ..llm import LLM, Completion, LLMFailure, Request, StageError
+from ..llm.factory import asking
 from ..llm.failures import Refused
 from ..llm.parsing_refusals import is_refusal
 from ..llm.reasoning import without_reasoning
@@ -28,7 +29,8 @@ class LLMOperator(Operator):
     the template of the stage.
 
     Args (of every subclass):
-        llm: the model to ask, from :func:`pyterrier_ikat.llm`.
+        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or what that takes: a specification, or an object with
+            ``.generate``; operators that are given the same one share its account and its budget.
         style: ``"gpt"``: zero-shot prompts that show all utterances and responses; ``"llama"``: the few-shot prompts of
             the papers where they have one, all utterances and only the last response.
         question: the column that holds the user's question: ``"qutterance"`` (where the frame has no conversation, the
@@ -49,12 +51,12 @@ class LLMOperator(Operator):
     statements: str = "all"
     """Which statements prompts show: ``"all"``, or ``"chosen"`` for those in ``qstatements`` (all where the frame lacks it)."""
 
-    def _set(self, llm: LLM, style: str, question: str, prompts: str | None, on_error: str | None) -> None:
+    def _set(self, llm: Any, style: str, question: str, prompts: str | None, on_error: str | None) -> None:
         if style not in STYLES:
             raise UsageError(f"style {style!r} is unknown: choose one of {', '.join(STYLES)}")
         if on_error not in (None, "raise", "fallback"):
             raise UsageError(f"on_error {on_error!r} is unknown: choose 'raise', 'fallback', or None for what the LLM says")
-        self.llm, self.style, self.question, self.prompts, self.on_error = llm, style, question, prompts, on_error
+        self.llm, self.style, self.question, self.prompts, self.on_error = asking(llm), style, question, prompts, on_error
 
     def _choose_statements(self, statements: str) -> None:
         if statements not in ("all", "chosen"):
@@ -91,9 +93,9 @@ class LLMOperator(Operator):
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """What every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""
-        rows = zip(self.questions(frame), values(frame, "qhistory"), self.personas(frame), strict=True)
+        rows = zip(self.questions(frame), histories(frame), self.personas(frame), strict=True)
         return [
-            {"question": question, "context": history_text(history or [], self.style), "ptkb": ptkb_text(ptkb)}
+            {"question": question, "context": history_text(history, self.style), "ptkb": ptkb_text(ptkb)}
             for question, history, ptkb in rows
         ]
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm.auto import tqdm
 
+from ..arguments import at_least_one
 from ..loading import load
 from ..model_files import fingerprint, loaded_once
 from ..operator import Operator
@@ -59,6 +60,7 @@ class BiEncoder(Operator):
     def __init__(self, model: str | Path, batch_size: int = 32, *, cache: str | Path | None = None) -> None:
         super().__init__()
         self.model = str(model)
+        at_least_one(batch_size=batch_size)
         self.batch_size = batch_size
         self.cache = None if cache is None else str(cache)
 

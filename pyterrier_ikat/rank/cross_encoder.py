@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least_one
 from ..errors import UsageError
 from ..model_files import fingerprint
 from ..operator import Operator
@@ -72,6 +73,7 @@ class CrossEncoder(Operator):
         if backend not in (*BACKENDS, "auto"):
             raise UsageError(f"backend={backend!r}: give {', '.join(map(repr, BACKENDS))} or 'auto'")
         self.model = str(model)
+        at_least_one(max_length=max_length, batch_tokens=batch_tokens)
         self.max_length = max_length
         self.batch_tokens = batch_tokens
         self.backend = backend

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least_one
 from ..conversations.frame import column
 from ..loading import load
 from ..model_files import fingerprint, loaded_once
@@ -54,6 +55,7 @@ class MonoT5(Operator):
         super().__init__()
         self.model = str(model)
         self.tokenizer = str(tokenizer)
+        at_least_one(batch_size=batch_size)
         self.batch_size = batch_size
         self.cache = None if cache is None else str(cache)
 

@@ -2,12 +2,14 @@
 
 import pyterrier as pt
 
+from ..arguments import checked
 from .bi_encoder import BiEncoder
 from .cross_encoder import CrossEncoder
 from .ensemble import Ensemble
 from .monot5 import MonoT5
 
 
+@checked
 def reranker(name: str) -> pt.Transformer:
     """The re-ranker of this name.
 

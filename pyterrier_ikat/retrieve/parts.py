@@ -51,7 +51,11 @@ class MergeTop(Operator):
 
     def __init__(self, retrievers: Sequence[pt.Transformer], num_results: int = 1000) -> None:
         super().__init__()
-        if not retrievers or not all(isinstance(retriever, pt.Transformer) for retriever in retrievers):
+        if (
+            not isinstance(retrievers, list | tuple)
+            or not retrievers
+            or not all(isinstance(retriever, pt.Transformer) for retriever in retrievers)
+        ):
             raise UsageError(f"retrievers={retrievers!r}: give a list of retrievers, one per part of the collection")
         if num_results < 1:
             raise UsageError(f"num_results={num_results!r}: retrieve at least one passage per query")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..arguments import checked
 from ..errors import UsageError, advice
 from . import pisa
 from .bm25 import BM25
@@ -45,10 +46,12 @@ class PassageIndex:
         [['d1', 'Rooibos has no caffeine.']]
     """
 
+    @checked
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         self._described: tuple[tuple[int, ...], dict[str, Any]] | None = None
 
+    @checked
     def index(
         self, corpus: Corpus, *, stemmer: str = "porter2", stops: str = "lucene", threads: int = 2, expected: int | None = None
     ) -> "PassageIndex":

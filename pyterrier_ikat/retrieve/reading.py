@@ -29,6 +29,11 @@ class Reading:
     """
 
     def __init__(self, corpus: Corpus) -> None:
+        if isinstance(corpus, str | Mapping) or hasattr(corpus, "columns") or not isinstance(corpus, Iterable):
+            raise UsageError(
+                f"the corpus is a {type(corpus).__name__}: give dicts with docno and text, such as frame.to_dict('records') "
+                "of a frame, or ikat.PassageFiles(folder)"
+            )
         self.corpus = corpus
         self.count = 0
         self._digest = hashlib.sha256()
@@ -83,6 +88,8 @@ class Reading:
         return f"passage {number} of the corpus" + (f" ({where(number)})" if where else "")
 
     def _checked(self, item: Mapping[str, Any]) -> tuple[str, str]:
+        if not isinstance(item, Mapping):
+            raise DataError(f"{self.name(self.count + 1)} is a {type(item).__name__}: give a dict with docno and text")
         docno, text = item.get("docno"), item.get("text", "")
         if not isinstance(docno, str) or docno.split() != [docno] or "\0" in docno or not _is_unicode(docno):
             raise DataError(f"{self.name(self.count + 1)} has the docno {docno!r}: give a string without white space")

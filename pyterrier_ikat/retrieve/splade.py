@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..arguments import checked
 from ..errors import DataError, UsageError
 from . import pisa, pisa_impacts
 from .encoded import encode_passages, has_terms
@@ -34,6 +35,7 @@ class Splade:
         >>> retriever = splade.index("splade.index", corpus).retriever()  # doctest: +SKIP
     """
 
+    @checked
     def __init__(self, model: str | Path = "naver/splade-cocondenser-selfdistil", batch_size: int = 32) -> None:
         if batch_size < 1:
             raise UsageError(f"batch_size={batch_size!r}: give the model at least one passage at a time")

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import checked
 from ..errors import DataError, UsageError, advice
 from ..model_files import files_below
 from ..model_files import fingerprint as of_model
@@ -52,6 +53,7 @@ class SpladeIndex:
         ikat.SpladeIndex('ikat_2023_splade.pisa', 'naver/splade-cocondenser-selfdistil', text=ikat.TextLoader('passages.jsonl'))
     """
 
+    @checked
     def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
         self.path = str(path)
         self.model = None if model is None else str(model)

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import checked
 from ..conversations.frame import column, object_frame
 from ..llm import LLM, Reply, Request
 from ..llm.cache import key_of
@@ -20,6 +21,7 @@ RESULT_COLUMNS = ("docno", "score", "rank", "text")
 COLUMNS = ("system", "stage", "model", "calls", "cached", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
+@checked
 def plan(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> pd.DataFrame:
     """Estimate the LLM calls, tokens and cost of systems on these topics.
 

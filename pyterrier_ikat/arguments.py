@@ -1,0 +1,82 @@
+"""Arguments of another kind than a signature says are refused where they are given, not by a bare error much later."""
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import pandas as pd
+import pyterrier as pt
+
+from .errors import UsageError
+
+MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
+    bool: ("True or False", lambda value: isinstance(value, bool)),
+    int: ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    float: ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)),
+    str: ("a text", lambda value: isinstance(value, str | os.PathLike)),
+    Path: ("a path", lambda value: isinstance(value, os.PathLike)),
+    NoneType: ("None", lambda value: value is None),
+    pt.Transformer: ("a PyTerrier transformer", lambda value: isinstance(value, pt.Transformer)),
+    Mapping: ("a dict", lambda value: isinstance(value, Mapping)),
+    pd.DataFrame: ("a DataFrame", lambda value: isinstance(value, pd.DataFrame)),
+}
+"""Kind in a signature -> what it is called, and what is one. Other kinds are looked at by who takes them."""
+
+
+def checked(function: Made) -> Made:
+    """The function, which refuses arguments of another kind than its signature says.
+
+    Raises:
+        UsageError: by the function; it names the argument and what to give.
+
+    Example:
+        >>> @checked
+        ... def cut(depth: int | None = 10): ...
+        >>> cut("5")
+        Traceback (most recent call last):
+        pyterrier_ikat.errors.UsageError: depth='5': give a whole number or None
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        for name, value in signature.bind(*args, **options).arguments.items():
+            if signature.parameters[name].kind not in MANY:
+                _check(name, value, signature.parameters[name].annotation)
+        return function(*args, **options)
+
+    return run  # type: ignore[return-value]
+
+
+def at_least_one(**numbers: int | None) -> None:
+    """Check that none of the numbers that are given is below 1.
+
+    Raises:
+        UsageError: when one is.
+    """
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise UsageError(f"{name}={number!r}: give 1 or more")
+
+
+def _check(name: str, value: Any, annotation: Any) -> None:
+    kinds = list(_kinds(annotation))
+    if kinds and all(kind in KINDS for kind in kinds) and not any(KINDS[kind][1](value) for kind in kinds):
+        raise UsageError(f"{name}={repr(value)[:80]}: give {' or '.join(KINDS[kind][0] for kind in kinds)}")
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) in (Union, UnionType):
+        for one in get_args(annotation):
+            yield from _kinds(one)
+    elif annotation is not inspect.Parameter.empty:
+        yield get_origin(annotation) or (NoneType if annotation is None else annotation)
