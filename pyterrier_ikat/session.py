@@ -184,7 +184,9 @@ class Session:
         batches.run(self.build(entry), topics, self.ledger, self.batch)
         about = batches.parameters | {"deviations": self.deviations(entry)}
         parts = figures.counting(batches.parts(topics))
-        folder.write_parts(parts, lambda: (figures.frame(), about | figures.about()), batches.ledger().frame())
+        ledger = batches.ledger()
+        about["served"] = ledger.served()
+        folder.write_parts(parts, lambda: (figures.frame(), about | figures.about()), ledger.frame())
         batches.remove()
 
     def _figures_anew(self, folder: RunFolder) -> None:

@@ -82,6 +82,13 @@ def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batch
     assert sorted(os.listdir(tmp_path / "parts")) == sorted(METHODS)
 
 
+def test_the_models_that_answered_are_in_the_ledger_and_in_run_json(index, tmp_path):
+    opened(index, tmp_path, "ad", batch=2, turns=FIVE).run()
+    served = json.loads((tmp_path / "ad" / "run.json").read_text())["served"]
+    assert list(served) == ["recorded"]
+    assert served["recorded"] == pd.read_csv(tmp_path / "ad" / "ledger.csv")["served"].unique().tolist() != []
+
+
 def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
     session = opened(index, tmp_path, "aqd_a", batch=5)
     found = session.run()["aqd_a"]

@@ -1,6 +1,7 @@
 """The account of all calls: how many, how long, how many tokens and what they cost, per stage and model."""
 
 import threading
+from collections import Counter
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,8 @@ from ..copies import Remade
 COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "completion_tokens", "seconds", "cost")
 
+BETWEEN = ", "
+
 
 class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
@@ -17,9 +20,10 @@ class Ledger(Remade):
     ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests
     answered without a call, ``failures`` requests without a usable completion (refused and unreadable ones, too),
     ``fallbacks`` turns that went on without one, ``dropped`` pieces of completions that were left out or repaired (ids that do
-    not exist, scores out of range,
-    copies of no statement, queries beyond ``n``, answers cut to their limit); ``seconds`` is the time of the calls added up,
-    ``cost`` in US dollars. What one call does not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
+    not exist, scores out of range, copies of no statement, queries beyond ``n``, answers cut to their limit); ``seconds`` is the
+    time of the calls added up, ``cost`` in US dollars. ``model`` is the name that was asked for, ``served`` who answered, as the
+    server says, also where the answer came from the cache: several names are separated by commas. What one call does not tell
+    (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
@@ -32,14 +36,16 @@ class Ledger(Remade):
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], dict[str, _Sum]] = {}
+        self._served: dict[tuple[str, str], Counter[str]] = {}
         self._lock = threading.Lock()
 
-    def count(self, stage: str, model: str, **increments: float | None) -> None:
+    def count(self, stage: str, model: str, *, served: Any = None, **increments: float | None) -> None:
         """Add to the row of ``stage`` and ``model``.
 
         Args:
             stage: the operator's stage name.
             model: the language model.
+            served: the model that answered, as the server names it, if it does.
             increments: by column; None for an amount that is not known.
 
         Raises:
@@ -52,19 +58,29 @@ class Ledger(Remade):
             row = self._rows.setdefault((stage, model), {name: _Sum() for name in COUNTS + AMOUNTS})
             for name, value in increments.items():
                 row[name] += _Sum(value or 0, int(value is None))
+            self._served.setdefault((stage, model), Counter()).update(served.split(BETWEEN) if served else ())
 
     def frame(self) -> pd.DataFrame:
         """The account, one row per stage and model in the order in which they were first counted.
 
         Returns:
-            ``stage``, ``model``, then the columns named in the class, as nullable integers (seconds and cost: nullable
+            ``stage``, ``model``, ``served``, then the columns named in the class, as nullable integers (seconds and cost: nullable
             floats); ``pd.NA`` = unknown.
         """
         with self._lock:
-            rows = [[*key, *(row[name].value for name in COUNTS + AMOUNTS)] for key, row in self._rows.items()]
-        frame = pd.DataFrame(rows, columns=["stage", "model", *COUNTS, *AMOUNTS], dtype=object)
+            rows = [
+                [*key, BETWEEN.join(sorted(self._served[key])), *(row[name].value for name in COUNTS + AMOUNTS)]
+                for key, row in self._rows.items()
+            ]
+        frame = pd.DataFrame(rows, columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
         whole = dict.fromkeys((*COUNTS, "prompt_tokens", "completion_tokens"), "Int64")
         return frame.astype({**whole, "seconds": "Float64", "cost": "Float64"})
+
+    def served(self) -> dict[str, list[str]]:
+        """The models that answered, by the name that was asked for."""
+        with self._lock:
+            found = [(model, name) for (_, model), names in self._served.items() for name in names]
+        return {model: sorted({name for asked, name in found if asked == model}) for model, _ in found}
 
     def snapshot(self) -> "Ledger":
         """A copy as of now."""
@@ -79,6 +95,7 @@ class Ledger(Remade):
                 change = {name: total - before.get(name, _Sum()) for name, total in row.items()}
                 if any(total.known or total.unknown for total in change.values()):
                     share._rows[key] = change
+                    share._served[key] = self._served[key] - earlier._served.get(key, Counter())
         return share
 
     def __str__(self) -> str:

@@ -1,6 +1,8 @@
 """One way to ask a language model, whatever it runs on: cached, retried, counted and within a budget."""
 
 import json
+import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,27 @@ from .request import Backend, Completion, Request, failure_of, spoken_of
 from .retry import Retry
 from .sending import Outcome, Sending, completion_of
 from .throttle import Throttle
+
+_SNAPSHOT = re.compile(
+    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
+    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
+    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
+)
+
+
+class OtherModelWarning(UserWarning):
+    """Another model answers than the one that was asked for."""
+
+
+def same_model(asked: str, served: str) -> bool:
+    """Whether ``served`` is the name that was asked for, or a dated snapshot of it.
+
+    Example:
+        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
+        [True, True, False, False]
+    """
+    asked, served = asked.casefold(), served.casefold()
+    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)
 
 
 class LLM:
@@ -53,6 +76,7 @@ class LLM:
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.throttle, self.on_error = Throttle(backend.concurrency), on_error
+        self._told: dict[str, object] = {}
         self._text = backend.model if text is None else text
 
     @property
@@ -118,6 +142,18 @@ class LLM:
         if self.cache is not None:
             self.cache.close()
 
+    def check_served(self, served: str | None) -> None:
+        """Warn once of each model that answers in the place of the one that was asked for; a dated snapshot of it is the same model."""
+        first = object()  # of several threads one tells
+        if not served or self.backend.replays or same_model(self.model, served) or self._told.setdefault(served, first) is not first:
+            return
+        warnings.warn(
+            f"{served!r} answers in the place of {self.model!r}, says the server: the ledger and run.json name it; ask for that model "
+            "if you want it, or correct base_url",
+            OtherModelWarning,
+            stacklevel=2,
+        )
+
     def _key(self, request: Request, position: int) -> str:
         return str(position) if self.backend.replays else key_of(self.backend.identity, request)
 
@@ -145,7 +181,8 @@ class LLM:
         if isinstance(outcome, LLMFailure):
             self.ledger.count(request.stage, self.model, failures=1)
             return type(outcome)(request.stage, request.qid, outcome.reason)
-        self.ledger.count(request.stage, self.model, cache_hits=1)
+        self.ledger.count(request.stage, self.model, served=outcome.model, cache_hits=1)
+        self.check_served(outcome.model)
         return replace(outcome, cached=True)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -139,11 +139,14 @@ class Sending:
         cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
         used = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
         failure = failure_of(request, reply)
-        llm.ledger.count(request.stage, llm.model, **used, seconds=seconds, cost=cost, failures=int(failure is not None))
+        llm.ledger.count(
+            request.stage, llm.model, served=reply.model, **used, seconds=seconds, cost=cost, failures=int(failure is not None)
+        )
         written = completion_of(reply, llm.model, seconds)
         if llm.cache is not None and failure is None and spoken(written.text):
             written = replace(llm.cache.put(key, written), cached=False)
         llm.budget.spend(cost)
+        llm.check_served(reply.model)
         return failure or spoken_of(written)
 
     def _gave_up(self, request: Request, error: Transient, tries: int) -> LLMFailure:

@@ -117,8 +117,12 @@ def _read(folder: RunFolder) -> pd.DataFrame:
     path = folder.path / "ledger.csv"
     try:
         found = pd.read_csv(
-            path, dtype={"stage": str, "model": str}, keep_default_na=False, na_values={name: [""] for name in (*COUNTS, *AMOUNTS)}
+            path,
+            dtype={"stage": str, "model": str, "served": str},
+            keep_default_na=False,
+            na_values={name: [""] for name in (*COUNTS, *AMOUNTS)},
         )
-        return found[["stage", "model", *COUNTS, *AMOUNTS]].astype(Ledger().frame().dtypes.to_dict())
+        found = found if "served" in found else found.assign(served="")  # a ledger of an earlier version
+        return found[["stage", "model", "served", *COUNTS, *AMOUNTS]].astype(Ledger().frame().dtypes.to_dict())
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): make the run again") from error

@@ -20,14 +20,14 @@ class Answer:
     headers: dict = field(default_factory=dict)
 
 
-def said(text="fine", finish="stop", usage=(7, 3), **message):
-    """A chat completion."""
+def said(text="fine", finish="stop", usage=(7, 3), model=None, **message):
+    """A chat completion, of the model that is asked for unless another one is named."""
     return Answer(
         body={
             "id": "1",
             "object": "chat.completion",
             "created": 1,
-            "model": "served-model",
+            "model": model,
             "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}],
             **({"usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}} if usage else {}),
         }
@@ -60,6 +60,8 @@ class ChatServer:
                     self.close_connection = True
                     self.connection.close()
                     return
+                if isinstance(answer.body, dict) and answer.body.get("model", "") is None:
+                    answer.body["model"] = body["model"]
                 data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
                 self.send_response(answer.status)
                 for name, value in {"Content-Type": "application/json", **answer.headers}.items():

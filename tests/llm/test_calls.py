@@ -30,6 +30,7 @@ from pyterrier_ikat.llm import (
     llm,
 )
 from pyterrier_ikat.llm.failures import Transient
+from pyterrier_ikat.llm.model import OtherModelWarning, same_model
 from pyterrier_ikat.llm.request import WHOLE, fault_of
 from pyterrier_ikat.llm.retry import Retry
 from pyterrier_ikat.llm.sending import Sending
@@ -42,7 +43,7 @@ def row(model, stage="answer"):
 
 def test_a_completion_with_everything_the_server_tells(model, server):
     (completion,) = model("temperature=0 top_p=0.5 top_k=10 max_tokens=50 seed=3").ask(ask("Which tea?", sample=2))
-    assert (completion.text, completion.model, completion.finish_reason) == ("answer to Which tea?", "served-model", "stop")
+    assert (completion.text, completion.model, completion.finish_reason) == ("answer to Which tea?", "m", "stop")
     assert (completion.prompt_tokens, completion.completion_tokens, completion.cached) == (7, 3, False)
     assert server.bodies == [
         {
@@ -361,6 +362,51 @@ def test_an_unusable_completion_is_a_typed_failure_and_is_not_cached(model, serv
     assert made.peek(ask("a")[0]) is None
     assert made.ask(ask("a"))[0].text == "answer to a"
     assert server.calls == 2
+
+
+def test_a_dated_snapshot_is_recorded_without_a_word(model, server):
+    server.respond = lambda body: said(model="gpt-4o-2024-08-06")
+    for _ in range(2):
+        made = model(name="gpt-4o")
+        made.ask([*ask("a", "b"), *ask("a", stage="rewrite")])
+        assert made.ledger.frame()[["model", "served"]].values.tolist() == [["gpt-4o", "gpt-4o-2024-08-06"]] * 2
+        assert made.ledger.served() == {"gpt-4o": ["gpt-4o-2024-08-06"]}
+    assert server.calls == 2  # the second time from the cache
+
+
+def test_another_model_is_warned_of_once_and_recorded_also_from_the_cache(model, server):
+    server.respond = lambda body: said(model="gpt-4o-mini" if server.calls < 3 else "gpt-4o-2024-05-13")
+    made = model("concurrency=1", name="gpt-4o")
+    for again in (made, model(name="gpt-4o")):
+        with pytest.warns(OtherModelWarning, match="'gpt-4o-mini' answers in the place of 'gpt-4o'") as told:
+            again.ask([*ask(*"abcd"), *ask(*"abcd")])
+        assert len(told) == 1
+        assert again.ledger.frame()["served"].tolist() == ["gpt-4o-2024-05-13, gpt-4o-mini"]
+    assert server.calls == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "served", "same"),
+    [
+        ("gpt-4o", "GPT-4o", True),
+        ("gpt-3.5-turbo", "gpt-3.5-turbo-0125", True),
+        ("claude-3-5-sonnet", "claude-3-5-sonnet-20241022", True),
+        ("claude-sonnet-4", "claude-sonnet-4@20250514", True),
+        ("mistral-large", "mistral-large-2411", True),
+        ("command-r", "command-r-08-2024", True),
+        ("doubao", "doubao-250115", True),
+        ("gpt-4", "gpt-4o-2024-08-06", False),
+        ("gpt-4o", "gpt-4o-2024-13-06", False),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06", False),
+        ("gpt-4o-2024-08-06", "gpt-4o", False),
+        ("llama-3.1-8b", "llama-3.1-70b", False),
+        ("gemini-1.5-pro", "gemini-1.5-pro-002", False),
+        ("gpt-4o", "gpt-4o-2024-08-06-mini", False),
+        ("qwen3", "qwen3-1.7b", False),
+    ],
+)
+def test_which_names_are_one_model(asked, served, same):
+    assert same_model(asked, served) == same
 
 
 def test_an_error_within_a_choice_is_no_whole_completion(model, server):

@@ -12,6 +12,7 @@ from pyterrier_ikat.llm import Ledger
 COLUMNS = [
     "stage",
     "model",
+    "served",
     "calls",
     "cache_hits",
     "retries",
