@@ -133,7 +133,7 @@ def open_qrels(dataset: Any, name: str, variant: str | None) -> pd.DataFrame:
     Raises:
         UsageError: when it has none of this name.
     """
-    known = dataset._describe_component("qrels")
+    known, name = dataset._describe_component("qrels"), getattr(dataset, "name", name)
     if variant is not None and variant not in known:
         raise UsageError(f"{name} has no qrels {variant!r}: give --qrels {' or --qrels '.join(known)}, or leave it away for the default")
     found: pd.DataFrame = dataset.get_qrels(variant)

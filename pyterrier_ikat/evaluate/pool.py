@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..runs import trec_eval_order
 from .breakdown import natural
 from .named_runs import check_runs
@@ -38,7 +38,7 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
         [['1_1', 'a'], ['1_1', 'b']]
     """
     if not isinstance(depth, int) or depth < 1:
-        raise UsageError(f"depth={depth!r}: pool at least one passage of each turn")
+        raise UsageError(f"{advice(f'depth={depth!r}', f'--depth {depth}')}: pool at least one passage of each turn")
     check_runs(runs)
     pairs = {pair for name, run in runs.items() for pair in _top(name, run, depth)}
     ordered = sorted(pairs, key=lambda pair: (natural(pair[0]), pair[1]))

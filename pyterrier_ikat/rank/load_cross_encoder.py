@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, advice
 from ..loading import load
 from ..model_files import loaded_once
 from .first_token import cut_to_first_token
@@ -80,13 +80,17 @@ def _refuse_untrained(loaded: Any, model: str) -> None:
     if len(loaded) > 1:
         raise UsageError(
             f"the model {model!r} is a {made_as} that isn't saved as a cross-encoder: nothing says which of its words stand for the score. "
-            "Give a cross-encoder, or use this one by the operator of its kind, such as ikat.BiEncoder, or as an LLM by ikat.Rerank"
+            "Give a cross-encoder, or use this one as what it is, "
+            + advice(
+                "such as by ikat.BiEncoder, or as an LLM by ikat.Rerank", f"such as --reranker bi:{model}, or --llm hf:{model} with llama10"
+            )
         )
     if missing := _missing_weights(loaded):
         some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise UsageError(
             f"the model {model!r} is a {made_as}, whose layer for the score would be drawn by chance ({some}: not in its files): "
-            "give a cross-encoder, or use this one by the operator of its kind, such as ikat.BiEncoder or ikat.MonoT5"
+            "give a cross-encoder, or use this one as what it is, such as "
+            + advice("by ikat.BiEncoder or ikat.MonoT5", f"--reranker bi:{model} or monot5:{model}")
         )
 
 

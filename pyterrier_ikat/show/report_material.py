@@ -45,7 +45,7 @@ def find_material(
     notes: list[str] = []
     found = _dataset(runs, dataset, notes)
     if found is None and isinstance(qrels, str):
-        raise UsageError(f"the qrels {qrels!r} are of no dataset: give the dataset as well, or the qrels as a frame")
+        raise UsageError(f"the qrels {qrels!r} are of no dataset: give the dataset as well, or the qrels as a {advice('frame', 'file')}")
     judged = qrels if isinstance(qrels, pd.DataFrame) else _qrels(found, qrels, notes)
     loader = texts if texts is not None else _texts(found, runs, notes)
     return Material("" if found is None else found.name, {} if found is None else _turns(found), judged, loader, tuple(notes))

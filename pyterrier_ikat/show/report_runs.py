@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..conversations.dataset import IkatDataset
 from ..conversations.frame import is_missing
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..evaluate.text_ids import with_text_ids
 from ..runs import RunFolder, read_run, trec_eval_order
 from ..runs.kept import chosen_statements, plain, used_marks
@@ -72,7 +72,7 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
     names = [name for name, _ in named]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"two runs are named {twice}: give each its name, {{name: run, ...}}, or rename a file")
+        raise UsageError(f"two runs are named {twice}: {advice('give each its name, {name: run, ...}, or rename', 'rename')} a file")
     if not named:
         raise UsageError("there is no run: give at least one")
     return [_read(name, run, dataset) for name, run in named]

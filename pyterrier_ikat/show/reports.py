@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations import find_dataset
 from ..conversations.dataset import IkatDataset
-from ..errors import UsageError
+from ..errors import UsageError, advice
 from ..evaluate import TRACK_2023
 from ..files import atomic_write
 from .report_figures import figures_by_turn, means
@@ -92,7 +92,7 @@ def report(
         True
     """
     if passages < 1:
-        raise UsageError(f"passages={passages!r}: show at least one")
+        raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
     data = find_dataset(dataset) if isinstance(dataset, str) else dataset
     read = read_runs(runs, data)
     material = find_material(read, data, qrels, texts)

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..llm import Ledger
 from ..llm.ledger import AMOUNTS, COUNTS
 from ..runs import RunFolder
@@ -52,7 +52,7 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
         raise UsageError("there is no ledger: give at least one run folder")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"two ledgers are named {twice}: give each its name, {{name: folder, ...}}")
+        raise UsageError(f"two ledgers are named {twice}: {advice('give each its name, {name: folder, ...}', 'rename a folder')}")
     return pd.concat([_of(name, one) for name, one in named], ignore_index=True)
 
 
