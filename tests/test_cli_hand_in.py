@@ -151,7 +151,7 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
         (["evaluate-ptkb", "RUNS/rtg", "--dataset", "ikat:sample", "--qrels", "ptkb_nist"], "ikat:sample has no qrels 'ptkb_nist'"),
         (["judge", "RUNS/none", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", "OUT"], "none"),
         (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "gpt", "--out", "OUT"], "gpt"),
-        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "depth=0"),
+        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "--depth 0: pool at least one"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
@@ -265,7 +265,7 @@ def test_real_turns_of_each_year_are_handed_in_and_evaluated_like_pytrec_eval(sc
     data = find_dataset(f"ikat:{year}")
     data.conversations = data.conversations[:1]
     qids = data.get_topics()["qid"]
-    run = script.ranked("raw", data, mini_index, tmp_path / "runs")
+    run = script.ranked("raw", data, ikat.PassageIndex(mini_index))
     frames = script.answered(run, data.get_topics(), ikat.PassageIndex(mini_index))
     read = script.hand_in(year, data, frames, tmp_path / "run")
     printed = capsys.readouterr().out
