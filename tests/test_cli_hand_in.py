@@ -151,7 +151,7 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
         (["evaluate-ptkb", "RUNS/rtg", "--dataset", "ikat:sample", "--qrels", "ptkb_nist"], "ikat:sample has no qrels 'ptkb_nist'"),
         (["judge", "RUNS/none", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", "OUT"], "none"),
         (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "gpt", "--out", "OUT"], "gpt"),
-        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "--depth 0: pool at least one"),
+        (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "--depth 0: pool"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
