@@ -9,7 +9,7 @@ import pandas as pd
 from .errors import UsageError
 from .evaluate import TRACK_2023, evaluate, format_table
 from .runs import RunFolder, read_run
-from .submit import read_submission
+from .submit.reading import read_ranking
 
 
 def load_runs(paths: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -43,7 +43,7 @@ def _load(path: Path) -> pd.DataFrame:
     if path.is_file():
         with path.open("rb") as file:
             if file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-                return read_submission(path).results
+                return read_ranking(path)
     return read_run(path)
 
 

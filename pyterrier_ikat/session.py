@@ -199,7 +199,7 @@ class Session:
         _write_parameters(folder.path, known | {"qrels_sha256": None})
         with atomic_write(folder.path / "measures.csv") as file:
             figures.frame().to_csv(file, index=False)
-        _write_parameters(folder.path, known | figures.about())
+        _write_parameters(folder.path, known | figures.about() | {"lines": folder.lines()})
 
     def parameters(self, entry: Method) -> dict[str, Any]:
         """What makes this run this run: it is reused only when all of it is the same, or only ``on_error`` more lenient than it was."""

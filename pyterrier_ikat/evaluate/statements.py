@@ -68,6 +68,7 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
 def _of_folder(path: Path) -> dict[str, list[str]]:
     if not RunFolder(path).complete:
         raise DataError(f"{path} holds no finished run: give a folder made by `ikat run`")
+    RunFolder(path).check_lines("turns.jsonl")
     lists = []
     for number, line in enumerate((path / "turns.jsonl").read_text(encoding="utf-8").splitlines(), 1):
         try:

@@ -14,6 +14,7 @@ import json
 import platform
 import shutil
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -108,11 +109,51 @@ class RunFolder:
         return found
 
     def results(self) -> pd.DataFrame:
-        """The ranking: ``qid``, ``docno``, ``score``, ``rank``; no row when the system found nothing at all."""
+        """The ranking: ``qid``, ``docno``, ``score``, ``rank``; no row when the system found nothing at all.
+
+        Raises:
+            DataError: when ``run.trec`` can't be read, or hasn't the passages that were written.
+        """
         path = self.path / "run.trec"
-        if self.complete and path.is_file() and path.stat().st_size == 0:
-            return pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Series(dtype=float), "rank": pd.Series(dtype=int)})
-        return read_run(path)
+        found = pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Series(dtype=float), "rank": pd.Series(dtype=int)})
+        if not (self.complete and path.is_file() and path.stat().st_size == 0):
+            found = read_run(path)
+        if self.complete or (self.path / "turns.jsonl").is_file():
+            self._check_passages(found)
+        return found
+
+    def _check_passages(self, results: pd.DataFrame) -> None:
+        """Whether the ranking has as many passages of each turn as ``turns.jsonl`` says."""
+        counts = Counter(results["qid"].tolist())
+        for turn in self._each_turn():
+            there, written = counts[turn["qid"]], turn.get("passages", counts[turn["qid"]])
+            if there != written:
+                path = self.path / "run.trec"
+                raise DataError(
+                    f"{path} has {there} passages of turn {turn['qid']}, the run has {written}: the file was cut or changed, make the run "
+                    f"again; to evaluate what is left, give a copy of the file outside of the folder"
+                )
+
+    def lines(self) -> dict[str, int]:
+        """How many lines ``turns.jsonl`` and the tables have; what follows a table's last line end may be cut, and is none."""
+        found = {}
+        for name in ("turns.jsonl", "measures.csv", "ledger.csv"):
+            content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
+            found[name] = content.count(b"\n") + (name == "turns.jsonl" and not content.endswith(b"\n") and content != b"")
+        return found
+
+    def check_lines(self, name: str) -> None:
+        """Whether a file of a finished run has the lines that were written.
+
+        Raises:
+            DataError: when not.
+        """
+        written = self.parameters().get("lines") if self.complete else None
+        if not isinstance(written, dict) or name not in written or not (self.path / name).is_file():
+            return  # a folder of an earlier version, or one that lacks the file, which its reader says
+        there = self.lines()[name]
+        if there != written[name]:
+            raise DataError(f"{self.path / name} has {there} lines, {written[name]} were written: the file was cut, make the run again")
 
     def turns(self) -> list[dict[str, Any]]:
         """What ``turns.jsonl`` has for each turn.
@@ -137,6 +178,7 @@ class RunFolder:
             DataError: when ``measures.csv`` can't be read.
         """
         path = self.path / "measures.csv"
+        self.check_lines(path.name)
         try:
             return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # exactly what was written, from texts
         except (OSError, ValueError, KeyError) as error:
@@ -149,6 +191,7 @@ class RunFolder:
                 yield from (_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path} can't be read ({error}): make the run again") from error
+        self.check_lines(path.name)
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
         """Whether the run made with just these parameters is here already; other versions are a warning.
@@ -204,7 +247,7 @@ class RunFolder:
                 with atomic_write(partial / name) as file:
                     table.to_csv(file, index=False)
             with atomic_write(partial / "run.json") as file:
-                json.dump(parameters | {"versions": versions()}, file, indent=1)
+                json.dump(parameters | {"lines": RunFolder(partial).lines(), "versions": versions()}, file, indent=1)
             partial.rename(self.path)  # takes the place of an empty folder
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)

@@ -119,6 +119,7 @@ def _of_folder(name: str, folder: RunFolder) -> RunData:
 
 
 def _table(folder: RunFolder, name: str) -> pd.DataFrame:
+    folder.check_lines(name)
     try:
         return pd.read_csv(folder.path / name, dtype={"qid": object})
     except (OSError, ValueError) as error:

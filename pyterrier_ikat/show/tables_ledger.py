@@ -123,6 +123,8 @@ def _read(folder: RunFolder) -> pd.DataFrame:
             na_values={name: [""] for name in (*COUNTS, *AMOUNTS)},
         )
         found = found if "served" in found else found.assign(served="")  # a ledger of an earlier version
-        return found[["stage", "model", "served", *COUNTS, *AMOUNTS]].astype(Ledger().frame().dtypes.to_dict())
+        account = found[["stage", "model", "served", *COUNTS, *AMOUNTS]].astype(Ledger().frame().dtypes.to_dict())
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): make the run again") from error
+    folder.check_lines(path.name)
+    return account

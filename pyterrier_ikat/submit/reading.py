@@ -1,5 +1,6 @@
 """Reading a submission back, anybody's: a ranking, responses and statements that can be evaluated."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,17 @@ from ..errors import DataError
 from .checks import check_turn_ids, meant_statement
 from .loading import load
 from .model import Response, Run, SubmittedTurn, Topics
-from .problem import Place, errors
+from .problem import Place, Problem, errors
 from .validation import parsed
 from .years import year_of
+
+_BESIDES = re.compile(
+    r"(line \d+\.)?(run_name|run_type|eval_response|metadata.*)|responses\[\d+\]\.(text|ptkb_provenance.*)"
+    r"|responses\[\d+\]\.passage_provenance\[\d+\]\.(text|used)"
+)
+"""The fields that a ranking doesn't need."""
+_RESPONSES = re.compile(r"(line \d+\.)?responses.*")
+"""What else it doesn't need in 2025, where the references are the ranking."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,32 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
     if run is None or wrong or run.run_id is None or run.run_type is None:
         raise DataError("\n".join([f"{path} can't be read as a submission of {year}, {len(wrong)} errors:", *map(str, wrong[:20])]))
     return Submission(year, run.run_id, run.run_type, run.team, _results(run), _turns(run, topics))
+
+
+def read_ranking(path: str | Path) -> pd.DataFrame:
+    """The ranking of a submission as :func:`read_submission` gives it, whatever is wrong with names, responses and statements.
+
+    Raises:
+        DataError: when the file is cut or no submission, a turn is there twice, or a passage, its score or a whole ranking is missing.
+    """
+    place = Place()
+    year = year_of(load(path, Place())) or 2023
+    run = parsed(path, year, place)
+    if run is not None:
+        check_turn_ids(run, None, place)
+    wrong = [problem for problem in errors(place.found) if _hides_passages(problem, run, year)]
+    if run is None or wrong:
+        shown = "\n".join(map(str, wrong[:20]))
+        raise DataError(f"{path} can't be read as a submission of {year}, {len(wrong)} errors:\n{shown}")
+    return _results(run)
+
+
+def _hides_passages(problem: Problem, run: Run | None, year: int) -> bool:
+    """Whether a ranking isn't known for sure because of a problem."""
+    several = run is not None and any(len(turn.responses or ()) > 1 for turn in run.turns)
+    if problem.message.startswith("the format has no such field") or (year == 2025 and _RESPONSES.fullmatch(problem.field)):
+        return False
+    return not (_BESIDES.fullmatch(problem.field) or (problem.field.endswith(".rank") and not several))
 
 
 def _results(run: Run) -> pd.DataFrame:

@@ -312,8 +312,8 @@ def test_turns_that_cannot_be_read_name_the_line(written, text, message):
 
 
 def test_line_separators_inside_a_text_are_no_line_ends(written):
-    (written.path / "turns.jsonl").write_text('{"qid": "1_1", "response": "one\u2028two\x85three"}\n', encoding="utf-8")
-    assert written.turns() == [{"qid": "1_1", "response": "one\u2028two\x85three"}]
+    (written.path / "turns.jsonl").write_text('{"qid": "1_1", "response": "one\u2028two\x85three"}\n{"qid": "1_2"}\n', encoding="utf-8")
+    assert written.turns() == [{"qid": "1_1", "response": "one\u2028two\x85three"}, {"qid": "1_2"}]
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{"])
@@ -346,9 +346,44 @@ def test_versions_are_those_of_what_is_installed(monkeypatch):
     assert not {"pyterrier-pisa", "openai"} & set(found)
 
 
-def test_a_finished_run_that_found_nothing_has_an_empty_ranking(written):
-    (written.path / "run.trec").write_text("")
-    found = written.results()
+@pytest.mark.parametrize("left", [0, 1, 2, 5])
+def test_a_ranking_that_lost_lines_is_refused_naming_the_turn(tmp_path, left):
+    found = results(*((qid, docno, -rank, rank) for qid in ("1_1", "1_2") for rank, docno in enumerate("abc")))
+    folder = write(tmp_path / "aqd", pd.DataFrame({"qid": ["1_1", "1_2", "1_3"]}), found.astype({"score": float}))
+    assert len(folder.results()) == 6
+    lines = (folder.path / "run.trec").read_text().splitlines(keepends=True)
+    (folder.path / "run.trec").write_text("".join(lines[:left]))
+    there, turn = (left, "1_1") if left < 3 else (left - 3, "1_2")
+    with pytest.raises(DataError, match=f"run.trec has {there} passages of turn {turn}, the run has 3: the file was cut"):
+        folder.results()
+    (folder.path / "turns.jsonl").unlink()
+    with pytest.raises(DataError, match="turns.jsonl can't be read"):
+        folder.results()
+
+
+@pytest.mark.parametrize("name", ["turns.jsonl", "measures.csv", "ledger.csv"])
+@pytest.mark.parametrize("cut", [lambda text: text[:-3], lambda text: b"", lambda text: text.split(b"\n", 1)[0]])
+def test_other_files_that_were_cut_are_refused(written, name, cut):
+    whole = (written.path / name).read_bytes()
+    (written.path / name).write_bytes(cut(whole))
+    reading = {"turns.jsonl": written.turns, "measures.csv": written.measures, "ledger.csv": lambda: written.check_lines("ledger.csv")}
+    with pytest.raises(DataError, match=rf"{name}(, line 2: not JSON| has . lines, . were written: the file was cut, make the run again)"):
+        reading[name]()
+
+
+def test_a_turn_may_be_edited_by_hand_and_a_folder_of_an_earlier_version_is_read(written):
+    lines = (written.path / "turns.jsonl").read_text().replace('"passages": 0', '"response": "No.", "passages": 0')
+    (written.path / "turns.jsonl").write_text(lines.rstrip("\n"))
+    assert written.turns()[1]["response"] == "No."
+    kept = {name: value for name, value in written.parameters().items() if name != "lines"}
+    (written.path / "run.json").write_text(json.dumps(kept))
+    (written.path / "measures.csv").write_text("qid,nDCG@5\n1_1,1.0")
+    assert (len(written.results()), len(written.measures()), len(written.turns())) == (1, 1, 2)
+
+
+def test_a_finished_run_that_found_nothing_has_an_empty_ranking(tmp_path):
+    nothing = results().astype({"qid": object, "docno": object, "score": float, "rank": int})
+    found = write(tmp_path / "aqd", pd.DataFrame({"qid": ["1_1"]}), nothing).results()
     assert found.dtypes.astype(str).to_dict() == {"qid": "object", "docno": "object", "score": "float64", "rank": "int64"}
     assert len(found) == 0
 

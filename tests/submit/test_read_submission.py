@@ -8,6 +8,7 @@ from two_turns import DATA, IDS, text_of, valid
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import read_submission
+from pyterrier_ikat.submit.reading import read_ranking
 
 
 def test_several_responses_are_merged_as_the_organisers_do(tmp_path):
@@ -142,3 +143,62 @@ def test_a_turn_without_passages_keeps_its_response(tmp_path):
     read = read_submission(tmp_path / "run", DATA[2023])
     assert read.results["qid"].unique().tolist() == ["9-1_1"]
     assert read.turns["qid"].tolist() == ["9-1_1", "9-1_2"]
+
+
+def responses_of(document):
+    return [response for turn in turns_of(document) for response in turn["responses"]]
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_a_ranking_needs_neither_responses_nor_statements_nor_names(tmp_path, year):
+    document = valid(year)
+    (tmp_path / "run").write_text(text_of(document))
+    whole = read_submission(tmp_path / "run").results
+    for response in responses_of(document):
+        del response["text"]
+        response["ptkb_provenance"] = "none"
+    top = [line["metadata"] for line in document] if year == 2025 else [document]
+    for one in top:
+        one["run_type"] = 7
+        one.pop("run_name", one.pop("run_id", None))
+    turns_of(document)[0]["more"] = "of ours"
+    (tmp_path / "run").write_text(text_of(document))
+    with pytest.raises(DataError):
+        read_submission(tmp_path / "run")
+    assert read_ranking(tmp_path / "run").equals(whole)
+
+
+def spoilt(document, year):
+    """What a ranking can't do without, spoilt one by one."""
+    turn = turns_of(document)[0]
+    passages = turn if year == 2025 else turn["responses"][0]
+    name = "references" if year == 2025 else "passage_provenance"
+    yield lambda: turn.pop("turn_id")
+    yield lambda: passages.pop(name)
+    yield lambda: passages.update({name: "none"})
+    yield lambda: turns_of(document).append(copy.deepcopy(turns_of(document)[1]))
+    if year == 2025:
+        yield lambda: passages[name].update({IDS[0]: math.inf})
+    else:
+        yield lambda: turn.pop("responses")
+        yield lambda: passages[name][0].pop("id")
+        yield lambda: passages[name][1].update(score="high")
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+@pytest.mark.parametrize("number", range(7))
+def test_a_ranking_that_is_not_whole_is_no_ranking(tmp_path, year, number):
+    document = valid(year)
+    changes = list(spoilt(document, year))
+    changes[number % len(changes)]()
+    (tmp_path / "run").write_text(text_of(document))
+    with pytest.raises(DataError, match=f"can't be read as a submission of {year}"):
+        read_ranking(tmp_path / "run")
+
+
+def test_a_submission_that_was_cut_has_no_ranking(tmp_path):
+    for year in (2023, 2025):
+        text = text_of(valid(year))
+        (tmp_path / "run").write_text(text[: len(text) - 40])
+        with pytest.raises(DataError, match="it may be cut short"):
+            read_ranking(tmp_path / "run")
