@@ -38,12 +38,13 @@ from .generate import (
     WithStatements,
 )
 from .llm import llm
+from .methods import method
+from .planning import plan
 from .profiling import profile
 from .rank import BiEncoder, CrossEncoder, Ensemble, MonoT5, RankStatements, Rerank, reranker
 from .retrieve import RM3, PassageIndex, Splade, SpladeIndex
 from .retrieve.ciff import import_ciff
 from .retrieve.parts import MergeTop
-from .runs import plan
 
 if TYPE_CHECKING:
     from . import show, submit
@@ -108,6 +109,7 @@ __all__ = [
     "llm",
     "measures",
     "merge_qrels",
+    "method",
     "methods",
     "on_ray",
     "plan",

@@ -16,7 +16,8 @@ from .evaluate.significance import experiment_table
 from .files import atomic_write
 from .finished import some_of
 from .llm import Ledger
-from .methods import Method, method
+from .methods import Method, find_all
+from .planning import plan
 from .resources import (
     check_collection,
     check_out,
@@ -32,7 +33,7 @@ from .resources import (
     without_none,
 )
 from .retrieve import PassageIndex
-from .runs import RunFolder, plan, strictly_decreasing
+from .runs import RunFolder, strictly_decreasing
 from .runs.batches import PARAMETERS, Batches
 from .runs.folder import Part
 from .runs.lock import alone
@@ -85,7 +86,7 @@ class Session:
                 loaded, or a folder that can't be written to.
             DataError: for an index or recorded file that cannot be used.
         """
-        methods, options = [method(name) for name in dict.fromkeys(names)], without_none(options)
+        methods, options = _methods(names), without_none(options)
         dataset_name = getattr(dataset, "name", dataset_name)  # one dataset has several names: sample, ikat:sample
         ledger, variant = options.get("ledger") or Ledger(), options.get("variant")
         resources = named_resources(index_path, ledger, options)
@@ -323,6 +324,16 @@ def _as_strict(parameters: dict[str, Any], path: Path) -> dict[str, Any]:
 def _write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
     with atomic_write(folder / PARAMETERS) as file:
         json.dump(parameters, file, indent=1)
+
+
+def _methods(names: Sequence[str]) -> list[Method]:
+    found: dict[str, Method] = {}
+    for entry in (entry for name in dict.fromkeys(names) for entry in find_all(name)):
+        if found.setdefault(entry.name, entry) is not entry:
+            raise UsageError(
+                f"two methods are named {entry.name}, and each leaves a folder of its name: rename one, or run them in two calls"
+            )
+    return list(found.values())
 
 
 def _batch_size(given: int | None) -> int:

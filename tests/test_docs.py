@@ -112,7 +112,7 @@ def test_every_operator_is_made_and_drawn(tmp_path, monkeypatch):
 
 def test_a_method_page_says_what_the_catalogue_says():
     page = method_pages._page(METHODS["aqd_a"])
-    for part in ("| LLM calls per turn, at most | 2 |", "133 turns; GPT-3.5 judgements", "| 0.6826 |", "--llm recorded:sample", "RerankBy"):
+    for part in ("| LLM calls per turn | 2 |", "133 turns; GPT-3.5 judgements", "| 0.6826 |", "--llm recorded:sample", "RerankBy"):
         assert part in page
     assert "Nothing: none of the papers" in method_pages._page(METHODS["ad_human"])
     assert "MODEL_OR_FOLDER" in method_pages._page(METHODS["convgqr"])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyterrier_ikat.methods import METHODS, TABLES, Method
+from pyterrier_ikat.methods.catalogue import per_turn, scores_of
 from pyterrier_ikat.show.drawing import draw
 
 from .text import first_sentence, formatted, table
@@ -42,8 +43,8 @@ def write_method_pages(folder: Path) -> None:
 
 def _row(entries: list[Method], shown: str) -> list[str]:
     names = ", ".join(shown.format(name=entry.name) for entry in entries)
-    calls, queries = ([str(getattr(entry, name)) for entry in entries] for name in ("llm_calls", "queries"))
-    counts = [column[0] if len(set(column)) == 1 else ", ".join(column) for column in (calls, queries)]
+    calls, queries = zip(*map(per_turn, entries), strict=True)
+    counts = [column[0] if len(set(column)) == 1 else ", ".join(column) for column in (list(calls), list(queries))]
     return [names, first_sentence(entries[0].system.__doc__), *counts]
 
 
@@ -70,8 +71,8 @@ def _page(entry: Method) -> str:
         ("run", f"{run}: " + ('on `get_topics("manual")`' if entry.manual else "sees no gold fields")),
         ("needs", ", ".join(f"`{name}`" for name in entry.needs)),
         *[("takes, when given", ", ".join(f"`{name}`" for name in entry.takes))] * bool(entry.takes),
-        ("LLM calls per turn, at most", entry.llm_calls),
-        ("queries per turn, at most", entry.queries),
+        ("LLM calls per turn", per_turn(entry)[0]),
+        ("queries per turn", per_turn(entry)[1]),
         ("passages per query", entry.depth),
     ]
     return (
@@ -110,15 +111,16 @@ def _how_to_run(entry: Method) -> str:
     if "rewriter" in resources or "expander" in resources:
         lines.append("`MODEL_OR_FOLDER` is a sequence-to-sequence model of `transformers`, trained to rewrite or to expand.")
     lines.append("On other turns, name another dataset, index and models; `--plan` tells first what it would cost. In Python:")
-    lines.append(f'```python\nsystem = ikat.methods.method("{entry.name}").build({given})\n```')
+    lines.append(f'```python\nsystem = ikat.methods.find("{entry.name}").build({given})\n```')
     return "\n\n".join(lines)
 
 
 def _published(entry: Method) -> str:
-    if not entry.published:
+    reported = scores_of(entry)
+    if not reported:
         return "Nothing: none of the papers has figures of this variant."
     parts = []
-    for name, figures in entry.published.items():
+    for name, figures in reported.items():
         source = TABLES[name]
         turns = f"{source.turns} turns" if source.turns else "the number of turns is not said"
         shown = [f"{value:.4f}" if value == value else "-" for value in figures.values()]

@@ -6,7 +6,7 @@ from typing import Any
 from ..conversations import conversation
 from ..errors import UsageError
 from ..llm import LLM, Ledger
-from ..methods import method
+from ..methods import find
 from ..resources import check_texts, load_models, named_resources, system_of, without_none
 from .conversation import Chat
 from .persona import read_persona
@@ -38,7 +38,7 @@ def open_chat(
         UsageError: for an unknown or manual method, a resource that it lacks, or a model that can't be loaded.
         DataError: for an index, persona or recorded file that can't be used.
     """
-    entry = method(name)
+    entry = find(name)
     if entry.manual:
         raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
     who, resources = read_persona(persona, number), named_resources(index_path, ledger, without_none(options))

@@ -19,9 +19,9 @@ def datasets() -> None:
 @click.argument("name", required=False)
 @click.option("--draw", "drawing", type=click.Path(dir_okay=False), help="with NAME: draw it into this .svg or .html")
 def methods(name: str | None, drawing: str | None) -> None:
-    """List the methods; with NAME, show one whole."""
-    from ..methods import METHODS, catalogue, method
-    from ..methods.published import TABLES
+    """List all methods, or show the one named NAME in detail; FILE.py lists those of a file, FILE.py:NAME shows one."""
+    from ..methods import METHODS, TABLES, catalogue, find_all
+    from ..methods.catalogue import per_turn, scores_of
     from ..show import draw
 
     if drawing is not None:
@@ -30,19 +30,20 @@ def methods(name: str | None, drawing: str | None) -> None:
         click.echo(draw(name).save(drawing))
         return
 
-    if name is None:
-        table = catalogue()
-        shown = table[["name", "llm_calls", "queries", "depth", "manual", "tables"]]
+    found = list(METHODS.values()) if name is None else find_all(name)
+    if name is None or name.endswith(".py"):
+        shown = catalogue(found)[["name", "llm_calls", "queries", "depth", "manual", "tables"]]
         click.echo(shown.to_string(index=False, na_rep=""))
-        click.echo(f"\n{len(METHODS)} methods. `ikat methods NAME` shows one whole.")
+        click.echo(f"\n{len(found)} methods; s is the number of chosen statements. `ikat methods NAME` shows one in detail.")
         return
-    entry = method(name)
+    [entry] = found
     click.echo(f"{entry.name}: {entry.paper}\n\n{entry.expression}\n")
     takes = f", takes {', '.join(entry.takes)}" if entry.takes else ""
-    click.echo(f"needs {', '.join(entry.needs)}{takes}; per turn at most {entry.llm_calls} LLM calls and {entry.queries} queries")
+    calls, queries = per_turn(entry)
+    click.echo(f"needs {', '.join(entry.needs)}{takes}; about {calls} LLM calls and {queries} queries per turn")
     for resource, models in entry.models.items():
         click.echo(f"the paper's {resource}: {models}")
-    for table_name, figures in entry.published.items():
-        row = ", ".join(f"{measure} {value:.4f}" for measure, value in figures.items())
-        table = TABLES[table_name]
+    for table_name, scores in scores_of(entry).items():
+        row = ", ".join(f"{measure} {value:.4f}" for measure, value in scores.items())
+        table = {**TABLES, **entry.tables}[table_name]
         click.echo(f"{table.paper} ({table.turns or 'an unknown number of'} turns, {table.qrels}): {row}")

@@ -3,14 +3,45 @@
 ``rewriter`` and ``expander`` are operators that make a query of the conversation, such as ``ikat.Seq2SeqRewrite(model)``.
 """
 
+from collections.abc import Callable
+
 import pyterrier as pt
 
-from ..generate import AllUtterances, Answer, Append, HistoricalQueryExpansion, Resolved, SelectStatements, Utterance, WithStatements
+from ..generate import (
+    AllUtterances,
+    Answer,
+    Append,
+    HistoricalQueryExpansion,
+    Resolved,
+    Rewrite,
+    SelectStatements,
+    Utterance,
+    WithStatements,
+)
 from ..llm import LLM
 from ..rank import RankStatements
 from ..retrieve import BM25, RM3
+from . import generate_then_retrieve, infosense_2024, nii_2024
+from .definition import Decorated, method
+
+_OURS = "baseline without an LLM"
+_TRAINED = generate_then_retrieve.PAPER
+_ORGANISERS = f"organisers' 2024 baseline, as reported by {infosense_2024.PAPER}"
+_MINILM = {"reranker": "a MiniLM cross-encoder"}
+_T5 = {"rewriter": "a T5 rewriter"}
+_CONVGQR = {"rewriter": "a T5 rewriter trained on QReCC", "expander": "a T5 expansion model trained on QReCC"}
+_MONOT5 = {
+    "rewriter": "a BART rewriter trained on SAMSum and CANARD",
+    "retriever": "an unnamed one (the run's name says dense)",
+    "reranker": "a T5 re-ranker",
+}
 
 
+def _of_2024(name: str, retriever: str, **models: str) -> Callable[[Decorated], Decorated]:
+    return method(name, paper=_ORGANISERS, models=models | {"retriever": retriever} | _MINILM)
+
+
+@method(paper=_OURS)
 def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
     """The user's raw utterance is the query.
 
@@ -21,6 +52,7 @@ def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, de
     return _system(Utterance(), retriever, reranker, depth)
 
 
+@method(paper=_OURS)
 def all_utterances(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
     """All utterances of the user so far, joined, are the query.
 
@@ -31,6 +63,7 @@ def all_utterances(retriever: pt.Transformer, reranker: pt.Transformer | None = 
     return _system(AllUtterances(), retriever, reranker, depth)
 
 
+@method(paper=_OURS)
 def hqe(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, words: int = 10, depth: int = 1000) -> pt.Transformer:
     """Historical query expansion: the utterance and the topic words of the past turns.
 
@@ -41,6 +74,8 @@ def hqe(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, wo
     return _system(HistoricalQueryExpansion(retriever, words), retriever, reranker, depth)
 
 
+@method("monot5", paper=_TRAINED, models=_MONOT5)
+@_of_2024("baseline_auto_t5_bm25_minilm", "BM25", **_T5)
 def rewritten(
     rewriter: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000
 ) -> pt.Transformer:
@@ -56,6 +91,8 @@ def rewritten(
     return _system(rewriter, retriever, reranker, depth)
 
 
+@method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
+@_of_2024("baseline_auto_convgqr_bm25_minilm", "BM25", **_CONVGQR)
 def convgqr(
     rewriter: pt.Transformer,
     expander: pt.Transformer,
@@ -75,6 +112,7 @@ def convgqr(
     return _system(rewriter >> Append(expander), retriever, reranker, depth)
 
 
+@method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
 def infosense_2023(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
     """InfoSense 2023 (georgetown_infosense_ikat_run_3): statements chosen, a one-shot LLM answer from history and statements, BM25.
 
@@ -88,6 +126,11 @@ def infosense_2023(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) ->
     return SelectStatements(llm, "ids") >> Answer(llm, statements="chosen", style="llama") >> retriever % depth
 
 
+@method(
+    "organizers_2023_auto",
+    paper=f"organisers' 2023 baseline, as reported by {nii_2024.PAPER}",
+    models=_T5 | {"retriever": "BM25", "reranker": "MiniLM, for the statements"},
+)
 def organizers_2023(
     rewriter: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer, *, rm3: bool = True, depth: int = 1000
 ) -> pt.Transformer:
@@ -103,6 +146,7 @@ def organizers_2023(
     return _expanded(rewriter >> RankStatements(reranker, 3) >> WithStatements(), retriever, rm3, depth)
 
 
+@method(paper="organisers' 2023 manual baseline", models={"retriever": "BM25"}, uses_gold=True)
 def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth: int = 1000) -> pt.Transformer:
     """The organisers' 2023 manual baseline: the manual rewrite and the gold statements as BM25 query, expanded by RM3.
 
@@ -111,6 +155,19 @@ def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth
         >>> ikat.methods.organizers_2023_manual(ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
     return _expanded(Resolved() >> WithStatements("qgoldptkb"), retriever, rm3, depth)
+
+
+@_of_2024("baseline_auto_gpt4_bm25_minilm", "BM25", llm="openai:gpt-4")
+@_of_2024("baseline_auto_gpt4o_splade_minilm", "SPLADE", llm="openai:gpt-4o")
+@_of_2024("baseline_auto_llama3_1_splade_minilm", "SPLADE", llm="Llama 3.1")
+def organizers_2024(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
+    """The organisers' 2024 baselines with an LLM: one rewritten query, re-ranked.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.organizers_2024(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
+    """
+    return _system(Rewrite(llm), retriever, reranker, depth)
 
 
 def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:

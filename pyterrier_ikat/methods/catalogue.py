@@ -1,187 +1,224 @@
-"""Every system by its name: what it needs, what it costs, what its paper reports."""
+"""Every system by its name: those of the papers, and those of a user's file; what each costs and what its paper reports."""
 
 import difflib
-from collections.abc import Callable
+import sys
+from collections.abc import Iterable
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
+from ..conversations import conversation
 from ..errors import UsageError
-from . import baselines, infosense_2024, irlab_2024, nii_2024
-from . import generate_then_retrieve as gtr
-from .entry import Method
-from .published import GTR, INFOSENSE, IRLAB, NII, TABLES
+from ..llm import LLM, LLMFailure, Reply, Request
+from ..operator import Operator, Plan
+from ..planning import plan
+from .definition import Method, Table, methods_of
 
-_OURS = "baseline without an LLM"
-_HUMAN = {"question": "qresolved"}
-_MINILM_6, _MINILM_12 = "cross-encoder/ms-marco-MiniLM-L-6-v2", "cross-encoder/ms-marco-MiniLM-L-12-v2"
-_BM25 = "BM25"
-_GPT_4 = {"llm": "openai:gpt-4", "retriever": _BM25, "reranker": _MINILM_6}
-_LLAMA = {"llm": "Llama-2-13b-chat temperature=0.75 top_p=0.9 top_k=10", "retriever": _BM25, "reranker": _MINILM_6}
-_SPLADE = "SPLADE"
-_LUCENE = {"k1": 1.2, "b": 0.75}
-_BI_ENCODERS = "bi:sentence-transformers/all-MiniLM-L12-v2,bi:sentence-transformers/msmarco-distilbert-base-v4"
+_OWN = ("catalogue", "definition")
+_PAPERS = [import_module(f"{__package__}.{found.name}") for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN]
 
 
-def _generate_then_retrieve(style: str) -> list[Method]:
-    tail, fixed, models = ("", {}, _GPT_4) if style == "gpt" else ("_llama", {"style": style}, _LLAMA)
-    found = [Method(f"qr{tail}", GTR, gtr.qr, 1, 1, fixed, models=models)]
-    for name, system, calls, queries in (("ad", gtr.ad, 1, 1), ("qd", gtr.qd, 1, 5), ("aqd", gtr.aqd, 2, 5), ("aqd_a", gtr.aqd_a, 2, 5)):
-        found.append(Method(f"{name}{tail}", GTR, system, calls, queries, fixed, models=models))
-        found.append(Method(f"{name}_human{tail}", GTR, system, calls, queries, fixed | _HUMAN, models=models))
-        if name.startswith("aqd"):
-            of_gpt_4 = models | {"second_llm": "openai:gpt-4"}
-            found.append(Method(f"{name}_given{tail}", GTR, system, calls, queries, fixed, models=of_gpt_4, given=True))
-    return found
+def _in(module: ModuleType) -> list[Method]:
+    """The decorated functions of a module, in the order of its lines; an expression is a method without resources."""
+    systems = [one for one in vars(module).values() if hasattr(one, "methods") and getattr(one, "__module__", "") == module.__name__]
+    return [entry for system in systems for entry in methods_of(system)]
 
 
-def _irlab() -> list[Method]:
-    def run(name: str, system: Callable[..., pt.Transformer], calls: int, queries: int, reranker: str, retriever: str = _SPLADE) -> Method:
-        return Method(name, IRLAB, system, calls, queries, models={"llm": "openai:gpt-4", "retriever": retriever, "reranker": reranker})
-
-    deberta, ensemble = "naver/trecdl22-crossencoder-debertav3", "ensemble"
-    return [
-        run("mq4cs_qr_deberta", irlab_2024.mq4cs_qr, 4, 5, deberta),
-        run("mq4cs_qr_ensemble", irlab_2024.mq4cs_qr, 4, 5, ensemble),
-        run("gpt4qr_deberta", irlab_2024.gpt4qr, 3, 1, deberta),
-        run("gpt4qr_bm25_qd1", irlab_2024.gpt4qr_qd1, 3, 1, _MINILM_6, _BM25),
-        run("humanqr_deberta", irlab_2024.humanqr, 2, 1, deberta),
-        run("humanqr_ensemble", irlab_2024.humanqr, 2, 1, ensemble),
-    ]
+METHODS: dict[str, Method] = {entry.name: entry for paper in _PAPERS for entry in _in(paper)}
+TABLES: dict[str, Table] = {name: table for paper in _PAPERS for name, table in getattr(paper, "TABLES", {}).items()}
 
 
-def _infosense() -> list[Method]:
-    weighted, short_long = infosense_2024.weighted_reranking, infosense_2024.short_and_long
-    small = {"llm": "Llama-3.1-8B-Instruct temperature=0", "retriever": "BM25 k1=1.2 b=0.75"}
-    large = small | {"llm": "Llama-3.1-70B-Instruct temperature=0"}
-    one, both = {"reranker": _BI_ENCODERS.split(",")[0]}, {"reranker": _BI_ENCODERS}
-    return [
-        Method("wghtdrerank_1", INFOSENSE, weighted, 8, 4, depth=5000, models=small | one, bm25=_LUCENE),
-        Method("wghtdrerank_2", INFOSENSE, weighted, 8, 4, depth=5000, models=small | both, bm25=_LUCENE),
-        Method("short_long_2", INFOSENSE, short_long, 5, 2, depth=5000, models=small | both, bm25=_LUCENE),
-        Method("short_long_3", INFOSENSE, short_long, 6, 2, {"think": True}, depth=5000, models=large | both, bm25=_LUCENE),
-    ]
+def find(name: str) -> Method:
+    """The method of that name: one of the papers, or ``FILE.py:NAME``.
 
-
-def _nii() -> list[Method]:
-    rtg_models, gtr_models = (
-        {"llm": "gpt-4", "reranker": _MINILM_12},
-        {"llm": "gpt-4o", "second_llm": "claude-3-opus-20240229", "reranker": _MINILM_6},
-    )
-    return [
-        Method("rtg", NII, nii_2024.rtg, "4 + s", "5s", depth=50, models=rtg_models),
-        Method("rtg_manual", NII, nii_2024.rtg, "3 + s", "5s", {"manual": True}, depth=50, models=rtg_models),
-        Method("gtr_gpt", NII, nii_2024.gtr, 4, 5, depth=300, models=gtr_models),
-        Method("gtr_claude", NII, nii_2024.gtr, 4, 5, depth=300, models=gtr_models, roles={"llm": "second_llm"}),
-        Method("gtr", NII, nii_2024.gtr, 7, 10, depth=300, models=gtr_models, given=True),
-    ]
-
-
-def _organizers() -> list[Method]:
-    paper = f"organisers' 2024 baseline, as reported by {INFOSENSE}"
-    t5, minilm = {"rewriter": "a T5 rewriter"}, {"reranker": "a MiniLM cross-encoder"}
-
-    def rewritten_by(name: str, llm: str, retriever: str) -> Method:
-        return Method(name, paper, gtr.qr, 1, 1, models={"llm": llm, "retriever": retriever} | minilm)
-
-    return [
-        Method(
-            "organizers_2023_auto",
-            f"organisers' 2023 baseline, as reported by {NII}",
-            baselines.organizers_2023,
-            0,
-            1,
-            models=t5 | {"retriever": _BM25, "reranker": "MiniLM, for the statements"},
-        ),
-        Method(
-            "organizers_2023_manual",
-            "organisers' 2023 manual baseline",
-            baselines.organizers_2023_manual,
-            0,
-            1,
-            models={"retriever": _BM25},
-        ),
-        rewritten_by("baseline_auto_gpt4_bm25_minilm", "openai:gpt-4", _BM25),
-        rewritten_by("baseline_auto_gpt4o_splade_minilm", "openai:gpt-4o", "SPLADE"),
-        rewritten_by("baseline_auto_llama3_1_splade_minilm", "Llama 3.1", "SPLADE"),
-        Method("baseline_auto_t5_bm25_minilm", paper, baselines.rewritten, 0, 1, models=t5 | {"retriever": _BM25} | minilm),
-        Method("baseline_auto_convgqr_bm25_minilm", paper, baselines.convgqr, 0, 1, models=_CONVGQR | {"retriever": _BM25} | minilm),
-    ]
-
-
-_CONVGQR = {"rewriter": "a T5 rewriter trained on QReCC", "expander": "a T5 expansion model trained on QReCC"}
-_MONOT5 = {
-    "rewriter": "a BART rewriter trained on SAMSum and CANARD",
-    "retriever": "an unnamed one (the run's name says dense)",
-    "reranker": "a T5 re-ranker",
-}
-
-METHODS: dict[str, Method] = {
-    entry.name: entry
-    for entry in [
-        Method("raw", _OURS, baselines.raw, 0, 1),
-        Method("all_utterances", _OURS, baselines.all_utterances, 0, 1),
-        Method("hqe", _OURS, baselines.hqe, 0, 1),
-        Method("human_qr", GTR, gtr.human_qr, 0, 1, models={"retriever": _BM25, "reranker": _MINILM_6}),
-        *_generate_then_retrieve("gpt"),
-        *_generate_then_retrieve("llama"),
-        Method("llama10", GTR, gtr.llama10, 11, 1, models={"llm": "Llama-2-7b", "retriever": _BM25}),
-        Method("infosense_2023", GTR, baselines.infosense_2023, 2, 1, models={"llm": "Llama-2-13b-chat", "retriever": _BM25}),
-        Method("convgqr", GTR, baselines.convgqr, 0, 1, models=_CONVGQR | {"retriever": "an unnamed one"}),
-        Method("monot5", GTR, baselines.rewritten, 0, 1, models=_MONOT5),
-        *_irlab(),
-        *_infosense(),
-        *_nii(),
-        *_organizers(),
-    ]
-}
-
-
-def method(name: str) -> Method:
-    """The method of that name.
+    In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a pipeline.
 
     Raises:
         UsageError: when there is none; it names the nearest.
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.method("aqd_a").llm_calls
-        2
+        >>> ikat.methods.find("aqd_a").needs
+        ['llm', 'retriever', 'reranker']
     """
-    if name not in METHODS:
-        near = difflib.get_close_matches(name, METHODS, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`ikat methods` lists them"
-        raise UsageError(f"there is no method {name!r}: {hint}")
-    return METHODS[name]
+    path, _, wanted = name.rpartition(":")
+    if not path:
+        return _named(name, METHODS, "`ikat methods` lists them")
+    module = _loaded(path)
+    known = {entry.name: entry for entry in _in(module)}
+    value = vars(module).get(wanted)
+    if wanted not in known and callable(value) and not isinstance(value, pt.Transformer):
+        return methods_of(value)[0]
+    if wanted not in known and isinstance(value, pt.Transformer):
+        pipeline: pt.Transformer = value
+        return Method(wanted, lambda: pipeline)
+    return _named(wanted, known, f"{path} has {', '.join(known) or 'no method'}")
 
 
-def catalogue() -> pd.DataFrame:
-    """All methods as a table.
+def find_all(name: str) -> list[Method]:
+    """As :func:`find`; of a name that ends in ``.py`` all methods of the file."""
+    return _in(_loaded(name)) if name.endswith(".py") else [find(name)]
+
+
+def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
+    if name not in known:
+        near = " or ".join(difflib.get_close_matches(name, known, n=3))
+        raise UsageError(f"there is no method {name!r}: {f'did you mean {near}?' if near else otherwise}")
+    return known[name]
+
+
+@cache
+def _loaded(path: str) -> ModuleType:
+    """A user's file as a module; it is run once."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise UsageError(f"there is no file {path}: give the path of a Python file with methods, as my_systems.py:NAME")
+    name = f"ikat_methods_{sha256(str(file.resolve()).encode()).hexdigest()[:12]}"
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{path} can't be run: {type(error).__name__}: {error}{_line(error, file)}") from error
+    return module
+
+
+def _line(error: Exception, file: Path) -> str:
+    trace, line = error.__traceback__, getattr(error, "lineno", None)
+    while trace is not None:
+        line = trace.tb_lineno if Path(trace.tb_frame.f_code.co_filename) == file else line
+        trace = trace.tb_next
+    return "" if line is None else f" (line {line})"
+
+
+class _StandIn(Operator):
+    """Stands for a resource in a plan, and counts the rows that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = 0
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        self.rows += len(frame)
+        return frame
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        raise UsageError("this only stands for a resource: build the method with a real one")
+
+
+class _Unasked:
+    """A backend that has answered nothing yet."""
+
+    model, batch_size, concurrency, replays = "any", 1, 1, False
+    identity: dict[str, Any] = {"provider": "none", "model": "any", "params": {}}
+
+    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        raise UsageError("this model only counts calls")
+
+
+def per_turn(entry: Method) -> tuple[str, str]:
+    """The LLM calls and the queries to the retriever of one turn, as its plan counts them.
+
+    ``s`` stands for the number of chosen statements where they depend on it. The turn has one response behind it, and one before that
+    which is long enough to be summarised.
+
+    Example:
+        >>> per_turn(find("aqd")), per_turn(find("rtg"))
+        (('2', '5'), ('4 + s', '5s'))
+    """
+    (calls, queries), (more_calls, more_queries) = (_counted(entry, statements) for statements in (1, 2))
+    return _as_text(calls, more_calls), _as_text(queries, more_queries)
+
+
+def _as_text(with_one: int, with_two: int) -> str:
+    each = with_two - with_one
+    if each == 0:
+        return str(with_one)
+    fixed = f"{with_one - each} + " if with_one > each else ""
+    return f"{fixed}{'' if each == 1 else each}s"
+
+
+def _counted(entry: Method, statements: int) -> tuple[int, int]:
+    said = [("user", "tea?"), ("assistant", "long " * 40), ("user", "green?"), ("assistant", "Yes."), ("user", "Which?")]
+    chat = [{"role": role, "content": content} for role, content in said]
+    turn = conversation(chat, [f"statement {number}" for number in range(statements)])
+    turn = turn.assign(qresolved=turn["query"], qgoldptkb=[[str(number + 1) for number in range(statements)]])
+    retriever, model, other = _StandIn(), LLM(_Unasked()), _StandIn()
+    resources = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
+    rows = plan({entry.name: entry.build(retriever=retriever, **resources)}, turn)
+    return int(rows["calls"].sum()), retriever.rows
+
+
+def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
+    """Methods as a table: those of the papers, or those given.
 
     Returns:
         One row per method: ``name``, ``paper``, ``tables`` (those that report it), ``expression``, ``llm_calls`` and
-        ``queries`` per turn at most (``s``: the number of chosen PTKB statements), ``depth`` (passages per query),
-        ``manual``, ``models`` (the paper's), ``published`` (table -> measure -> figure) and ``turns`` (table -> how
-        many turns its figures average over).
+        ``queries`` per turn (see :func:`per_turn`), ``depth`` (passages per query), ``manual``, ``models`` (the paper's),
+        ``published`` (table -> measure -> score) and ``turns`` (table -> how many turns its scores average over).
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.catalogue().set_index("name").loc["aqd", "expression"]
         "ikat.Answer(llm) >> ikat.Queries(llm, given='answer') >> ikat.Expand() >> retriever % 1000 >> reranker >> ikat.Interleave()"
     """
-    return pd.DataFrame(
-        {
-            "name": entry.name,
-            "paper": entry.paper,
-            "tables": ", ".join(entry.published),
-            "expression": entry.expression,
-            "llm_calls": entry.llm_calls,
-            "queries": entry.queries,
-            "depth": entry.depth,
-            "manual": entry.manual,
-            "models": dict(entry.models),
-            "published": entry.published,
-            "turns": {table: TABLES[table].turns for table in entry.published},
-        }
-        for entry in METHODS.values()
-    )
+    return pd.DataFrame([_row(entry) for entry in methods])
+
+
+def _row(entry: Method) -> dict[str, Any]:
+    calls, queries = per_turn(entry)
+    reported = scores_of(entry)
+    return {
+        "name": entry.name,
+        "paper": entry.paper,
+        "tables": ", ".join(reported),
+        "expression": entry.expression,
+        "llm_calls": calls,
+        "queries": queries,
+        "depth": entry.depth,
+        "manual": entry.manual,
+        "models": dict(entry.models),
+        "published": reported,
+        "turns": {table: {**TABLES, **entry.tables}[table].turns for table in reported},
+    }
+
+
+def scores_of(entry: Method) -> dict[str, dict[str, float]]:
+    """What papers report of a method: table -> measure -> score, as printed."""
+    frames = {name: table.frame() for name, table in {**TABLES, **entry.tables}.items()}
+    return {name: frame.loc[entry.name].to_dict() for name, frame in frames.items() if entry.name in frame.index}
+
+
+def published(table: str) -> pd.DataFrame:
+    """The scores of a paper's table.
+
+    Args:
+        table: a key of ``ikat.methods.TABLES``, such as ``"generate_then_retrieve_1"``.
+
+    Returns:
+        One row per system (index: its name here), one column per measure, as the paper names it.
+
+    Raises:
+        UsageError: when there is no such table.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> float(ikat.methods.published("generate_then_retrieve_1").loc["aqd_a", "nDCG@5"])
+        0.6826
+    """
+    if table not in TABLES:
+        raise UsageError(f"there is no table {table!r}: choose one of {', '.join(TABLES)}")
+    return TABLES[table].frame()

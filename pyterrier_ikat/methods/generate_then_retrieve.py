@@ -11,18 +11,46 @@ Every system is one function that returns its operator expression. Arguments tha
 - ``depth``: passages per query (section 4: BM25 1000).
 """
 
+from collections.abc import Callable
+from functools import reduce
+
 import pyterrier as pt
 
 from ..fuse import Interleave, RerankBy
 from ..generate import Answer, MultiQuery, Resolved, Rewrite
 from ..llm import LLM
 from ..rank import Rerank
+from .definition import Decorated, Table, method
+
+PAPER = "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
+_MINILM_6 = "cross-encoder/ms-marco-MiniLM-L-6-v2"
+_GPT_4 = {"llm": "openai:gpt-4", "retriever": "BM25", "reranker": _MINILM_6}
+_LLAMA = {"llm": "Llama-2-13b-chat temperature=0.75 top_p=0.9 top_k=10", "retriever": "BM25", "reranker": _MINILM_6}
+
+
+def _variants(*, human: bool = False, given: bool = False) -> Callable[[Decorated], Decorated]:
+    """The system with GPT-4 and with LLaMA: on the utterance, on the manual rewrite [H], with GPT-4's answer [G]."""
+
+    def decorate(system: Decorated) -> Decorated:
+        found = []
+        for tail, style, models in (("", {}, _GPT_4), ("_llama", {"style": "llama"}, _LLAMA)):
+            found.append(method(f"{system.__name__}{tail}", paper=PAPER, settings=style, models=models))
+            if human:
+                on_rewrite = style | {"question": "qresolved"}
+                found.append(method(f"{system.__name__}_human{tail}", paper=PAPER, settings=on_rewrite, models=models))
+            if given:
+                of_gpt_4 = models | {"second_llm": "openai:gpt-4"}
+                found.append(method(f"{system.__name__}_given{tail}", paper=PAPER, settings=style, models=of_gpt_4, given=True))
+        return reduce(lambda made, one: one(made), reversed(found), system)
+
+    return decorate
 
 
 def _retrieve(retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
     return retriever % depth if reranker is None else retriever % depth >> reranker
 
 
+@_variants(human=True)
 def ad(
     llm: LLM,
     retriever: pt.Transformer,
@@ -42,6 +70,7 @@ def ad(
     return Answer(llm, style=style, question=question) >> _retrieve(retriever, reranker, depth)
 
 
+@_variants(human=True)
 def qd(
     llm: LLM,
     retriever: pt.Transformer,
@@ -70,6 +99,7 @@ def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, q
     return Answer(second_llm, question=question) >> MultiQuery(llm, n, "other_answer", style=style, question=question)
 
 
+@_variants(human=True, given=True)
 def aqd(
     llm: LLM,
     retriever: pt.Transformer,
@@ -93,6 +123,7 @@ def aqd(
     return queries >> _retrieve(retriever, reranker, depth) >> Interleave()
 
 
+@_variants(human=True, given=True)
 def aqd_a(
     llm: LLM,
     retriever: pt.Transformer,
@@ -118,6 +149,7 @@ def aqd_a(
     return queries >> retriever % depth >> RerankBy(reranker, "qanswer")
 
 
+@_variants()
 def qr(
     llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, style: str = "gpt", depth: int = 1000
 ) -> pt.Transformer:
@@ -130,6 +162,7 @@ def qr(
     return Rewrite(llm, style=style) >> _retrieve(retriever, reranker, depth)
 
 
+@method(paper=PAPER, models={"retriever": "BM25", "reranker": _MINILM_6}, uses_gold=True)
 def human_qr(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
     """QR Human: the organisers' manual rewrite is the query. No LLM call; needs ``get_topics("manual")``.
 
@@ -140,6 +173,7 @@ def human_qr(retriever: pt.Transformer, reranker: pt.Transformer | None = None, 
     return Resolved() >> _retrieve(retriever, reranker, depth)
 
 
+@method(paper=PAPER, models={"llm": "Llama-2-7b", "retriever": "BM25"})
 def llama10(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, judged: int = 10) -> pt.Transformer:
     """LLaMA10: an LLM rewrite, the first stage, and the top 10 ordered by the LLM's relevance judgement (section 4).
 
@@ -150,3 +184,60 @@ def llama10(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, judged: i
         >>> ikat.methods.llama10(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
     return Rewrite(llm, style="llama") >> retriever % depth >> Rerank(llm, judged, style="llama")
+
+
+_PASSAGES = ("nDCG@5", "nDCG", "P@20", "Recall@20", "Recall", "mAP")
+TABLES = {
+    "generate_then_retrieve_1": Table(
+        f"{PAPER}, Table 1",
+        133,
+        "GPT-3.5 judgements of the pooled top 10",
+        _PASSAGES,
+        """
+        qd               .5982 .3839 .6143 .1259 .3275 .1942
+        aqd              .6300 .4020 .6414 .1313 .3384 .2018
+        aqd_human        .6594 .4023 .6282 .1298 .3255 .1964
+        aqd_a            .6826 .4799 .6124 .1239 .4771 .2079
+        qd_llama         .3925 .2161 .4184 .0822 .1947 .0959
+        aqd_llama        .5033 .3004 .5421 .1092 .2657 .1458
+        aqd_given_llama  .5279 .3184 .5331 .1082 .2743 .1503
+        aqd_human_llama  .4851 .2974 .5124 .1048 .2562 .1380
+        aqd_a_llama      .5571 .3906 .5474 .1108 .4092 .1771
+        human_qr         .6193 .3422 .5658 .1173 .2877 .1593
+        qr               .5983 .2373 .5274 .1071 .1464 .1164
+        qr_llama         .4521 .2431 .4538 .0903 .2211 .1145
+        llama10          .3667 .1081 .3203 .0621 .0621 .0512
+        ad               .6433 .4038 .5793 .1177 .3739 .1721
+        ad_llama         .5599 .2504 .5342 .1076 .1705 .1253
+        infosense_2023   .5274 .2135 .4602 .0919 .1407 .1004
+        convgqr          .3978 .2115 .3853 .0686 .2112 .0835
+        monot5           .4557 .2676 .4316 .0770 .2790 .0986
+        """,
+    ),
+    "generate_then_retrieve_3": Table(
+        f"{PAPER}, Table 3",
+        133,
+        "NIST judgements of iKAT 2023",
+        _PASSAGES,
+        """
+        qd               .2122 .2572 .1820 .1041 .3176 .0954
+        aqd              .4213 .3469 .3327 .1778 .3584 .1706
+        aqd_human        .2175 .2633 .1951 .1199 .3304 .0990
+        aqd_a            .2023 .3082 .1553 .0900 .4914 .0920
+        qd_llama         .0492 .1002 .0571 .0294 .1525 .0220
+        aqd_llama        .1089 .1434 .0966 .0542 .1893 .0411
+        aqd_given_llama  .1432 .1912 .1312 .0709 .2546 .0616
+        aqd_human_llama  .1151 .1707 .1147 .0681 .2293 .0514
+        aqd_a_llama      .1149 .1970 .1162 .0609 .3196 .0575
+        human_qr         .3010 .3538 .2726 .1590 .4979 .1476
+        qr               .2124 .1853 .1921 .1005 .1863 .0828
+        qr_llama         .1176 .1580 .1056 .0508 .2441 .0506
+        llama10          .1466 .0756 .1192 .0553 .0553 .0376
+        convgqr          .1623 .1518 .1421 .0611 .2034 .0551
+        monot5           .2206 .2147 .1831 .0812 .3058 .0754
+        ad               .1441 .2420 .1244 .0771 .4041 .0699
+        ad_llama         .1304 .1479 .1395 .0738 .1675 .0577
+        infosense_2023   .3109 .2097 .2519 .1168 .1862 .1042
+        """,
+    ),
+}

@@ -19,9 +19,9 @@ from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError
 from ..files import atomic_write
 from ..llm import Ledger
+from ..planning import stages
 from .folder import PER_TURN, Part, RunFolder, another, versions
 from .kept import kept, used_marks
-from .plan import stages
 
 RANKING = ("qid", "docno", "score", "rank", "used")
 PARAMETERS = "run.json"

@@ -13,7 +13,7 @@ from ..conversations.frame import object_frame, with_columns, with_query
 from ..conversations.topics import MANUAL_COLUMNS, TOPIC_COLUMNS
 from ..errors import UsageError
 from ..files import atomic_write
-from ..methods import Method, method
+from ..methods import Method, find
 from .drawing_svg import as_svg
 
 FOUND = ("docno", "text", "score", "rank")
@@ -113,7 +113,7 @@ def draw(system: pt.Transformer | str) -> Drawing:
     """
     if not isinstance(system, str):
         return _drawn(system, repr(system), pt.inspect.transformer_inputs(system, strict=False))
-    entry = method(system)
+    entry = find(system)
     return _drawn(_of_resources(entry), entry.name, [[*TOPIC_COLUMNS, *MANUAL_COLUMNS * entry.manual]])
 
 

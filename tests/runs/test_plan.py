@@ -98,11 +98,6 @@ def expected(name):
     return STAGES[name] if name in STAGES else GENERATE[name.replace("_llama", "").replace("_human", "").replace("_given", "")]
 
 
-def most(claim, chosen):
-    """What the catalogue's ``llm_calls`` comes to when ``chosen`` statements are chosen."""
-    return claim if isinstance(claim, int) else int(claim.removesuffix(" + s")) + chosen
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_planned_without_running_anything(name, topics):
     entry = METHODS[name]
@@ -110,7 +105,6 @@ def test_every_method_is_planned_without_running_anything(name, topics):
     assert rows["stage"].tolist() == expected(name)
     assert rows["new"].tolist() == rows["calls"].tolist()
     assert rows["calls"].ge(1).all()
-    assert rows["calls"].sum() <= most(entry.llm_calls, len(topics["qptkb"][0]))
     assert rows["prompt_tokens"].ge(20).all()
 
 

@@ -17,7 +17,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.download import SOURCES, data_file
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.methods import METHODS, method
+from pyterrier_ikat.methods import METHODS, find
 from pyterrier_ikat.retrieve.encoded import has_terms
 from pyterrier_ikat.submit import write_submission
 
@@ -40,9 +40,9 @@ OUTSIDE = [
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_dataset_data_file_or_method_is_one_of_a_list_and_no_path(name, home, monkeypatch):
     monkeypatch.delenv("IKAT_DATA")
-    for find in (find_dataset, data_file, method):
+    for look_up in (find_dataset, data_file, find):
         with pytest.raises(UsageError):
-            find(name)
+            look_up(name)
     with pytest.raises(KeyError):
         pt.get_dataset(f"ikat:{name}")
     assert not home.exists()

@@ -1,0 +1,221 @@
+"""What a method is: a function that makes an operator expression of named resources, and what its paper says of it.
+
+The arguments of the function name the resources: ``llm``, ``second_llm``, ``rewriter``, ``expander``, ``retriever``, ``reranker``. Those
+with a default can be left out. :func:`method` gives it a name, and makes it known to ``ikat run``, ``ikat methods`` and ``ikat.run``.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+import pandas as pd
+import pyterrier as pt
+
+from ..errors import UsageError
+
+RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
+
+System = Callable[..., pt.Transformer]
+Decorated = TypeVar("Decorated", bound=System)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    Attributes:
+        paper: the paper and the table's number.
+        turns: how many turns the scores average over; ``None`` when the paper does not say.
+        qrels: the judgements.
+        measures: the columns.
+        scores: one line per system: our name for it, then its scores.
+    """
+
+    paper: str
+    turns: int | None
+    qrels: str
+    measures: tuple[str, ...]
+    scores: str
+
+    def frame(self) -> pd.DataFrame:
+        """One row per system (index: its name here), one column per measure; a score that the paper omits is missing."""
+        rows = [line.split() for line in self.scores.split("\n") if line.strip()]
+        values = [[float("nan") if score == "-" else float(score) for score in row[1:]] for row in rows]
+        return pd.DataFrame(values, index=[row[0] for row in rows], columns=list(self.measures))
+
+
+class _Named(pt.Transformer):
+    """Stands for a resource in a printed expression."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        raise UsageError(f"{self.name} only stands for a resource: build the method with a real one")
+
+    ask = transform
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Method:
+    """A system with a name; :func:`method` makes it.
+
+    Attributes:
+        name: its name on the command line.
+        system: the function that makes the expression.
+        paper: where it comes from.
+        settings: what this variant fixes of the function's arguments.
+        models: the paper's models and parameters, by resource, as text.
+        bm25: the paper's BM25 parameters where they are not k1 0.9, b 0.4.
+        roles: which resource takes the place of another one, such as ``{"llm": "second_llm"}``.
+        given: whether ``second_llm`` is used although the function has a default for it.
+        several: whether ``reranker`` may be a list.
+        uses_gold: whether it reads what only the organisers know, such as the manual rewrite.
+    """
+
+    name: str
+    system: System
+    paper: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    bm25: Mapping[str, float] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    given: bool = False
+    several: bool = False
+    uses_gold: bool = False
+
+    def __post_init__(self) -> None:
+        for name, parameter in inspect.signature(self.system).parameters.items():
+            if name not in RESOURCES and name not in self.settings and parameter.default is inspect.Parameter.empty:
+                raise UsageError(
+                    f"method {self.name}: the argument {name!r} is no resource: name it one of {', '.join(RESOURCES)}, or give it a default"
+                )
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.system) or "").partition("\n")[0]
+
+    @property
+    def depth(self) -> int:
+        """Passages per query: the function's ``depth``; 1000 where it has none."""
+        parameter = inspect.signature(self.system).parameters.get("depth")
+        return int(self.settings.get("depth", 1000 if parameter is None else parameter.default))
+
+    @property
+    def resources(self) -> dict[str, str]:
+        """Argument of the function -> the resource that it takes."""
+        names = inspect.signature(self.system).parameters
+        return {name: self.roles.get(name, name) for name in names if name in RESOURCES and (name != "second_llm" or self._second(name))}
+
+    @property
+    def needs(self) -> list[str]:
+        """The resources that it cannot do without."""
+        return [resource for argument, resource in self.resources.items() if self._requires(argument)]
+
+    @property
+    def takes(self) -> list[str]:
+        """The resources that it uses when they are given."""
+        return [resource for argument, resource in self.resources.items() if not self._requires(argument)]
+
+    def deviations(self, given: Mapping[str, str | None]) -> list[str]:
+        """How the models and the retriever of a run differ from the paper's, one line each.
+
+        Args:
+            given: resource -> what the run uses, as text; ``None`` for nothing.
+        """
+        return [
+            f"{resource}: the paper has {paper}, this run {given.get(resource) or 'none'}"
+            for resource, paper in self.models.items()
+            if given.get(resource) != paper
+        ]
+
+    @property
+    def manual(self) -> bool:
+        """Whether it makes a manual run, on ``get_topics("manual")``."""
+        return self.uses_gold or self.settings.get("question") == "qresolved" or bool(self.settings.get("manual"))
+
+    def build(self, **given: Any) -> pt.Transformer:
+        """The operator expression over the resources in ``given``; those it does not need are ignored.
+
+        Raises:
+            UsageError: when a resource it needs is missing, or the retriever returns fewer passages than ``depth``.
+        """
+        taken = {argument: given.get(resource) for argument, resource in self.resources.items()}
+        missing = [self.resources[name] for name, value in taken.items() if value is None and self._requires(name)]
+        if missing:
+            options = " ".join("--" + name.replace("_", "-") for name in missing)
+            raise UsageError(f"method {self.name} needs {' and '.join(missing)}: give {options}")
+        if isinstance(several := taken.get("reranker"), list) and not self.several:
+            raise UsageError(f"method {self.name} takes one re-ranker, not {len(several)}")
+        found = getattr(taken.get("retriever"), "num_results", self.depth)
+        if found < self.depth:
+            raise UsageError(
+                f"method {self.name} takes {self.depth} passages per query, the retriever returns {found}: give it num_results={self.depth}"
+            )
+        return self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings)
+
+    def _second(self, name: str) -> bool:
+        return self.given or inspect.signature(self.system).parameters[name].default is inspect.Parameter.empty
+
+    def _requires(self, argument: str) -> bool:
+        default = inspect.signature(self.system).parameters[argument].default
+        return default is inspect.Parameter.empty or argument == "second_llm"
+
+    @property
+    def expression(self) -> str:
+        """The expression as text, over the names of its resources."""
+        built = self.build(**{name: _Named(name) for name in RESOURCES})
+        return re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built)).removeprefix("(").removesuffix(")")
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The tables of papers that may report it: those of the file that it is in."""
+        found: dict[str, Table] = getattr(sys.modules.get(self.system.__module__), "TABLES", {})
+        return found
+
+
+@overload
+def method(name: Decorated) -> Decorated: ...
+@overload
+def method(name: str | None = None, *, paper: str = "", **said: Any) -> Callable[[Decorated], Decorated]: ...
+def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any) -> Any:
+    """Make a function a method: a decorator.
+
+    One function may be several methods, each with a name, settings and models of its own: decorate it once for each.
+
+    Args:
+        name: the method's name; the function's own when None.
+        paper: where it comes from.
+        **said: what else a :class:`Method` says: ``settings``, ``models``, ``bm25``, ``roles``, ``given``, ``several``, ``uses_gold``.
+
+    Raises:
+        UsageError: when the function has an argument without default that is no resource.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> @ikat.method(paper="ours", models={"llm": "openai:gpt-4o"})
+        ... def gate(llm, retriever, reranker=None, *, depth=1000):
+        ...     return ikat.Rewrite(llm) >> retriever % depth
+        >>> methods_of(gate)[0].needs
+        ['llm', 'retriever']
+    """
+
+    def decorate(system: Decorated) -> Decorated:
+        made = Method(name if isinstance(name, str) else system.__name__, system, paper, **said)
+        vars(system)["methods"] = [made, *vars(system).get("methods", [])]
+        return system
+
+    return decorate(name) if callable(name) else decorate
+
+
+def methods_of(system: System) -> list[Method]:
+    """The methods of a function, in the order of its decorators; one with its own name where it has none."""
+    return vars(system).get("methods") or [Method(system.__name__, system)]

@@ -1,0 +1,123 @@
+"""A user's function as a method: named, found in a file, planned and run as those of the papers."""
+
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.methods import find, find_all, methods_of
+from pyterrier_ikat.methods.catalogue import per_turn
+
+FILE = """
+import pyterrier_ikat as ikat
+
+
+@ikat.method
+def plain(retriever):
+    \"\"\"The utterance is the query.\"\"\"
+    return ikat.Utterance() >> retriever
+
+
+@ikat.method("twice", paper="ours", models={"llm": "openai:gpt-4o"})
+@ikat.method("twice_human", paper="ours", settings={"question": "qresolved"})
+def answered_twice(llm, retriever, *, question="qutterance", depth=10):
+    return ikat.Answer(llm, question=question) >> retriever % depth
+
+
+def undecorated(llm, retriever):
+    return ikat.Rewrite(llm) >> retriever
+
+
+expression = ikat.AllUtterances()
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "my_systems.py"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_a_file_has_its_decorated_functions_in_their_order(file):
+    assert [entry.name for entry in find_all(file)] == ["plain", "twice", "twice_human"]
+    twice, human = find(f"{file}:twice"), find(f"{file}:twice_human")
+    assert (twice.paper, twice.depth, twice.manual, twice.needs, twice.takes) == ("ours", 10, False, ["llm", "retriever"], [])
+    assert twice.expression == "ikat.Answer(llm) >> retriever % 10"
+    assert (human.manual, human.expression) == (True, "ikat.Answer(llm, question='qresolved') >> retriever % 10")
+    assert find(f"{file}:plain").summary == "The utterance is the query."
+    assert per_turn(twice) == ("1", "1")
+
+
+def test_a_function_without_decorator_and_an_expression_are_systems_too(file):
+    assert find(f"{file}:undecorated").needs == ["llm", "retriever"]
+    assert find(f"{file}:expression").build() == ikat.AllUtterances()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("twise", "did you mean twice"),
+        ("zzz", "has plain, twice, twice_human"),
+    ],
+)
+def test_a_name_that_the_file_lacks(file, name, message):
+    with pytest.raises(UsageError, match=message):
+        find(f"{file}:{name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "import pyterrier_ikat as ikat\n\n@ikat.method\ndef odd(llm, colour):\n    return ikat.Answer(llm)\n",
+            "argument 'colour' is no resource",
+        ),
+        ("x = 1\ny = x / 0\n", r"ZeroDivisionError: division by zero \(line 2\)"),
+        ("def broken(:\n", r"SyntaxError: .* \(line 1\)"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, text, message):
+    path = tmp_path / "odd.py"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        find(f"{path}:odd")
+    with pytest.raises(UsageError, match="there is no file"):
+        find(f"{tmp_path}/none.py:odd")
+
+
+def test_an_argument_that_is_no_resource_is_refused_where_it_is_decorated():
+    with pytest.raises(UsageError, match="give it a default"):
+
+        @ikat.method(paper="ours")
+        def odd(llm, words):
+            return ikat.Answer(llm)
+
+
+def test_a_decorated_function_stays_a_function():
+    @ikat.method(paper="ours")
+    def mine(retriever):
+        return ikat.Utterance() >> retriever
+
+    finds = pt.apply.generic(lambda frame: frame)
+    assert repr(mine(finds)) == repr(ikat.Utterance() >> finds)
+    assert [entry.name for entry in methods_of(mine)] == ["mine"]
+
+
+def call(*arguments):
+    done = CliRunner().invoke(main, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_methods_of_a_file_run_from_the_command_line(file, tmp_path):
+    data = pt.get_dataset("ikat:sample")
+    ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
+    options = ["--dataset", "ikat:sample", "--index", str(tmp_path / "index"), "--llm", "recorded:sample", "--turns", "1-1_1"]
+    shown = call("run", f"{file}:twice", "ad", *options, "--out", str(tmp_path / "runs"))
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"twice", "ad"}
+    assert "note: twice: llm: the paper has openai:gpt-4o" in shown
+    assert "twice_human" in call("methods", file)
+    assert call("run", f"{file}:twice", *options, "--out", str(tmp_path / "x"), "--plan").count("answer") == 1
