@@ -250,6 +250,8 @@ def conversation(
         >>> ikat.conversation(chat, ["I am allergic to chamomile."])[["qid", "query"]].values.tolist()
         [['chat_2', 'And one against a cold?']]
     """
+    if not isinstance(messages, list | tuple):
+        raise UsageError(f"the conversation is a {type(messages).__name__}: give a list of messages")
     if not _is_persona(ptkb):
         raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
     for position, message in enumerate(messages, 1):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from .passages import SUFFIXES, collection_files, open_lines, read_passages
 
 
@@ -25,6 +25,8 @@ class PassageFiles:
     """
 
     def __init__(self, source: str | Path | Sequence[str | Path]) -> None:
+        if not isinstance(source, str | Path | list | tuple):
+            raise UsageError(f"source={repr(source)[:80]}: give a folder, a file, or a list of files")
         self.files = _files(source)
         self._before: list[int] = []
 

@@ -29,6 +29,8 @@ def named_systems(systems: Mapping[str, System] | Sequence[System], names: Seque
             raise UsageError("the systems have names already: leave names=... out, or give the systems as a list")
         named = dict(systems)
     else:
+        if isinstance(systems, str) or not isinstance(systems, Sequence | pt.Transformer | pd.DataFrame):
+            raise UsageError(f'the systems are a {type(systems).__name__}: give {{"name": system, ...}}, or a list and names=[...]')
         given = [systems] if isinstance(systems, pt.Transformer | pd.DataFrame) else list(systems)
         if names is None or isinstance(names, str) or len(names) != len(given):
             raise UsageError(f'{len(given)} systems need a list of {len(given)} names: give {{"name": system, ...}}, or names=[...]')
