@@ -11,10 +11,13 @@ from ..copies import Remade
 from ..errors import UsageError
 from ..model_files import fingerprint
 from .failures import BadRequest, LLMFailure, shorten
+from .reasoning import begun, is_mark
 from .request import Reply, Request, as_text
 
 MAX_TOKENS = 1024
 UNBOUNDED = 1 << 30
+TAIL = 16
+"""Tokens of a prompt that may hold the mark with which the model's reasoning begins."""
 
 
 class HFBackend(Remade):
@@ -100,13 +103,13 @@ class HFBackend(Remade):
         rows = output[:, padded["input_ids"].shape[1] :].tolist()
         ends = model.generation_config.eos_token_id
         ends = set(ends if isinstance(ends, list) else [tokenizer.eos_token_id if ends is None else ends])
-        return [self._reply(tokenizer, len(prompt), row, ends) for prompt, row in zip(prompts, rows, strict=True)]
+        return [self._reply(tokenizer, prompt, row, ends) for prompt, row in zip(prompts, rows, strict=True)]
 
-    def _reply(self, tokenizer: Any, read: int, row: list[int], ends: set[int]) -> Reply:
+    def _reply(self, tokenizer: Any, prompt: list[int], row: list[int], ends: set[int]) -> Reply:
         end = next((place for place, token in enumerate(row) if token in ends), None)
-        text = tokenizer.decode(row[:end], skip_special_tokens=True)
+        text = begun(tokenizer.decode(prompt[-TAIL:])) + _decoded(tokenizer, row[:end])
         written = len(row) if end is None else end + 1
-        return Reply(text, self.model, "length" if end is None else "stop", prompt_tokens=read, completion_tokens=written)
+        return Reply(text, self.model, "length" if end is None else "stop", prompt_tokens=len(prompt), completion_tokens=written)
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
@@ -129,6 +132,13 @@ class HFBackend(Remade):
                 tokenizer.pad_token = tokenizer.eos_token
             self._loaded = tokenizer, model
         return self._loaded
+
+
+def _decoded(tokenizer: Any, row: list[int]) -> str:
+    """The text of ``row``, with the marks of reasoning that some tokenizers have as special tokens."""
+    special = set(tokenizer.all_special_ids)
+    marks = {token for token in special & set(row) if is_mark(tokenizer.convert_ids_to_tokens(token))}
+    return str(tokenizer.decode([token for token in row if token not in special - marks], skip_special_tokens=not marks))
 
 
 def _tokens(tokenizer: Any, request: Request) -> list[int] | BadRequest:

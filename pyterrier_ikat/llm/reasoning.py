@@ -84,6 +84,27 @@ def without_reasoning(text: str) -> str:
     return said(text).text
 
 
+def is_mark(token: str) -> bool:
+    """Whether a token of a tokenizer is a mark of reasoning.
+
+    Example:
+        >>> is_mark("[/THINK]"), is_mark("</s>")
+        (True, False)
+    """
+    return _MARK.fullmatch(token) is not None
+
+
+def begun(prompt: str) -> str:
+    """The mark that a prompt ends with, as chat templates of reasoning models do, so that the completion begins within reasoning.
+
+    Example:
+        >>> begun("user: Which tea? assistant: <think>"), begun("<think></think>")
+        ('<think>', '')
+    """
+    last = [(mark, ends) for mark, _, ends in _marks(prompt)][-1:]
+    return "".join(mark[0] for mark, ends in last if not ends and not prompt[mark.end() :].strip())
+
+
 def _final(text: str) -> str | None:
     """The text of harmony's final channel; all of a text without channels; None where the final channel is missing."""
     if _CHANNEL.search(text):

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 from chat_server import ask
 from tiny_model import ROOM, TEMPLATE, save_tiny_model
+from transformers import AutoTokenizer
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llm import BadRequest, CutOff, Request, llm
+from pyterrier_ikat.llm.reasoning import without_reasoning
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,21 @@ def test_samples_differ_by_number_and_are_repeated_by_seed(templated):
     assert first == again
     assert {*first} == {"red", "green", "blue"}
     assert texts(llm(f"hf:{templated} max_tokens=5 temperature=1 top_k=1 cache=none"), "tea") == ["drink rooibos"]
+
+
+def test_reasoning_is_seen_whose_marks_are_special_tokens_or_begin_in_the_prompt(templated):
+    tokenizer = AutoTokenizer.from_pretrained(templated)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]"]})
+    begin, end = tokenizer.convert_tokens_to_ids(["[THINK]", "[/THINK]"])
+    drink, rooibos, red, stop = tokenizer.convert_tokens_to_ids(["drink", "rooibos", "red", "</s>"])
+    backend = llm(f"hf:{templated} cache=none").backend
+    for prompt, row, answer in (
+        ([drink], [begin, red, end, rooibos, stop], "rooibos"),
+        ([drink, begin], [red, end, rooibos, stop], "rooibos"),
+        ([drink, begin], [red, rooibos, stop], ""),
+        ([begin, red, end], [rooibos, stop], "rooibos"),
+    ):
+        assert without_reasoning(backend._reply(tokenizer, prompt, row, {stop}).text) == answer
 
 
 def test_requests_of_different_length_limits_share_an_ask(templated):
