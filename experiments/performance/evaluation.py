@@ -6,6 +6,8 @@ sides give the same figures, to 1e-9.
 
 import tracemalloc
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ir_measures
@@ -16,7 +18,9 @@ import pytrec_eval
 from bench import Row, median_seconds
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.evaluate import TRACK_2023, label
+from pyterrier_ikat.runs import read_run
 
 TURNS, PASSAGES, JUDGED, SYSTEMS, KNOWN = 332, 1000, 130, 5, 5000
 NAMES = {"ndcg_cut.3,5", "ndcg", "P.20", "recall.20,1000", "map"}
@@ -60,6 +64,29 @@ def with_ir_measures(runs: dict[str, pd.DataFrame], qrels: pd.DataFrame) -> list
     return [[figures[measure] for measure in measures] for figures in found]
 
 
+def files(folder: Path, run: pd.DataFrame, qrels: pd.DataFrame) -> tuple[Path, Path]:
+    """The run and the judgements as TREC files."""
+    ranked, judged = folder / "run.trec", folder / "qrels.txt"
+    ranked.write_text("".join(f"{qid} Q0 {docno} {rank + 1} {score} run\n" for qid, docno, score, rank in run.itertuples(index=False)))
+    judged.write_text("".join(f"{qid} 0 {docno} {grade}\n" for qid, docno, grade in qrels.itertuples(index=False)))
+    return ranked, judged
+
+
+def from_files(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
+    """Reading and scoring one run file, against what the `ir_measures` command does with it; ties are scored alike."""
+    with TemporaryDirectory() as folder:
+        ranked, judged = files(Path(folder), run, qrels)
+        ours = lambda: ikat.evaluate.evaluate({"run": read_run(ranked)}, read_qrels(judged))  # noqa: E731
+        theirs = lambda: ir_measures.calc_aggregate(  # noqa: E731
+            list(TRACK_2023), ir_measures.read_trec_qrels(str(judged)), ir_measures.read_trec_run(str(ranked))
+        )
+        expected = theirs()
+        apart = max(abs(float(ours()[label(measure)][0]) - expected[measure]) for measure in TRACK_2023)
+        task = f"read and score a run file of {len(run)} lines, {len(TRACK_2023)} measures"
+        more = {"largest difference": apart}
+        return Row(task, median_seconds(ours), median_seconds(theirs), "ir_measures, as its command does", None, "", more)
+
+
 def peak(work: Callable[[], Any]) -> float:
     """Mebibytes of Python objects and arrays allocated on top of the input."""
     tracemalloc.start()
@@ -91,3 +118,4 @@ def rows() -> Iterator[Row]:
         task = f"{name}: {SYSTEMS} runs of {TURNS} turns x {PASSAGES} passages, {len(TRACK_2023)} measures"
         why = "trec_eval's C code, its dictionaries built beforehand"
         yield Row(task, median_seconds(work), median_seconds(other), f"{instead} on PyTerrier's frames", limit, why, more)
+    yield from_files(runs["system 0"], qrels)
