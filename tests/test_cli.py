@@ -1,8 +1,11 @@
 """The command line on the sample and on real turns; every bad input is one line and exit code 2."""
 
+import errno
 import json
 import os
 import re
+import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -511,3 +514,130 @@ def test_a_run_says_how_it_differs_from_the_paper(sample_index, tmp_path):
     ]
     assert [line for line in done.stdout.splitlines() if line.startswith("note: ")] == [f"note: ad: {line}" for line in differences]
     assert json.loads((tmp_path / "ad" / "run.json").read_text())["deviations"] == differences
+
+
+def one_line(result):
+    """The one line of a fault that a user can repair."""
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("ikat: ") and "warning" not in line]
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    return line.removeprefix("ikat: ")
+
+
+def raising(error):
+    def work(*args, **kwargs):
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (
+            ["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT"],
+            "OUT/raw.partial/run.json: No space left on device: make room",
+        ),
+        (["report", "RUN", "--out", "OUT/r.html"], "OUT/r.html: No space left on device: make room, and run the same command again"),
+    ],
+)
+def test_a_full_disk_is_said_with_the_file(sample_index, tmp_path, monkeypatch, what, message):
+    assert run(sample_index, tmp_path / "runs", "raw").exit_code == 0
+    names = {"INDEX": sample_index, "OUT": str(tmp_path / "out"), "RUN": str(tmp_path / "runs" / "raw")}
+    monkeypatch.setattr("os.fsync", raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    line = one_line(call(*(names.get(word, word.replace("OUT", names["OUT"])) for word in what)))
+    assert line.startswith(message.replace("OUT", names["OUT"]))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), "/data/x: Permission denied: correct its permissions"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files: raise the limit"),
+        (OSError(errno.EIO, "Input/output error", b"/data/\xff"), "/data/"),
+        (sqlite3.OperationalError("database or disk is full"), "a database can't be used (database or disk is full)"),
+        (MemoryError(), "there is not enough memory"),
+        (RecursionError("maximum recursion depth exceeded"), "a file is nested too deeply"),
+        (KeyboardInterrupt(), "stopped; what is finished is kept, and the same command goes on from there"),
+        (ikat.DataError("two\nlines"), "two lines"),
+    ],
+)
+def test_what_the_surroundings_refuse_is_one_line(sample_index, tmp_path, monkeypatch, error, message):
+    monkeypatch.setattr(bm25, "by_pisa", raising(error))
+    assert one_line(run(sample_index, tmp_path, "raw")).startswith(message)
+
+
+def test_a_defect_keeps_its_traceback(sample_index, tmp_path, monkeypatch):
+    monkeypatch.setattr(bm25, "by_pisa", raising(ZeroDivisionError()))
+    assert isinstance(run(sample_index, tmp_path, "raw").exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_search_that_is_interrupted_or_terminated_keeps_the_finished_batches(sample_index, tmp_path, monkeypatch, number):
+    before, search, searched = signal.getsignal(number), bm25.by_pisa, []
+
+    def interrupted(*given):
+        searched.append(given)
+        if len(searched) == 2:
+            signal.raise_signal(number)
+        return search(*given)
+
+    monkeypatch.setattr(bm25, "by_pisa", interrupted)
+    assert one_line(run(sample_index, tmp_path, "raw", "--batch", "8")).startswith("stopped; what is finished is kept")
+    assert (tmp_path / "raw.partial" / "000000.json").is_file()
+    assert signal.getsignal(number) == before
+    again = run(sample_index, tmp_path, "raw", "--batch", "8")
+    assert again.exit_code == 0, again.output
+    assert len(searched) == 4
+
+
+def test_a_library_that_turns_ctrl_c_into_its_own_error(sample_index, tmp_path, monkeypatch):
+    def search(*given):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    monkeypatch.setattr(bm25, "by_pisa", search)
+    assert one_line(run(sample_index, tmp_path, "raw")).startswith("stopped")
+
+
+def test_a_working_folder_that_was_deleted(sample_index, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert one_line(run(sample_index, "out", "raw")) == "the folder that you work in is gone: change to another one"
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["empty", "nowhere", "out/raw"])
+def test_a_link_in_the_place_of_a_run_is_refused_before_anything_is_run(sample_index, tmp_path, monkeypatch, target):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "raw").symlink_to(tmp_path / target)
+    monkeypatch.setattr(bm25, "by_pisa", raising(AssertionError))
+    assert "raw is a link to no finished run" in one_line(run(sample_index, tmp_path / "out", "raw"))
+
+
+@pytest.mark.filterwarnings("ignore:system raw chose no statement")
+@pytest.mark.parametrize("name", ["run.json", "turns.jsonl", "ledger.csv"])
+@pytest.mark.parametrize("content", ["[" * 200_000, "\x00\ud800", ""])
+def test_a_run_folder_with_a_damaged_file_never_ends_in_a_traceback(sample_index, tmp_path, name, content):
+    assert run(sample_index, tmp_path, "raw", "--turns", "1-1_1").exit_code == 0
+    folder = tmp_path / "raw"
+    (folder / name).write_bytes(content.encode("utf-8", "surrogatepass"))
+    for command in (
+        ["report", folder, "--out", tmp_path / "r.html"],
+        ["ledger", folder],
+        ["evaluate-ptkb", folder, "--dataset", "ikat:sample"],
+        ["evaluate", folder, "--dataset", "ikat:sample"],
+        ["submit", folder, "--dataset", "ikat:sample", "--run-id", "a", "--run-type", "automatic", "--out", tmp_path / "s.json"],
+    ):
+        done = call(*command)
+        assert done.exception is None or isinstance(done.exception, SystemExit), command
+        assert done.exit_code == 0 or one_line(done)
+
+
+def test_a_stream_that_lacks_a_character_gets_its_number():
+    shown = CliRunner(charset="ascii").invoke(main, ["methods", "é\udcff"])
+    assert "there is no method" in one_line(shown)

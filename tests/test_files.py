@@ -17,6 +17,15 @@ def test_what_breaks_off_leaves_the_old_file_and_nothing_else(tmp_path):
     assert os.listdir(path.parent) == ["figures.txt"]
 
 
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path, monkeypatch):
+    def fsync(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fsync)
+    with pytest.raises(OSError, match="No space left on device: '.*/figures.txt'"), atomic_write(tmp_path / "figures.txt") as file:
+        file.write("0.25")
+
+
 def test_rights_are_those_of_the_umask_which_is_never_touched(tmp_path, monkeypatch):
     before = os.umask(0o027)
     try:

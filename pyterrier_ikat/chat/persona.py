@@ -69,7 +69,7 @@ def _content(path: Path) -> Any:
         return json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.split("\n") if line.strip()]
     except FileNotFoundError:
         raise DataError(f"there is no persona file {path}: check the path") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, or JSON in a file that ends in .json") from None
 
 

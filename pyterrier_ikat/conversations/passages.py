@@ -141,7 +141,7 @@ def open_lines(path: Path) -> IO[str]:
 def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     try:
         item: Any = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from error
     fields = item if isinstance(item, dict) else {}
     docno = fields.get("id", f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}")

@@ -1,5 +1,6 @@
 """Qrels files: ``qid 0 docno label`` a line, checked line by line."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pandas as pd
 from ..errors import DataError
 from .topics import qrels_frame
 
+LABEL = re.compile(r"[+-]?[0-9]{1,4}")
+"""Of larger ones trec_eval makes tables that no memory holds."""
 REPAIR = "a line is: qid 0 docno label"
 
 
@@ -43,6 +46,12 @@ def read_qrels(path: str | Path) -> pd.DataFrame:
     return frame
 
 
+def _label(text: str) -> int:
+    if not LABEL.fullmatch(text):
+        raise ValueError
+    return int(text)
+
+
 def _rows(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
     seen: dict[tuple[str, str], int] = {}
     for number, line in enumerate(lines, 1):
@@ -51,10 +60,10 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
         fields = line.split()
         try:
             qid, _, docno, label = fields
-            grade = int(label)
+            grade = _label(label)
         except ValueError as error:
             raise DataError(
-                f"{path}, line {number}: {line.strip()[:80]!r} is no judgement; {REPAIR}, with a whole number as label"
+                f"{path}, line {number}: {line.strip()[:80]!r} is no judgement; {REPAIR}, with a whole number of at most 4 digits as label"
             ) from error
         first = seen.setdefault((qid, docno), number)
         if first != number:

@@ -132,7 +132,7 @@ def _load(path: Path) -> list[Any]:
         loaded = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=lambda pairs: _unique(place, pairs))
     except FileNotFoundError:
         place.fail("no such file", "give the path of a topics file such as 2023_test_topics.json")
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         place.fail(f"not a readable JSON file ({error})", "it may be cut short: fetch it again")
     if not isinstance(loaded, list) or not loaded:
         place.fail(f"expected a JSON array of conversations, found {_shown(loaded)}", "give a topics file of TREC iKAT 2023, 2024 or 2025")

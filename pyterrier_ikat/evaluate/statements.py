@@ -1,6 +1,5 @@
 """The chosen PTKB statements of a system, as a ranking that is evaluated like passages."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -69,14 +68,7 @@ def _of_folder(path: Path) -> dict[str, list[str]]:
     if not RunFolder(path).complete:
         raise DataError(f"{path} holds no finished run: give a folder made by `ikat run`")
     RunFolder(path).check_lines("turns.jsonl")
-    lists = []
-    for number, line in enumerate((path / "turns.jsonl").read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            turn = json.loads(line)
-            lists.append((turn["qid"], turn.get("qstatements", [])))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{path / 'turns.jsonl'}, line {number}: no JSON object with a qid ({error}); run the system again") from error
-    return _by_turn(lists)
+    return _by_turn([(turn["qid"], turn.get("qstatements", [])) for turn in RunFolder(path).turns()])
 
 
 def _of_frame(frame: pd.DataFrame) -> dict[str, list[str]]:

@@ -115,7 +115,7 @@ def _read(connection: sqlite3.Connection, key: str) -> Completion | None:
     try:
         kept = Completion(**json.loads(rows[0][0]))
         return spoken_of(kept) if fault_of(kept) is None else None
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, RecursionError):
         return None
 
 

@@ -212,7 +212,7 @@ def _of_pyterrier(folder: Path, model: str | None) -> dict[str, Any]:
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         kind, stemmer = described.get("format", "pisa"), described["stemmer"]
-    except (ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DataError(f"{path} can't be read ({error}): copy the index again") from error
     if (kind, stemmer) != ("pisa", "none"):
         raise DataError(

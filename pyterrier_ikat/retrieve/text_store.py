@@ -8,7 +8,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
     """
     found: dict[str, str] = {}
     wanted = sorted(set(docnos), key=str)
-    with closing(_open(path)) as connection:
+    with _opened(path) as connection:
         for start in range(0, len(wanted), AT_ONCE):
             part = [_key(docno) for docno in wanted[start : start + AT_ONCE]]
             rows = connection.execute(f"SELECT docno, text FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
@@ -106,7 +106,7 @@ def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
 
 def held(path: Path, docnos: Sequence[str]) -> Iterator[str]:
     """Those of ``docnos`` that are in the file, looked up as they are asked for."""
-    with closing(_open(path)) as connection:
+    with _opened(path) as connection:
         for start in range(0, len(docnos), AT_ONCE):
             part = [_key(docno) for docno in docnos[start : start + AT_ONCE]]
             rows = connection.execute(f"SELECT docno FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
@@ -115,7 +115,7 @@ def held(path: Path, docnos: Sequence[str]) -> Iterator[str]:
 
 def all_texts(path: Path) -> Iterator[tuple[str, str]]:
     """Every (docno, text), in the order of docno."""
-    with closing(_open(path)) as connection:
+    with _opened(path) as connection:
         for docno, packed in connection.execute("SELECT docno, text FROM passages ORDER BY docno"):
             yield docno, _unpack(packed)
 
@@ -133,8 +133,13 @@ def _insert(store: sqlite3.Connection, rows: Numbered, reading: Reading) -> None
         raise
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            yield connection
+    except (sqlite3.Error, zlib.error, UnicodeDecodeError, TypeError) as error:
+        raise DataError(f"{path} can't be read ({error}): it is damaged, copy the index {path.parent} again or build it anew") from error
 
 
 def _key(docno: Any) -> str:

@@ -139,7 +139,7 @@ def _read(path: Any) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which begins the run anew") from error
 
 

@@ -102,7 +102,7 @@ class RunFolder:
         """
         try:
             found = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{self.path} is no finished run: {error}") from error
         if not isinstance(found, dict):
             raise DataError(f"{self.path} is no finished run: its run.json holds no object")
@@ -200,6 +200,10 @@ class RunFolder:
             UsageError: when another run, or anything else, is here.
         """
         if not self.complete:
+            if self.path.is_symlink():
+                raise UsageError(
+                    f"{self.path} is a link to no finished run, which no run can take the place of: choose another --out, or remove it"
+                )
             if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):
                 raise UsageError(f"{self.path} is not empty and holds no finished run: choose another --out, or remove it")
             return False
@@ -264,7 +268,7 @@ def _move(part: Path, whole: IO[bytes]) -> None:
 def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON ({error}): make the run again") from error
     if not isinstance(found, dict) or not isinstance(found.get("qid"), str):
         raise DataError(f"{path}, line {number}: no turn, an object with a qid: make the run again")

@@ -1,11 +1,13 @@
 """Who finds an index where a new one was to be is told first how to open it."""
 
+import re
+
 import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.retrieve import passage_index, splade_index
-from pyterrier_ikat.retrieve.whole_folder import free_place, whole_folder
+from pyterrier_ikat.retrieve.whole_folder import free_place, sampled, whole_folder
 
 PASSAGES = [{"docno": "d1", "text": "Rooibos has no caffeine."}]
 
@@ -32,3 +34,33 @@ def test_of_anything_else_it_only_says_that_it_is_there(tmp_path):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(ikat.UsageError, match=f"^{tmp_path} exists already: remove it"):
         free_place(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 70_000, 5_000_000])
+@pytest.mark.parametrize("at", [0.0, 0.5, 1.0])
+def test_a_checksum_of_places_sees_what_was_overwritten_at_either_end_and_of_a_small_file_anywhere(tmp_path, size, at):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+    before = sampled(path)
+    assert sampled(path) == before
+    if size:
+        content = bytearray(path.read_bytes())
+        start = min(round(at * size), size - 1) if size <= 4 << 20 or at != 0.5 else size // 3
+        width = 1 if size <= 4 << 20 or at != 0.5 else size // 60  # of a large file, a run of zeros as a broken copy leaves
+        content[start : start + width] = bytes(1 if content[start] else 2 for _ in content[start : start + width])
+        path.write_bytes(content)
+        assert sampled(path) != before
+
+
+@pytest.mark.parametrize("rubbish", [bytes, lambda size: b"\xff" * size])
+def test_each_damaged_file_of_an_index_is_named_before_it_is_searched(tmp_path, rubbish):
+    ikat.PassageIndex(tmp_path / "i").index([{"docno": f"d{number}", "text": "green tea"} for number in range(20)])
+    files = [path for path in sorted((tmp_path / "i").rglob("*")) if path.is_file()]
+    assert len(files) > 10
+    for path in files:
+        whole = path.read_bytes()
+        path.write_bytes(rubbish(len(whole)))
+        with pytest.raises(ikat.DataError, match=f"{re.escape(path.name)} (can't be read|has other content than was written)"):
+            ikat.PassageIndex(tmp_path / "i").describe()
+        path.write_bytes(whole)
+    assert len(ikat.PassageIndex(tmp_path / "i")) == 20
