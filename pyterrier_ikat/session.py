@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from .evaluate import TRACK_2023, format_table, label, per_turn
 from .evaluate.significance import experiment_table
 from .files import atomic_write
 from .finished import some_of
-from .llm import Ledger
+from .llm import LLM, Ledger
 from .methods import Method, find_all
 from .planning import plan
 from .resources import (
@@ -34,6 +35,7 @@ from .resources import (
 )
 from .retrieve import PassageIndex
 from .runs import RunFolder, strictly_decreasing
+from .runs.account import Spending
 from .runs.batches import PARAMETERS, Batches
 from .runs.folder import Part
 from .runs.lock import alone
@@ -159,8 +161,13 @@ class Session:
                 process is making one of the runs.
         """
         folders = {entry.name: RunFolder(self.out / entry.name) for entry in self.methods}
-        with alone(*(folder.path for folder in folders.values())):
+        with alone(*(folder.path for folder in folders.values())), ExitStack() as budgets:
+            for one in self._llms():
+                budgets.enter_context(one.budget.counting(Spending(self.out)))
             return self._run(folders)
+
+    def _llms(self) -> list[LLM]:
+        return [one for name in ("llm", "second_llm") if (one := self.resources.get(name)) is not None]
 
     def _run(self, folders: dict[str, RunFolder]) -> "Rankings":
         parameters = {entry.name: self.parameters(entry) for entry in self.methods}
@@ -262,6 +269,11 @@ class Session:
         rows = self.ledger.frame()
         if len(rows):
             echo(f"\nLLM ledger (of this call; each run folder keeps its own):\n{rows.to_string(index=False, na_rep='unknown')}")
+        for one in self._llms():
+            if one.budget.limit is not None:
+                with one.budget.counting(Spending(self.out)):
+                    used, limit = one.budget.used, one.budget.limit
+                echo(f"\nBudget of {one.model}: {self.out} has cost {used:.4f} of {limit:g} USD, {max(0.0, limit - used):.4f} USD are left")
         echo(f"\nRuns: one folder for each system in {self.out}")
 
 

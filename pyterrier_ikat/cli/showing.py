@@ -46,7 +46,11 @@ def report(
 @click.option("--format", "form", type=click.Choice(["markdown", "latex", "csv"]), default="markdown", show_default=True)
 @quiet
 def ledger(paths: tuple[str, ...], form: str) -> None:
-    """Show what the LLM calls of RUNs, folders made by `ikat run`, came to: by system, stage and model."""
+    """Show what the LLM calls of RUNs, folders made by `ikat run`, came to: by system, stage and model.
+
+    Costs are those of all starts of a run, also of one that was stopped; beside them stands what came from the cache, its worth, and what
+    each system would cost alone.
+    """
     from ..show import ledger as account
 
     click.echo(getattr(account(list(paths)), form)(), nl=False)

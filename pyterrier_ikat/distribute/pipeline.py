@@ -46,7 +46,7 @@ class OnRay(Operator):
             outcomes = Running(self._workers, packed, models).run(cut(inp, self.partitions))
         for outcome in outcomes:
             for number, stage, model, increments in outcome.counted:
-                models[number].ledger.count(stage, model, **increments)
+                models[number].ledger.count(stage, model, served=None, key=None, **increments)
         for category, message in dict.fromkeys(warned for outcome in outcomes for warned in outcome.warned):
             warnings.warn(message, category, stacklevel=2)
         if errors := [thawed(*outcome.error) for outcome in outcomes if outcome.error]:

@@ -88,7 +88,8 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
 
 def _from_spec(spec: Spec, ledger: Ledger | None) -> LLM:
     options = dict(spec.options)
-    budget = Budget(price_in=options.pop("price_in", None), price_out=options.pop("price_out", None), limit=options.pop("budget", None))
+    prices = {name: options.pop(name, None) for name in ("price_in", "price_out")}
+    budget = Budget(**prices, limit=options.pop("budget", None), model=spec.name)
     retry = Retry(tries=1 + options.pop("retries", 5))
     place, on_error = options.pop("cache", None), options.pop("on_error", "raise")
     backend = _backend(spec.provider, spec.name, options)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from ..errors import IkatError
 
@@ -102,22 +103,29 @@ class BudgetExceeded(IkatError):
     """The budget is spent; nothing more was sent.
 
     Attributes:
-        spent: US dollars spent by this language model.
+        spent: US dollars that the run folder has cost, or without one this language model.
         budget: US dollars allowed.
+        where: the run folder, or ``""``.
         done: requests of this stage that are finished and kept.
         left: requests of this stage that are not.
+        about: US dollars that those would cost, by what the others did, or None when nothing is known.
     """
 
-    def __init__(self, *, spent: float, budget: float, done: int = 0, left: int = 0, kept_in: str = "") -> None:
-        self.spent, self.budget, self.done, self.left = spent, budget, done, left
+    def __init__(
+        self, *, spent: float, budget: float, where: str = "", done: int = 0, left: int = 0, about: float | None = None, kept_in: str = ""
+    ) -> None:
+        self.spent, self.budget, self.where, self.done, self.left, self.about = spent, budget, where, done, left, about
+        cost = f"{where} has cost {spent:.4f} USD over all its starts" if where else f"{spent:.4f} USD"
+        rest = "" if about is None else f" (about {about:.4f} USD)"
         super().__init__(
-            f"the budget of {budget:g} USD is spent ({spent:.4f} USD): {done} calls are done and kept, {left} are left; "
+            f"the budget of {budget:g} USD is spent ({cost}): {done} calls are done and kept, {left} are left{rest}; "
             f"raise budget=... and run again{_kept(kept_in)}"
         )
 
     def after(self, done: int, left: int, kept_in: str) -> "BudgetExceeded":
         """The same error, saying how far the stage came."""
-        return BudgetExceeded(spent=self.spent, budget=self.budget, done=done, left=left, kept_in=kept_in)
+        progress: Any = {"done": done, "left": left, "about": self.about, "kept_in": kept_in}
+        return BudgetExceeded(spent=self.spent, budget=self.budget, where=self.where, **progress)
 
 
 class StageError(IkatError):

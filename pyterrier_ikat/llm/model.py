@@ -115,7 +115,7 @@ class LLM:
         answers, sent = self._answers(first)
         results = []
         for key, request in zip(keys, requests, strict=True):
-            results.append(answers[key] if key in sent else self._again(request, answers[key]))
+            results.append(answers[key] if key in sent else self._again(key, request, answers[key]))
             sent.discard(key)
         return results
 
@@ -177,11 +177,11 @@ class LLM:
     def _cached(self, key: str) -> Completion | None:
         return self.cache.get(key) if self.cache is not None else None
 
-    def _again(self, request: Request, outcome: Outcome) -> Outcome:
+    def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
         if isinstance(outcome, LLMFailure):
             self.ledger.count(request.stage, self.model, failures=1)
             return type(outcome)(request.stage, request.qid, outcome.reason)
-        self.ledger.count(request.stage, self.model, served=outcome.model, cache_hits=1)
+        self.ledger.count(request.stage, self.model, served=outcome.model, key=key, cache_hits=1, worth=self.budget.cost(outcome))
         self.check_served(outcome.model)
         return replace(outcome, cached=True)
 

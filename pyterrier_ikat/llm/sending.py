@@ -40,6 +40,7 @@ class Sending:
         self.stop = Event()
         self.failed = 0
         self._asked: set[str] = set()
+        self._costs: list[float] = []
 
     def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
         """Send ``requests``, by cache key, and wait for them; see `LLM.ask` for the errors.
@@ -68,7 +69,10 @@ class Sending:
         if isinstance(error, FatalLLMError | BudgetExceeded):
             kept = outcomes.values() if self.llm.cache is not None else ()
             done = sum(isinstance(outcome, Completion) for outcome in kept)
-            raise error.after(done, len(requests) - done, self.llm.kept_in) from None
+            left = len(requests) - done
+            if isinstance(error, BudgetExceeded):
+                error.about = left * sum(self._costs) / len(self._costs) if self._costs else None
+            raise error.after(done, left, self.llm.kept_in) from None
         if error is not None:
             raise error
         return outcomes
@@ -122,7 +126,7 @@ class Sending:
         llm = self.llm
         llm.budget.check()
         for key, request in batch:
-            llm.ledger.count(request.stage, llm.model, **{"retries" if key in self._asked else "calls": 1})
+            llm.ledger.count(request.stage, llm.model, key=self._named(key), **{"retries" if key in self._asked else "calls": 1})
             self._asked.add(key)
         started = llm.retry.clock()
         replies = llm.backend.complete([request for _, request in batch])
@@ -131,17 +135,21 @@ class Sending:
         llm.throttle.grow()
         return outcomes
 
+    def _named(self, key: str) -> str | None:
+        return None if self.llm.backend.replays else key  # what replays is not known by its key, and costs nothing
+
     def _settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
         llm = self.llm
         if isinstance(reply, LLMFailure):
-            llm.ledger.count(request.stage, llm.model, failures=1, seconds=seconds)
+            llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds)
             return reply
         cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
         used = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
         failure = failure_of(request, reply)
-        llm.ledger.count(
-            request.stage, llm.model, served=reply.model, **used, seconds=seconds, cost=cost, failures=int(failure is not None)
-        )
+        spent = {**used, "seconds": seconds, "cost": cost, "failures": int(failure is not None)}
+        # before it is kept: what is paid is counted first
+        llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), **spent)
+        self._costs.append(cost or 0.0)
         written = completion_of(reply, llm.model, seconds)
         if llm.cache is not None and failure is None and spoken(written.text):
             written = replace(llm.cache.put(key, written), cached=False)

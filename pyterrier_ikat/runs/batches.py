@@ -1,8 +1,9 @@
 """The finished batches of turns of a run that isn't complete yet, so that a killed run repeats none of them.
 
-They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, and ``run.json`` with the
-parameters of the run that they belong to. Of a batch is kept what :meth:`RunFolder.write` writes: the ranking, what each turn has
-one of, and the ledger. Passages' texts are not. No more than one batch is in memory, also while the run folder is written.
+They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, ``run.json`` with the
+parameters of the run that they belong to, and ``costs.jsonl`` with what was spent, also on turns that aren't finished. Of a batch is
+kept what :meth:`RunFolder.write` writes: the ranking, what each turn has one of, and the ledger. Passages' texts are not. No more than
+one batch is in memory, also while the run folder is written.
 """
 
 import json
@@ -20,6 +21,7 @@ from ..errors import DataError, UsageError
 from ..files import atomic_write
 from ..llm import Ledger
 from ..planning import stages
+from .account import COSTS, Account
 from .folder import PER_TURN, Part, RunFolder, another, versions
 from .kept import kept, used_marks
 
@@ -68,6 +70,14 @@ class Batches:
             counting: the ledger that the pipeline's LLMs count in.
             size: how many turns make a batch.
         """
+        account = Account(self.path / COSTS)
+        try:
+            with counting.followed_by(account):
+                self._run(pipeline, topics, account.rest, size)
+        finally:
+            account.close()
+
+    def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> None:
         counted, (before, behind) = counting.snapshot(), _divided(pipeline)
         left = topics[~topics["qid"].isin(self.finished())]
         written = _through(before, left.reset_index(drop=True))
@@ -116,11 +126,11 @@ class Batches:
             yield _turns(batch, topics), _ranking(batch)
 
     def ledger(self) -> Ledger:
-        """The ledger of all batches."""
-        ledger = Ledger()
+        """What was counted so far, over all starts of the run."""
+        found = Account(self.path / COSTS).snapshot()
         for row in chain.from_iterable(batch["ledger"] for batch in self._all()):
-            ledger.count(**row)
-        return ledger
+            found.count(**row)
+        return found
 
     def remove(self) -> None:
         """Remove all batches: the run is complete."""

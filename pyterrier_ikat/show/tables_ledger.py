@@ -10,24 +10,34 @@ from ..errors import DataError, UsageError, advice
 from ..llm import Ledger
 from ..llm.ledger import AMOUNTS, COUNTS
 from ..runs import RunFolder
+from ..runs.batches import Batches
 from .tables import Table
 from .tables_cells import Cell, Column
 
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
 
+_MEANING = (
+    "US dollars: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered. "
+    "Alone: what a system's own requests would cost, each once, had nobody asked them before."
+)
+_TOGETHER = {"cost": "paid", "worth": "from the cache", "alone": "alone"}
+
 NOTHING = "none"
 """Stage and model of a system that asks no LLM."""
 
 _TITLES = {"cache_hits": "cached", "prompt_tokens": "tokens in", "completion_tokens": "tokens out", "cost": "US dollars"}
-_DECIMALS = {"seconds": 1, "cost": 4}
-_MAY_BE_LEFT_OUT = ("cache_hits", "retries", "failures", "fallbacks", "dropped")
+_DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
+_MAY_BE_LEFT_OUT = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "worth")
+_LATER = ("worth", "alone")
+"""Columns that ledgers of older versions lack."""
 
 
 def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
     """The accounts of several systems in one frame.
 
     Args:
-        ledgers: folders made by ``ikat run``, named like the folders; or a dict name -> folder or ``Ledger``.
+        ledgers: folders made by ``ikat run``, named like the folders, also ``NAME.partial`` of a run that was stopped; or a dict
+            name -> folder or ``Ledger``.
 
     Returns:
         ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llm.Ledger`; ``pd.NA`` = unknown. A system without
@@ -35,7 +45,7 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
 
     Raises:
         UsageError: when there is none, or two have the same name.
-        DataError: when a folder holds no finished run, or its ledger can't be read.
+        DataError: when a folder holds no run, or its ledger can't be read.
 
     Example:
         >>> from pyterrier_ikat.llm import Ledger
@@ -63,8 +73,8 @@ def ledger(ledgers: Ledgers) -> Table:
         ledgers: see :func:`ledger_frame`.
 
     Returns:
-        The table. Of retries, failures and the like only those are shown that there were; the notes name the others. The
-        frame behind it has all columns.
+        The table. Of retries, failures and the like only those are shown that there were; the notes name the others, and tell what all
+        systems came to together. The frame behind it has all columns.
 
     Raises:
         UsageError: when there is none, or two have the same name.
@@ -78,18 +88,30 @@ def ledger(ledgers: Ledgers) -> Table:
         | QR | rewrite | gpt-4o | 2 | unknown | 40 | 1.2 | unknown |
     """
     frame = ledger_frame(ledgers)
-    never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).all()]
+    never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).fillna(False).all()]
+    shared = not frame["alone"].equals(frame["cost"])
     texts = [Column(name, [Cell(str(one)) for one in frame[name]]) for name in ("system", "stage", "model")]
-    numbers = [_numbers(name, frame[name]) for name in (*COUNTS, *AMOUNTS) if name not in never]
+    numbers = [_numbers(name, frame[name]) for name in (*COUNTS, *AMOUNTS) if name not in never and (shared or name != "alone")]
     notes = ["All turns together; seconds: the time of the calls added up."]
-    if never:
-        notes.append(f"None: {', '.join(_title(name) for name in never)}.")
+    if missing := [_title(name) for name in never if name != "worth"]:
+        notes.append(f"None: {', '.join(missing)}.")
+    if shared:
+        alone = ", ".join(f"{name} {_total(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
+        together = ", ".join(f"{title} {_total(frame[name])}" for name, title in _TOGETHER.items())
+        notes.append(f"{_MEANING} Each alone: {alone}. Together: {together}.")
     return Table(frame, [*texts, *numbers], notes)
 
 
 def _numbers(name: str, values: "pd.Series[Any]") -> Column:
-    shown = ["unknown" if pd.isna(value) else f"{value:,.{_DECIMALS.get(name, 0)}f}" for value in values]
-    return Column(_title(name), [Cell(text) for text in shown], numeric=True)
+    return Column(_title(name), [Cell(_number(value, _DECIMALS.get(name, 0))) for value in values], numeric=True)
+
+
+def _number(value: Any, decimals: int) -> str:
+    return "unknown" if pd.isna(value) else f"{value:,.{decimals}f}"
+
+
+def _total(values: "pd.Series[Any]") -> str:
+    return _number(values.sum(skipna=False), _DECIMALS["cost"])
 
 
 def _title(name: str) -> str:
@@ -113,7 +135,7 @@ def _of(name: str, given: Any) -> pd.DataFrame:
 
 def _read(folder: RunFolder) -> pd.DataFrame:
     if not folder.complete:
-        raise DataError(f"{folder.path} is no finished run: give a folder made by `ikat run`")
+        return _under_way(folder)
     path = folder.path / "ledger.csv"
     try:
         found = pd.read_csv(
@@ -123,8 +145,17 @@ def _read(folder: RunFolder) -> pd.DataFrame:
             na_values={name: [""] for name in (*COUNTS, *AMOUNTS)},
         )
         found = found if "served" in found else found.assign(served="")  # a ledger of an earlier version
+        found = found.assign(**{name: pd.NA for name in _LATER if name not in found})
         account = found[["stage", "model", "served", *COUNTS, *AMOUNTS]].astype(Ledger().frame().dtypes.to_dict())
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): make the run again") from error
     folder.check_lines(path.name)
     return account
+
+
+def _under_way(folder: RunFolder) -> pd.DataFrame:
+    """What a run came to so far that was stopped, or is being made."""
+    batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
+    if not batches.path.is_dir():
+        raise DataError(f"{folder.path} is no finished run: give a folder made by `ikat run`")
+    return batches.ledger().frame()

@@ -23,6 +23,8 @@ COLUMNS = [
     "completion_tokens",
     "seconds",
     "cost",
+    "worth",
+    "alone",
 ]
 
 
@@ -57,7 +59,7 @@ def test_one_unknown_amount_makes_the_sum_unknown_and_shows_so():
     assert row["prompt_tokens"] is pd.NA
     assert row["cost"] is pd.NA
     assert row["completion_tokens"] == 0
-    assert str(ledger).count("unknown") == ledger._repr_html_().count("unknown") == 2
+    assert str(ledger).count("unknown") == ledger._repr_html_().count("unknown") == 3  # what it costs alone, too
 
 
 def test_an_unknown_column_is_refused():
@@ -110,5 +112,5 @@ def test_it_is_shown_without_row_numbers_and_rounded():
     ledger.count("answer", "m", calls=1, seconds=1.23456, cost=0.123456)
     shown = str(ledger).splitlines()[1].split()
     assert shown[:3] == ["answer", "m", "1"]
-    assert shown[-2:] == ["1.23", "0.1235"]
+    assert shown[-4:] == ["1.23", "0.1235", "0.0", "0.1235"]
     assert "<th>0</th>" not in ledger._repr_html_()

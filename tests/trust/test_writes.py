@@ -16,6 +16,7 @@ ELSEWHERE = {
     "retrieve/shards.py": WORKPLACE,
     "retrieve/text_store.py": f"SQLite; {WORKPLACE}",
     "retrieve/whole_folder.py": f"a lock, which nobody reads; a copy where the disk has no links, {WORKPLACE}",
+    "runs/account.py": "a line at a time at its end; one that was cut is passed over",
     "runs/lock.py": "a lock, read by people only",
     "sqlite_file.py": "SQLite, which writes in transactions",
 }

@@ -1,0 +1,202 @@
+"""What a run costs, kept as it is spent: a line for each event of a call, so that a restart begins where the last one stopped."""
+
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from ..errors import DataError
+from ..llm import FatalLLMError, Ledger
+
+COSTS = "costs.jsonl"
+SPENT = ("calls", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "seconds", "cost", "worth")
+"""What happened once and for all; the ledger's other columns tell what the run is made of, and a restart counts them anew."""
+
+
+class Account(Ledger):
+    """The ledger of one run, over all its starts: what is counted with a request's key is in its file at once.
+
+    A request that an earlier start of the run had an answer to is no hit of the cache when it is read from there again.
+
+    Args:
+        path: the file; made when the first event is counted.
+
+    Attributes:
+        rest: what was counted that isn't kept in the file.
+
+    Example:
+        >>> from pyterrier_ikat.runs.account import Account
+        >>> Account("runs/aqd.partial/costs.jsonl").frame().empty
+        True
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__()
+        self.path, self.rest = Path(path), Ledger()
+        self._file: IO[bytes] | None = None
+        self._writing = threading.Lock()
+        self._earlier: Counter[str] = Counter()
+        for event in _events(self.path):
+            self._earlier[event["key"]] += event.pop("answered", False)
+            super().count(event.pop("stage"), event.pop("model"), served=event.pop("served", None), key=event.pop("key"), **event)
+
+    def count(self, stage: str, model: str, *, served: Any = None, key: str | None = None, **increments: float | None) -> None:
+        """Add to the row of ``stage`` and ``model``, and to the file what has a key.
+
+        Raises:
+            DataError: when the file can't be written.
+        """
+        spent = {name: value for name, value in increments.items() if key is not None and name in SPENT}
+        if rest := {name: value for name, value in increments.items() if name not in spent}:
+            self.rest.count(stage, model, served=None if spent else served, key=None, **rest)
+        if key is None or not spent:
+            return
+        answered = "cache_hits" in spent or ("cost" in spent and not increments.get("failures"))
+        with self._writing:
+            if answered and self._earlier[key]:
+                self._earlier[key] -= 1
+                if "cache_hits" in spent:
+                    return
+            self._write({"stage": stage, "model": model, "key": key, "served": served, **spent, **({"answered": True} if answered else {})})
+        super().count(stage, model, served=served, key=key, **spent)
+
+    def close(self) -> None:
+        """Close the file; the next event opens it again."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def _write(self, event: dict[str, Any]) -> None:
+        try:
+            if self._file is None:
+                self._file = _opened(self.path)
+            line = json.dumps(event).encode() + b"\n"
+            if self._file.write(line) < len(line):
+                raise OSError("No space left on device")
+        except OSError as error:
+            raise DataError(f"{self.path} can't be written ({error.strerror or error}): free space, and run again") from error
+
+
+class Spending:
+    """What all runs in a folder have cost, by what they keep there: finished ones and those under way, of this process or others.
+
+    Args:
+        out: the folder that has a folder for each run.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out, self.where = out, str(out)
+        self._tallies: dict[Path, _Tally] = {}
+        self._lock = threading.Lock()
+
+    def total(self, model: str, price_in: float | None, price_out: float | None) -> float:
+        """US dollars so far; calls of ``model`` whose cost is not known are counted at these prices, those of other models are not.
+
+        Raises:
+            FatalLLMError: when their tokens are not known.
+            DataError: when a file can't be read.
+        """
+        with self._lock:
+            tallies = [self._tally(path) for path in self._files()]
+        found = sum(tally.known for tally in tallies)
+        for name, read, written in (row for tally in tallies for row in tally.unpriced):
+            if name == model and (read is None or written is None):
+                raise FatalLLMError(
+                    f"{self.where} has calls of {model} whose cost is not known, so that no budget can be kept: run without budget=, or "
+                    "choose another --out"
+                )
+            if name == model:
+                found += ((price_in or 0.0) * (read or 0) + (price_out or 0.0) * (written or 0)) / 1e6
+        return found
+
+    def _files(self) -> list[Path]:
+        try:
+            names = {entry.name for entry in os.scandir(self.out)}
+        except FileNotFoundError:
+            return []
+        done = {name for name in names if (self.out / name / "run.json").exists() and not name.endswith(".partial")}
+        going = {name for name in names if name.endswith(".partial") and name.removesuffix(".partial") not in done}
+        return [self.out / name / "ledger.csv" for name in done] + [self.out / name / COSTS for name in going]
+
+    def _tally(self, path: Path) -> "_Tally":
+        try:
+            there = path.stat()
+        except FileNotFoundError:
+            return _Tally()
+        tally = self._tallies.get(path)
+        if tally is None or tally.inode != there.st_ino or there.st_size < tally.size:
+            tally = self._tallies[path] = _Tally(there.st_ino)
+        if there.st_size != tally.size:
+            tally.add(path)
+        return tally
+
+
+class _Tally:
+    """The costs in one file, as far as it was read."""
+
+    def __init__(self, inode: int = 0) -> None:
+        self.inode, self.size, self.known = inode, 0, 0.0
+        self.unpriced: list[tuple[str, int | None, int | None]] = []
+
+    def add(self, path: Path) -> None:
+        if path.name != COSTS:
+            self.size, rows = path.stat().st_size, _rows(path)
+        else:
+            with path.open("rb") as file:
+                file.seek(self.size)
+                new = file.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self.size += len(whole)
+            rows = [event for event in _parsed(whole) if "cost" in event]
+        for row in rows:
+            if row["cost"] is None:
+                self.unpriced.append((row["model"], row.get("prompt_tokens"), row.get("completion_tokens")))
+            else:
+                self.known += row["cost"]
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        found = pd.read_csv(path, dtype={"model": str}, keep_default_na=False, na_values={"cost": [""], **dict.fromkeys(TOKENS, [""])})
+        rows = found[["model", *TOKENS, "cost"]].astype(object)
+        return [{str(name): None if pd.isna(value) else value for name, value in row.items()} for row in rows.to_dict("records")]
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} can't be read ({error}): what the runs have cost is not known; remove {path.parent}") from error
+
+
+TOKENS = ("prompt_tokens", "completion_tokens")
+
+
+def _events(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DataError(f"{path} can't be read ({error.strerror})") from error
+    yield from _parsed(content)
+
+
+def _parsed(lines: bytes) -> Iterator[dict[str, Any]]:
+    """The events; a line that a killed process or a full disk cut is none."""
+    for line in lines.split(b"\n"):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "key" in event:
+            yield event
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The file to append to; behind a line that was cut begins a new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+b", buffering=0)
+    if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+        file.write(b"\n")
+    return file

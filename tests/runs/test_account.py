@@ -1,0 +1,283 @@
+"""What runs cost: kept as it is spent, over stops, restarts and processes; checked by hand against what a server answered."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llm.chat_server import ChatServer, said
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.llm import BudgetExceeded, FatalLLMError, Ledger
+from pyterrier_ikat.runs import account as accounts
+from pyterrier_ikat.runs.account import Account, Spending
+from pyterrier_ikat.session import Session
+from pyterrier_ikat.show import ledger, ledger_frame
+
+TURNS = 24
+PRICE = 0.0035  # 1000 tokens in at 2.5 dollars per million, 100 tokens out at 10
+CODE = "import sys; from pyterrier_ikat.cli import main; main(sys.argv[1:])"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "sample.index"
+    ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+    return str(path)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    made = ChatServer()
+    made.respond = lambda body: said("1. easy walk\n2. soft path", usage=(1000, 100))
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+
+
+def spec(server, options="", name="m"):
+    return f"openai:{name} base_url={server.url} concurrency=2 price_in=2.5 price_out=10 {options}"
+
+
+def run(index, out, llm_spec, *names):
+    session = Session.open(pt.get_dataset("ikat:sample"), "ikat:sample", names, index_path=index, out=str(out), llm_spec=llm_spec)
+    try:
+        session.run()
+    finally:
+        for one in session._llms():
+            one.close()
+    return session
+
+
+def process(index, out, llm_spec, *names):
+    """`ikat run` in a process of its own."""
+    options = ["--dataset", "ikat:sample", "--index", index, "--out", str(out), "--llm", llm_spec]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen([sys.executable, "-c", CODE, "run", *names, *options], env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def sums(*folders, columns=("calls", "cache_hits", "cost", "worth", "alone")):
+    return [pytest.approx(float(value)) for value in ledger_frame(folders)[list(columns)].sum()]
+
+
+def test_a_run_that_was_killed_tells_all_that_it_cost(index, server, tmp_path):
+    reached, out = threading.Event(), tmp_path / "runs"
+    answer = server.respond
+
+    def respond(body):
+        if server.calls > 10 and not reached.is_set():
+            if server.calls == 12:  # both threads wait here: ten answers are paid and kept
+                reached.wait(30)
+            reached.wait(30)
+        return answer(body)
+
+    server.respond = respond
+    first = process(index, out, spec(server), "aqd")
+    while server.calls < 12:
+        assert first.poll() is None
+    first.kill()
+    assert first.wait() == -signal.SIGKILL
+    first.communicate()
+    reached.set()
+    assert sums(out / "aqd.partial") == sums(out / "aqd") == [12, 0, 10 * PRICE, 0, 10 * PRICE]
+    run(index, out, spec(server), "aqd")
+    assert server.calls == 2 * TURNS + 2
+    assert sums(out / "aqd") == [2 * TURNS + 2, 0, 2 * TURNS * PRICE, 0, 2 * TURNS * PRICE]
+    assert os.listdir(out) == ["aqd"]
+
+
+def test_a_system_that_finds_its_answers_in_the_cache_costs_nothing_and_tells_what_it_would_alone(index, server, tmp_path):
+    run(index, tmp_path, spec(server), "ad")
+    run(index, tmp_path, spec(server), "aqd")
+    assert server.calls == 2 * TURNS
+    assert sums(tmp_path / "ad") == [TURNS, 0, TURNS * PRICE, 0, TURNS * PRICE]
+    assert sums(tmp_path / "aqd") == [TURNS, TURNS, TURNS * PRICE, TURNS * PRICE, 2 * TURNS * PRICE]
+    note = ledger([tmp_path / "ad", tmp_path / "aqd"]).markdown().splitlines()[-1]
+    assert "Each alone: ad 0.0840, aqd 0.1680. Together: paid 0.1680, from the cache 0.0840, alone 0.2520." in note
+
+
+def test_the_worth_of_what_has_no_price_is_unknown(index, server, tmp_path):
+    run(index, tmp_path / "one", spec(server), "ad")
+    run(index, tmp_path / "two", f"openai:m base_url={server.url}", "ad")
+    row = ledger_frame([tmp_path / "two" / "ad"]).iloc[0]
+    assert (row["calls"], row["cache_hits"], row["cost"]) == (0, TURNS, 0)
+    assert row["worth"] is row["alone"] is pd.NA
+
+
+def test_a_budget_counts_what_the_folder_has_cost_over_all_starts(index, server, tmp_path):
+    out = tmp_path / "runs"
+    with pytest.raises(BudgetExceeded):
+        run(index, out, spec(server, "budget=0.05"), "ad")
+    assert 15 <= server.calls <= 16
+    for _ in range(2):
+        before = server.calls
+        with pytest.raises(BudgetExceeded) as raised:
+            run(index, out, spec(server, "budget=0.05"), "ad")
+        assert server.calls == before
+    left = TURNS - before
+    assert f"{out} has cost {before * PRICE:.4f} USD over all its starts): 0 calls are done and kept, {left} are left" in str(raised.value)
+    run(index, out, spec(server, "budget=0.1"), "ad")
+    assert server.calls == TURNS
+    with pytest.raises(
+        BudgetExceeded, match=r"has cost 0\.1015 USD over all its starts\): 5 calls are done and kept, 19 are left \(about 0\.0665"
+    ):
+        run(index, out, spec(server, "budget=0.1015").replace("concurrency=2", "concurrency=1"), "ad", "aqd")
+    assert server.calls == TURNS + 5
+
+
+def test_a_budget_without_a_run_folder_is_the_objects(server):
+    line = spec(server, "budget=0.007 cache=none")
+    made = ikat.llm(line)
+    made.budget.spend(0.007)
+    with pytest.raises(BudgetExceeded, match=r"budget of 0\.007 USD is spent \(0\.0070 USD\)"):
+        made.budget.check()
+    ikat.llm(line).budget.check()
+
+
+def test_two_processes_keep_one_budget_and_their_ledgers_add_up_to_what_the_server_answered(index, server, tmp_path):
+    both = [process(index, tmp_path / "runs", spec(server, "budget=0.2"), name) for name in ("aqd", "qr")]
+    assert [one.communicate(timeout=120)[1].count("budget of 0.2 USD is spent") + one.returncode for one in both].count(3) >= 1
+    paid = server.calls * PRICE
+    assert 0.2 <= paid <= 0.2 + 4 * PRICE
+    found = sorted(path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    assert sums(*found)[2] == paid
+    for name in ("aqd", "qr"):
+        run(index, tmp_path / "runs", spec(server, "budget=1"), name)
+    assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [72, 0, 72 * PRICE, 0, 72 * PRICE]
+    assert server.calls == 72
+
+
+# The account's file.
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),  # the request
+        st.sampled_from(["paid", "failed", "hit"]),
+        st.none() | st.integers(0, 8).map(lambda eighths: eighths / 8),
+    ),
+    max_size=8,
+)
+
+
+def happen(account, events):
+    for key, what, dollars in events:
+        if what == "hit":
+            account.count("answer", "m", key=key, cache_hits=1, worth=dollars)
+        else:
+            account.count("answer", "m", key=key, calls=1)
+            account.count("answer", "m", key=key, cost=dollars, failures=int(what == "failed"))
+
+
+@given(EVENTS, st.integers(0, 400))
+def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_factory, events, cut):
+    path = tmp_path_factory.mktemp("run") / "costs.jsonl"
+    account = Account(path)
+    happen(account, events)
+    assert Account(path).frame().equals(account.frame())
+    account.close()
+    if not path.exists():
+        assert account.frame().empty
+        return
+    content = path.read_bytes()[:cut]
+    path.write_bytes(content)
+    again = Account(path)
+    lines = content.split(b"\n")
+    whole = [json.loads(line) for line in lines[:-1] + [lines[-1]] * lines[-1].endswith(b"}")]
+    paid = [event["cost"] for event in whole if "cost" in event]
+    if whole:
+        assert again.frame()["cost"].fillna(-1).tolist() == [-1 if None in paid else sum(paid)]
+    again.count("answer", "m", key="new", calls=1, cost=1.0)
+    again.close()
+    assert Spending(path.parent.parent)._tally(path).known == sum(filter(None, paid)) + 1
+
+
+@given(EVENTS)
+def test_what_was_paid_and_what_came_from_the_cache_is_what_it_costs_alone(tmp_path_factory, events):
+    account = Account(tmp_path_factory.mktemp("run") / "costs.jsonl")
+    price = {"a": 0.25, "b": 0.5}
+    happen(account, [(key, what, price[key]) for key, what, _ in events])
+    account.close()
+    row = account.frame().sum(numeric_only=True)
+    assert row.get("alone", 0) == sum(price[key] for key in {key for key, _, _ in events})
+    first = {}
+    for key, what, _ in events:
+        first.setdefault(key, what)
+    assert row.get("worth", 0) == sum(price[key] for key, what in first.items() if what == "hit")
+    assert row.get("cost", 0) == sum(price[key] for key, what, _ in events if what != "hit")
+
+
+def test_what_an_earlier_start_had_is_no_hit_of_a_later_one(tmp_path):
+    path = tmp_path / "costs.jsonl"
+    first = Account(path)
+    happen(first, [("a", "paid", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "failed", 0.125)])
+    first.close()
+    second = Account(path)
+    happen(second, [("a", "hit", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "hit", 1.0), ("a", "hit", 0.5)])
+    second.close()
+    row = second.frame().iloc[0]
+    assert (row["calls"], row["cache_hits"], row["cost"], row["worth"], row["alone"]) == (2, 4, 0.625, 0.25, 1.75)
+
+
+def test_what_cannot_be_written_stops_the_run(tmp_path, monkeypatch):
+    opened = accounts._opened  # a file that is read first; /dev/full never ends
+    monkeypatch.setattr(accounts, "_opened", lambda path: opened(Path("/dev/full")))
+    account = Account(tmp_path / "costs.jsonl")
+    with pytest.raises(DataError, match=r"costs\.jsonl can't be written \(No space left on device\): free space"):
+        account.count("answer", "m", key="a", calls=1)
+    account.close()
+
+
+def finished(out, name, **counted):
+    spent = Ledger()
+    spent.count("answer", "m", **counted)
+    (out / name).mkdir()
+    spent.frame().to_csv(out / name / "ledger.csv", index=False)
+    (out / name / "run.json").write_text("{}")
+
+
+def test_a_folder_counts_each_run_once_and_calls_without_a_price_at_todays(tmp_path):
+    spending = Spending(tmp_path / "none")
+    assert spending.total("m", 1, 1) == 0
+    spending = Spending(tmp_path)
+    finished(tmp_path, "done", calls=2, cost=0.5)
+    (tmp_path / "a file").write_text("")
+    left = Account(tmp_path / "done.partial" / "costs.jsonl")  # of a run that was killed when it was complete
+    left.count("answer", "m", key="a", cost=0.5)
+    going = Account(tmp_path / "going.partial" / "costs.jsonl")
+    going.count("answer", "m", key="a", cost=0.25)
+    assert spending.total("m", 1, 1) == 0.75
+    going.count("answer", "m", key="b", cost=None, prompt_tokens=1_000_000, completion_tokens=500_000)
+    going.count("answer", "local", key="c", cost=None, prompt_tokens=7, completion_tokens=7)
+    assert spending.total("m", 1, 2) == 2.75
+    assert spending.total("local", None, None) == 0.75
+    going.count("answer", "m", key="d", cost=None, prompt_tokens=None, completion_tokens=5)
+    with pytest.raises(FatalLLMError, match="calls of m whose cost is not known, so that no budget can be kept"):
+        spending.total("m", 1, 2)
+    for one in (left, going):
+        one.close()
+
+
+def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):
+    finished(tmp_path, "done", calls=2, cost=0.5)
+    (tmp_path / "done" / "ledger.csv").write_text("stage\nanswer\n")
+    with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the runs have cost is not known"):
+        Spending(tmp_path).total("m", 1, 1)
+
+
+def test_a_ledger_of_an_older_version_is_read_and_what_it_lacks_is_unknown(tmp_path):
+    finished(tmp_path, "old", calls=2, cost=0.5)
+    path = tmp_path / "old" / "ledger.csv"
+    pd.read_csv(path).drop(columns=["worth", "alone"]).to_csv(path, index=False)
+    row = ledger_frame([tmp_path / "old"]).iloc[0]
+    assert (row["calls"], row["cost"], row["worth"], row["alone"]) == (2, 0.5, pd.NA, pd.NA)
+    assert Spending(tmp_path).total("m", None, None) == 0.5
