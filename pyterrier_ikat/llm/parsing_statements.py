@@ -67,6 +67,9 @@ _BRACKET = re.compile(r"[\[{]")
 _WITHIN = re.compile(r"\[((?:[\s,;#*\"']|\d{1,3}\b(?!\.\d)|\b(?:and|statements?|ptkb|none|nothing|n/a)\b)*)(\]|\Z)", re.IGNORECASE)
 _NEXT = re.compile(r"[ \t]*(?:(?:,|;|&|and\b|or\b)[ \t]*){0,2}\[\s*#?(\d{1,3})\s*\]", re.IGNORECASE)
 _BELOW = re.compile(r"[^\n]*\n[ \t]*(?:[-*•–][ \t]+)?(\{|\[\d{1,3}\])")
+_LISTED = re.compile(
+    r"(?:^[ \t]*(?:[-*•–][ \t]+)?|(?P<label>\w+[*_]*:[*_]*[ \t]*\n?[ \t]*))\[(?P<numbers>(?:\s*\d{1,3}\s*,?)*)\]", re.MULTILINE
+)
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 _SCORE_KEYS = ("score", "relevance")
 _NO = (False, "false", "no", "not relevant", "irrelevant")
@@ -88,13 +91,31 @@ def read_ids(text: str) -> Found | None:
 
     Returns:
         The numbers as text, in the completion's order; empty where it says that no statement matters; ``None`` where it
-        says nothing usable. What may be meant beside a list in words is in the result's ``rest``.
+        says nothing usable. What may be meant too is in the result's ``rest``: what stands beside a list in words, later lists that
+        choose otherwise.
 
     Example:
         >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
         (['4', '1'], ['1', '4'], [], None)
     """
-    text = ranges_spelled(_FENCE.sub("", own_turn(spoken(text)))).strip()
+    said = spoken(text)
+    found = _first_list(ranges_spelled(_FENCE.sub("", own_turn(said))).strip())
+    if found is not None and not found.rest:
+        found.rest += _other_choices(ranges_spelled(said), found)
+    return found
+
+
+def _other_choices(text: str, chosen: Sequence[str]) -> list[str]:
+    """A later list that has a label, or a line of its own, and chooses otherwise: few-shot models go through the whole conversation."""
+    for place, listed in enumerate(_LISTED.finditer(text)):
+        numbers = set(re.findall(r"\d+", listed["numbers"]))
+        other = numbers != set(chosen) if listed["label"] else not numbers <= set(chosen)
+        if place and other:
+            return [f"other lists, such as {listed[0].strip()!r}"]
+    return []
+
+
+def _first_list(text: str) -> Found | None:
     labelled = _LABELLED_NONE.match(text)
     text = text[labelled.end() :] if labelled else text
     if not NONE.match(text):

@@ -325,6 +325,7 @@ def ended():
         owner_of(process=ended()),
         owner_of(process=os.getppid(), since="1"),  # another process of that number
     ],
+    ids=["none", "empty", "damaged", "a call that is over", "a process that has ended", "another process of that number"],
 )
 def test_the_claim_of_an_owner_that_has_ended_is_free(shared, owner):
     planted(shared[0], owner)

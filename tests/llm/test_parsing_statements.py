@@ -80,11 +80,8 @@ FIRST = [
     ("[3, 5, 7]\n[3] is about the diet.\n[5] is about the home.\n[7] is about work.", ["3", "5", "7"]),
     ("[3, 5, 7]\n\n7. It is about work.\n5. It is about the home.", ["3", "5", "7"]),
     ("[]\n\nStatement 1 does not matter.", []),
-    ("[] (no statement is needed)\n\n2. Response: Sure.\nProvenance: [1]", []),
     ("[None]\n\n2. Response: Sure.\n   Provenance: [3]", []),
     ("None.\n[3] is about cars.", []),
-    ("[8]\n2. Provenance: [4]\n3. Provenance: []", ["8"]),
-    ("[8] \nProvenance: [4]\nProvenance: [6]", ["8"]),
     ("4\n2. Provenance: 9\n3. Provenance: []", ["4"]),
     ("5\nProvenance: 6\nProvenance: 7", ["5", "6", "7"]),
     ("Provenance: 5\nProvenance: 6, 7", ["5", "6", "7"]),
@@ -142,6 +139,10 @@ def test_the_first_list_is_the_choice(text, ids):
         ("1. The flat - irrelevant\n3. I can't eat nuts. - relevant", ["3"], ["1. The flat - irrelevant"]),
         ('{"relevant": [3], "perhaps": [5]}', ["3"], ["['5'] in the same object"]),
         ("None except the diet", [], [" the diet"]),
+        ("[8]\n2. Provenance: [4]\n3. Provenance: []", ["8"], ["other lists, such as 'Provenance: [4]'"]),
+        ("[8] \nProvenance: [8]\nProvenance: []", ["8"], ["other lists, such as 'Provenance: []'"]),
+        ("[8]\n\n[8] is about chips.\n\n- [9]", ["8"], ["other lists, such as '- [9]'"]),
+        ("[] (no statement is needed)\n\n2. Response: Sure.\nProvenance: [1]", [], ["other lists, such as 'Provenance: [1]'"]),
     ],
 )
 def test_what_may_be_meant_beside_the_first_list_is_counted(text, ids, rest):
