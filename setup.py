@@ -23,7 +23,17 @@ setup(
     license="MIT",
     python_requires=">=3.10,<3.14",  # ir-measures 0.4 reads measures with parts of `ast` that 3.14 no longer has
     packages=find_packages(include=["pyterrier_ikat", "pyterrier_ikat.*"]),
-    package_data={"pyterrier_ikat": ["prompts/*.jinja", "conversations/sample/*", "show/report_files/*", "pt_docs/*.rst", "py.typed"]},
+    package_data={
+        "pyterrier_ikat": [
+            "prompts/*.jinja",
+            "conversations/sample/*",
+            "show/report/files/*",
+            "pt_docs/*.rst",
+            "py.typed",
+            "__init__.pyi",
+            "evaluation/__init__.pyi",
+        ]
+    },
     install_requires=[
         "pyterrier>=1.1.2",
         "python-terrier",  # registers PyTerrier's own datasets
@@ -36,6 +46,7 @@ setup(
         "jinja2>=3.1",
         "tenacity>=8.2",
         "click>=8.1",
+        "lazy-loader>=0.4",
         "requests",
         "tqdm",
     ],

@@ -8,9 +8,9 @@ import pandas as pd
 import pyterrier as pt
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.evaluate import evaluate, parse_measures, statement_runs
+from pyterrier_ikat.evaluation import evaluate, parse_measures, statement_runs
 from pyterrier_ikat.methods import METHODS, TABLES, Table
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.runs.session import Session
 
 OURS = {
     "nDCG": "nDCG",

@@ -25,17 +25,7 @@ from ir_measures import Judged
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluate import (
-    TRACK_2023,
-    Judge,
-    agreement,
-    evaluate,
-    format_table,
-    merge_qrels,
-    pool,
-    with_gold,
-    write_qrels,
-)
+from pyterrier_ikat.evaluation import TRACK_2023, Judge, agreement, evaluate, format_table, merge_qrels, pool, with_gold, write_qrels
 from pyterrier_ikat.runs import RunFolder, read_run
 
 

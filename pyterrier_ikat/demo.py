@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from .finished import show_runs
 from .generate import Answer, Rewrite
-from .llm import Ledger, llm
-from .resources import check_out
+from .llms import Ledger, llm
 from .retrieve import PassageIndex
-from .session import Echo, Session
+from .runs.loading import show_runs
+from .runs.resources import check_out
+from .runs.session import Echo, Session
 
 
 def run_demo(out: Path, names: Sequence[str], echo: Echo) -> None:

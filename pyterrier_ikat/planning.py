@@ -7,11 +7,11 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
+from .completions.texts import without_next_prompt
 from .conversations.frame import column, object_frame
-from .llm import LLM, Reply, Request
-from .llm.cache import key_of
+from .llms import LLM, Reply, Request
+from .llms.cache import key_of
 from .operator import Asks, Operator, subpipelines
-from .prompts.run_on import without_next_prompt
 
 CHARACTERS_PER_TOKEN = 4
 PASSAGE_STAND_IN = "word " * 150

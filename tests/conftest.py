@@ -58,7 +58,7 @@ def no_network(monkeypatch):
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch):
     """No test gets what another one searched or scored."""
-    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
 
 
 @pytest.fixture(autouse=True)

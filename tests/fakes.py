@@ -1,7 +1,7 @@
 """Stand-ins for models: real LLM objects whose answers are queued, and scorers that can be worked out by hand."""
 
-from pyterrier_ikat.llm import LLM, llm
-from pyterrier_ikat.llm import Reply as BackendReply
+from pyterrier_ikat.llms import LLM, llm
+from pyterrier_ikat.llms import Reply as BackendReply
 
 
 class Reply:

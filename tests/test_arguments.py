@@ -15,14 +15,14 @@ from trust.frames import EVERY, Says, Words
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.arguments import checked
-from pyterrier_ikat.evaluate import evaluate_responses
-from pyterrier_ikat.evaluate.rouge import RougeL
-from pyterrier_ikat.llm import LLM, Request
+from pyterrier_ikat.evaluation import evaluate_responses
+from pyterrier_ikat.evaluation.rouge import RougeL
+from pyterrier_ikat.llms import LLM, Request
 from pyterrier_ikat.operator import Operator
 
 NEVER = [object(), b"x", {}, pd.DataFrame(), math.nan, -1]
-LLM_OPERATORS = ["Answer", "Clarify", "Judge", "MultiQuery", "PassageQueries", "Queries", "Rerank", "Respond", "Rewrite"]
-LLM_OPERATORS += ["SelectStatements", "StatementQueries", "Suggest", "Summarise"]
+LLM_OPERATORS = ["Answer", "Clarify", "Judge", "MultiQuery", "PassageQueries", "Queries", "LLMRerank", "Respond", "Rewrite"]
+LLM_OPERATORS += ["SelectStatements", "StatementQueries", "OutlineAnswer", "Summarise"]
 KEY = "sk-that-nobody-should-see"
 
 
@@ -76,7 +76,7 @@ def test_an_operator_takes_what_llm_takes_and_refuses_the_rest(name):
     make, says = getattr(ikat, name), Says("mint tea")
     assert make("recorded:sample") == make(ikat.llm("recorded:sample"))
     assert make(says) == make(ikat.llm(says))
-    for wrong in (5, None, "gpt-4o", Says, b"x", [says], ikat.Utterance(), pd.DataFrame()):
+    for wrong in (5, None, "gpt-4o", Says, b"x", [says], ikat.RawUtterance(), pd.DataFrame()):
         with pytest.raises(ikat.UsageError):
             make(wrong)
 
@@ -96,9 +96,9 @@ def test_operators_given_the_same_text_or_object_share_account_and_budget():
         (lambda: ikat.RRF(k=math.nan), "k=nan: give a number"),
         (lambda: ikat.RRF(k="60"), "k='60': give a number"),
         (lambda: ikat.Interleave(True), "num_results=True: give a whole number or None"),
-        (lambda: ikat.MergeTop(5), "retrievers=5: give a list of retrievers"),
+        (lambda: ikat.MergeShards(5), "retrievers=5: give a list of retrievers"),
         (lambda: ikat.BiEncoder("m", batch_size=0), "batch_size=0: give 1 or more"),
-        (lambda: ikat.Append("x"), "operator='x': give a PyTerrier transformer"),
+        (lambda: ikat.AppendQuery("x"), "operator='x': give a PyTerrier transformer"),
         (lambda: ikat.PassageIndex(5), "path=5: give a text or a path"),
         (lambda: ikat.PassageQueries(Says("x"), 5), "forms=5: give a list"),
         (lambda: ikat.reranker(5), "name=5: give a text"),

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.retrieve import bm25
+from pyterrier_ikat.retrieve import passage_index as bm25
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
@@ -43,7 +43,7 @@ def test_methods_datasets_and_one_method():
     assert listed.exit_code == 0
     assert "aqd_a_human_llama" in listed.output
     shown = call("methods", "aqd_a").output
-    assert "ikat.RerankBy(reranker, 'qanswer')" in shown
+    assert "ikat.RerankAgainst(reranker, 'qanswer')" in shown
     assert "Table 1 (133 turns, GPT-3.5 judgements of the pooled top 10): nDCG@5 0.6826" in shown
     assert "ikat:2023-mini" in call("datasets").output
 
@@ -102,7 +102,7 @@ def test_searches_and_scores_kept_in_a_file_are_not_repeated(sample_index, tmp_p
     told = ["qr", "--dataset", "ikat:sample", "--index", sample_index, "--llm", "recorded:sample", "--cache", tmp_path / "c.sqlite"]
     first = call("run", *told, "--out", tmp_path / "first")
     assert first.exit_code == 0, first.output
-    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
     again = call("run", *told, "--out", tmp_path / "again")
     assert len(searched) == 24
     runs = [(tmp_path / name / "qr" / "run.trec").read_text() for name in ("first", "again")]
@@ -241,7 +241,7 @@ def test_an_index_of_other_texts_is_no_finished_run(tmp_path):
 
 
 def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkeypatch):
-    import pyterrier_ikat.sameness as sameness
+    import pyterrier_ikat.runs.identity as sameness
 
     assert run(sample_index, tmp_path / "runs", "ad").exit_code == 0
     (tmp_path / "answer.jinja").write_text("another")
@@ -250,7 +250,7 @@ def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkey
 
 
 def test_other_qrels_give_new_figures_of_the_same_run(sample_index, tmp_path):
-    from pyterrier_ikat.evaluate import per_turn
+    from pyterrier_ikat.evaluation import per_turn
     from pyterrier_ikat.runs import RunFolder
 
     assert run(sample_index, tmp_path / "a", "ad").exit_code == 0
@@ -281,7 +281,7 @@ def test_turns_without_judgements_are_run_without_figures(sample_index, tmp_path
 
 
 def test_a_reranker_that_cannot_be_loaded_is_found_before_an_llm_is_asked(sample_index, tmp_path, monkeypatch):
-    from pyterrier_ikat.llm import LLM
+    from pyterrier_ikat.llms import LLM
 
     monkeypatch.setattr(LLM, "ask", lambda *_: pytest.fail("asked"))
     for name in ("bi:none/such", "none/such"):

@@ -13,7 +13,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.qrels import read_qrels
-from pyterrier_ikat.evaluate import agreement, evaluate_ptkb, pool
+from pyterrier_ikat.evaluation import agreement, evaluate_ptkb, pool
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.submit import read_submission
 
@@ -215,7 +215,7 @@ def test_judge_leaves_qrels_and_counts_what_got_no_label(runs, tmp_path):
 
 
 def test_judge_does_not_overwrite_labels_that_are_there(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.evaluate.Judge.transform", lambda *_: pytest.fail("a model was asked"))
+    monkeypatch.setattr("pyterrier_ikat.evaluation.Judge.transform", lambda *_: pytest.fail("a model was asked"))
     out = tmp_path / "labels.qrels"
     out.write_text("1-1_1 0 sample-walk-001:0 3\n")
     line = refused("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", out)

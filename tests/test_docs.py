@@ -12,7 +12,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.running import DEMO_METHODS
+from pyterrier_ikat.cli.run import DEMO_METHODS
 from pyterrier_ikat.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -112,7 +112,7 @@ def test_every_operator_is_made_and_drawn(tmp_path, monkeypatch):
 
 def test_a_method_page_says_what_the_catalogue_says():
     page = method_pages._page(METHODS["aqd_a"])
-    for part in ("| LLM calls per turn | 2 |", "133 turns; GPT-3.5 judgements", "| 0.6826 |", "--llm recorded:sample", "RerankBy"):
+    for part in ("| LLM calls per turn | 2 |", "133 turns; GPT-3.5 judgements", "| 0.6826 |", "--llm recorded:sample", "RerankAgainst"):
         assert part in page
     assert "Nothing: none of the papers" in method_pages._page(METHODS["ad_human"])
     assert "MODEL_OR_FOLDER" in method_pages._page(METHODS["convgqr"])

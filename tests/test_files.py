@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pyterrier_ikat.files import atomic_write
+from pyterrier_ikat.store.files import atomic_write
 
 
 def test_what_breaks_off_leaves_the_old_file_and_nothing_else(tmp_path):

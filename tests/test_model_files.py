@@ -1,6 +1,6 @@
 import os
 
-from pyterrier_ikat.model_files import files_below, fingerprint, loaded_once
+from pyterrier_ikat.store.models import files_below, fingerprint, loaded_once
 
 
 def test_it_knows_kind_name_and_settings():

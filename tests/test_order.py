@@ -118,13 +118,13 @@ def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut
     part = {docno: other for docno, other in second.items() if docno not in first}
     retrievers = [pt.apply.generic(lambda turns, part=part: found_by(part, frame)) for part in (first, part) if part]
     operators = [
-        ikat.RerankBy(Scored(both), "qanswer"),
+        ikat.RerankAgainst(Scored(both), "qanswer"),
         ikat.MeanScore([Scored(both), Scored(both)]),
         ikat.Ensemble([Scored(both), Scored({docno: second.get(docno, 0.3) for docno in both})]),
-        ikat.MergeTop(retrievers),
+        ikat.MergeShards(retrievers),
     ]
     for operator in operators:
-        asked = frame[["qid", "query"]].head(1) if isinstance(operator, ikat.MergeTop) else frame
+        asked = frame[["qid", "query"]].head(1) if isinstance(operator, ikat.MergeShards) else frame
         for out in (operator(asked), (operator % cut)(asked)):
             assert by_trec_eval(out) == orders(out), operator
             assert out["rank"].tolist() == list(range(len(out)))
@@ -139,7 +139,7 @@ def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(tmp_pa
     data = find_dataset("ikat:2023-mini")
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
     halves = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[[query, query.split(maxsplit=3)[-1]] for query in turns["query"]]))
-    expanded = halves >> ikat.Expand() >> bm25
+    expanded = halves >> ikat.ExplodeQueries() >> bm25
     systems = {"raw": bm25, "rrf": expanded >> ikat.RRF(), "interleaved": expanded >> ikat.Interleave()}
     measures = [P(rel=2) @ 1, nDCG @ 3, nDCG @ 5]
     topics, qrels = data.get_topics(), data.get_qrels()

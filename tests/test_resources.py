@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE, SampleDataset, find_dataset
-from pyterrier_ikat.llm import LLM, Ledger
-from pyterrier_ikat.resources import OtherCollectionWarning, check_collection
+from pyterrier_ikat.llms import LLM, Ledger
 from pyterrier_ikat.retrieve import pisa
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.runs.resources import OtherCollectionWarning, check_collection
+from pyterrier_ikat.runs.session import Session
 
 SAMPLE = find_dataset("sample")
 
@@ -119,7 +119,7 @@ def test_an_index_of_another_collection_is_refused_before_the_first_call(more, f
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.resources.OtherCollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.runs.resources.OtherCollectionWarning")
 def test_a_part_of_the_collection_is_run_with_a_warning(tmp_path):
     docnos = sorted(SAMPLE.collection()[1])[:200]
     part = index_of(tmp_path / "i", docnos)
@@ -152,7 +152,7 @@ def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(
         Session.open(SAMPLE, SAMPLE.name, ["raw"], index_path=foreign, out=str(tmp_path), turns="1-1_1", ledger=Ledger())
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.resources.OtherCollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.runs.resources.OtherCollectionWarning")
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path):
     """The index has one judged passage, which the sample's raw utterances don't find."""

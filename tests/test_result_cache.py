@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat import result_cache
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.result_cache import OF_AN_ITEM, ResultCache, digest, shared
+from pyterrier_ikat.store import results as result_cache
+from pyterrier_ikat.store.results import OF_AN_ITEM, ResultCache, digest, shared
 
 A, B, C = digest("a"), digest("b"), digest("c")
 
@@ -93,7 +93,7 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
 
 def test_two_processes_revise_one_file(tmp_path):
     script = (
-        "import sys; from pyterrier_ikat.result_cache import ResultCache; cache = ResultCache(sys.argv[1])\n"
+        "import sys; from pyterrier_ikat.store.results import ResultCache; cache = ResultCache(sys.argv[1])\n"
         "for _ in range(25): cache.revise([b'k' * 16], lambda known: {b'k' * 16: b'%d' % (int(known.get(b'k' * 16, b'0')) + 1)})"
     )
     path = tmp_path / "results.sqlite"
@@ -121,7 +121,7 @@ def test_bytes_are_those_of_what_is_kept(puts):
 
 def test_another_process_finds_what_one_put(tmp_path):
     path = tmp_path / "results.sqlite"
-    script = "import sys; from pyterrier_ikat.result_cache import ResultCache; ResultCache(sys.argv[1]).put({b'k' * 16: b'v'})"
+    script = "import sys; from pyterrier_ikat.store.results import ResultCache; ResultCache(sys.argv[1]).put({b'k' * 16: b'v'})"
     subprocess.run([sys.executable, "-c", script, str(path)], check=True)
     assert ResultCache(path).get([b"k" * 16]) == {b"k" * 16: b"v"}
 

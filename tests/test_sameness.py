@@ -5,8 +5,8 @@ import os
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve.passage_text import PassageText
-from pyterrier_ikat.sameness import parameters_of
+from pyterrier_ikat.retrieve.text_store import PassageText
+from pyterrier_ikat.runs.identity import parameters_of
 
 
 class Index:

@@ -11,13 +11,13 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.generate import Answer, Rewrite
-from pyterrier_ikat.llm import Ledger, StageError
-from pyterrier_ikat.llm.recorded import SAMPLE
-from pyterrier_ikat.retrieve.bm25 import BM25
+from pyterrier_ikat.llms import Ledger, StageError
+from pyterrier_ikat.llms.recorded import SAMPLE
+from pyterrier_ikat.retrieve.passage_index import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.batches import Batches
 from pyterrier_ikat.runs.folder import another, versions
-from pyterrier_ikat.session import TURNS_AT_ONCE, Figures, Session
+from pyterrier_ikat.runs.session import TURNS_AT_ONCE, Figures, Session
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"

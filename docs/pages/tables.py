@@ -2,7 +2,7 @@
 
 from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.datasets import DATASETS, PREFIX
-from pyterrier_ikat.llm.spec import KINDS, OPTIONS
+from pyterrier_ikat.llms.spec import KINDS, OPTIONS
 
 from .text import table
 

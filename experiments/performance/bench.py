@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 
 import click
 
-from pyterrier_ikat import result_cache
-from pyterrier_ikat.files import atomic_write
+from pyterrier_ikat.store import results as result_cache
+from pyterrier_ikat.store.files import atomic_write
 
 BENCHMARKS: dict[str, tuple[str, ...]] = {
     "startup": (),

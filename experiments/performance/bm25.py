@@ -36,11 +36,11 @@ from bm25_others import Other, bm25s_search, overlap, pyserini_searches
 from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.result_cache import ResultCache, digest
 from pyterrier_ikat.retrieve.pisa_search import by_pisa
 from pyterrier_ikat.retrieve.plain import plain
 from pyterrier_ikat.retrieve.ranking import packed, unpacked
 from pyterrier_ikat.retrieve.rm3 import stop_terms, tokenize
+from pyterrier_ikat.store.results import ResultCache, digest
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
 QUERIES = 8

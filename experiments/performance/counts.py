@@ -24,12 +24,13 @@ from bench import Row
 from reranking import save_model
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import result_cache
-from pyterrier_ikat.llm import LLM
-from pyterrier_ikat.llm.recorded import RecordedBackend
+from pyterrier_ikat.llms import LLM
+from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank import backends
-from pyterrier_ikat.retrieve import BM25, bm25
+from pyterrier_ikat.retrieve import BM25
+from pyterrier_ikat.retrieve import passage_index as bm25
+from pyterrier_ikat.store import results as result_cache
 
 FEW_TURNS, TOKENS = 2, 64
 Things = dict[str, list[Any]]

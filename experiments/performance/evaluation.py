@@ -19,7 +19,7 @@ from bench import Row, median_seconds
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.qrels import read_qrels
-from pyterrier_ikat.evaluate import TRACK_2023, label
+from pyterrier_ikat.evaluation import TRACK_2023, label
 from pyterrier_ikat.runs import read_run
 
 TURNS, PASSAGES, JUDGED, SYSTEMS, KNOWN = 332, 1000, 130, 5, 5000
@@ -76,7 +76,7 @@ def from_files(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
     """Reading and scoring one run file, against what the `ir_measures` command does with it; ties are scored alike."""
     with TemporaryDirectory() as folder:
         ranked, judged = files(Path(folder), run, qrels)
-        ours = lambda: ikat.evaluate.evaluate({"run": read_run(ranked)}, read_qrels(judged))  # noqa: E731
+        ours = lambda: ikat.evaluate({"run": read_run(ranked)}, read_qrels(judged))  # noqa: E731
         theirs = lambda: ir_measures.calc_aggregate(  # noqa: E731
             list(TRACK_2023), ir_measures.read_trec_qrels(str(judged)), ir_measures.read_trec_run(str(ranked))
         )
@@ -104,7 +104,7 @@ def rows() -> Iterator[Row]:
     expected = np.array(with_ir_measures(theirs, judged))
     limit = median_seconds(trec_eval(runs, qrels))
     compared: list[tuple[str, Callable[[], pd.DataFrame], str, Callable[[], Any]]] = [
-        ("evaluate", lambda: ikat.evaluate.evaluate(runs, qrels), "ir_measures", lambda: with_ir_measures(theirs, judged)),
+        ("evaluate", lambda: ikat.evaluate(runs, qrels), "ir_measures", lambda: with_ir_measures(theirs, judged)),
         (
             "experiment",
             lambda: ikat.experiment(runs, topics=topics, qrels=qrels),

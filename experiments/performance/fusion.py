@@ -29,7 +29,7 @@ OF_THE_TURN = ("query_0", "qutterance", "qanswer", "qrewrite", "qconversation")
 
 
 def expanded(of_a_turn: int = OF_A_TURN) -> pd.DataFrame:
-    """A result frame as after Expand and BM25, whose turns' lists draw on ``of_a_turn`` passages."""
+    """A result frame as after ExplodeQueries and BM25, whose turns' lists draw on ``of_a_turn`` passages."""
     random = np.random.default_rng(1)
     docnos = np.array([f"clueweb22-en{n % 40:04d}-{n % 97:02d}-{n:08d}:{n % 15}" for n in range(PASSAGES)], dtype=object)
     texts = np.array([f"passage {n} " + "of some length " * 10 for n in range(PASSAGES)], dtype=object)

@@ -30,7 +30,7 @@ import pyterrier as pt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE
-from pyterrier_ikat.conversations.passage_files import PassageFiles
+from pyterrier_ikat.conversations.passages import PassageFiles
 
 PER_FILE = 100_000
 QUERIES = 64

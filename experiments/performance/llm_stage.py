@@ -122,7 +122,7 @@ def stages(url: str, options: str) -> list[dict[str, float]]:
 
 
 def _stage(model: Any, name: str) -> dict[str, float]:
-    from pyterrier_ikat.llm import Completion, Request
+    from pyterrier_ikat.llms import Completion, Request
 
     requests = [Request([{"role": "user", "content": f"{PROMPT} {name}"}], name, f"{number}_1", sample=number) for number in range(CALLS)]
     used, started = time.process_time(), time.perf_counter()

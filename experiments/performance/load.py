@@ -26,8 +26,8 @@ from load_server import Troubled, completion, prompt_of, running, turn_of
 from process_memory import watched
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import LLM, Ledger, LLMFailure, Reply, StageError
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.llms import LLM, Ledger, LLMFailure, Reply, StageError
+from pyterrier_ikat.runs.session import Session
 
 TURNS, PASSAGES = 332, 60
 SYSTEMS = (

@@ -28,7 +28,7 @@ from process_memory import watched
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.session import TURNS_AT_ONCE, Session
+from pyterrier_ikat.runs.session import TURNS_AT_ONCE, Session
 
 PASSAGES = 100_000
 TURNS = 332

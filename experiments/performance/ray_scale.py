@@ -18,7 +18,7 @@ from bench import Row, anew, median_seconds
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute import on_ray
-from pyterrier_ikat.retrieve.parts import MergeTop
+from pyterrier_ikat.retrieve.merge_top import MergeShards
 
 TURNS, DEPTH, PARTS = 332, 300, 4
 STORE = 400 * 1024 * 1024
@@ -86,7 +86,7 @@ def _index_in_parts() -> Iterator[Row]:
         one = whole(topics)
         for name, parts in ways.items():
             indexes = [ikat.PassageIndex(Path(folder) / f"{name} {number}").index(part) for number, part in enumerate(parts)]
-            merged = MergeTop([index.bm25() for index in indexes])
+            merged = MergeShards([index.bm25() for index in indexes])
             yield Row(
                 task=f"BM25 over {len(corpus)} passages in {PARTS} indexes ({name}), {len(topics)} resolved utterances",
                 ours=median_seconds(partial(anew, merged, topics)),

@@ -27,7 +27,7 @@ from index_build import synthetic
 from process_memory import held_mb, watched
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.result_cache import ResultCache
+from pyterrier_ikat.store.results import ResultCache
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
 SECONDS = float(os.environ.get("IKAT_BENCH_SECONDS", "20"))
@@ -63,7 +63,7 @@ class _Task:
     """What the threads do, what is right, and what was counted."""
 
     def __init__(self, index: ikat.PassageIndex, checksums: "np.ndarray") -> None:
-        import pyterrier_ikat.retrieve.bm25 as module
+        import pyterrier_ikat.retrieve.passage_index as module
 
         module.shared = lambda _: ResultCache()  # an empty one each time, in place of the process's, which would know the answers
         self.index, self.checksums, self.queries = index, checksums, _queries()

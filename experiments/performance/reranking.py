@@ -17,10 +17,11 @@ from bench import Row, anew, median_seconds
 from sentence_transformers import CrossEncoder as SentenceTransformersCrossEncoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import result_cache
-from pyterrier_ikat.rank import backends, trial
+from pyterrier_ikat.rank import backends
+from pyterrier_ikat.rank import cross_encoder as trial
 from pyterrier_ikat.rank.bi_encoder import load_bi_encoder
-from pyterrier_ikat.rank.each_pair_once import scored_once
+from pyterrier_ikat.rank.scoring import scored_once
+from pyterrier_ikat.store import results as result_cache
 
 QUERIES, TEXTS = 2, 48
 TURNS, PER_TURN, FOUND, PASSAGES = 60, 5, 20, 150

@@ -114,7 +114,7 @@ def flows(base_url: str, folder: str) -> Iterator[tuple[str, Callable[[], Any]]]
     bm25 = index.bm25()
     topics, qrels = data.get_topics(), data.get_qrels()
     run = bm25(topics)
-    evaluate = ikat.evaluate if callable(ikat.evaluate) else ikat.evaluate.evaluate
+    evaluate = ikat.evaluate if callable(ikat.evaluate) else ikat.evaluation.evaluate
     numbers = iter(range(100))  # a query that was searched before is only looked up
     yield "an LLM call", lambda: answer(base_url)
     yield "a BM25 search", lambda: bm25(pd.DataFrame({"qid": ["1"], "query": [f"quiet walk {next(numbers)}"]}))

@@ -17,8 +17,7 @@ from typing import Any
 
 from scipy.stats import beta
 
-from pyterrier_ikat.llm.matching_statements import choose
-from pyterrier_ikat.llm.parsing_statements import read_ids
+from pyterrier_ikat.completions.statements import choose, read_ids
 
 OUTCOMES = ("as labelled", "failure or counted rest", "silently wrong")
 

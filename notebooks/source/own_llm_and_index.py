@@ -7,7 +7,10 @@
 # below speaks the same protocol and replies by rule.
 
 # %%
-import json, os, threading, warnings
+import json
+import os
+import threading
+import warnings
 warnings.simplefilter("ignore")
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -85,7 +88,7 @@ address = f"http://127.0.0.1:{server.server_port}/v1"  # vLLM: http://localhost:
 # %%
 spec = f"openai:stand-in base_url={address} temperature=0 cache=my.sqlite price_in=1 price_out=2"
 llm = ikat.llm(spec)
-systems = {"raw": ikat.Utterance() >> bm25, "answer first": ikat.Answer(llm) >> bm25}
+systems = {"raw": ikat.RawUtterance() >> bm25, "answer first": ikat.Answer(llm) >> bm25}
 
 # %% [markdown]
 # What it will cost, and then the systems. The raw utterance finds nothing; the answer has the words of the passage.

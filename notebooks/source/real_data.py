@@ -46,7 +46,7 @@ systems["expanded from the history"]
 
 # %%
 runs = {name: system(topics) for name, system in systems.items()}
-table = ikat.evaluate.evaluate(runs, qrels, [nDCG@3, nDCG@5, R(rel=1)@20], baseline="raw utterance")
+table = ikat.evaluate(runs, qrels, [nDCG@3, nDCG@5, R(rel=1)@20], baseline="raw utterance")
 table[["name", "nDCG@3", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=1)@20", "turns"]].round(4)
 
 # %% [markdown]
@@ -57,7 +57,7 @@ table[["name", "nDCG@3", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=1)@20", "t
 ikat.show.plot_breakdown(ikat.breakdown(runs, qrels, nDCG@5, by="depth"));
 
 # %%
-ikat.evaluate.win_tie_loss(runs, qrels, nDCG@5, baseline="raw utterance")
+ikat.evaluation.win_tie_loss(runs, qrels, nDCG@5, baseline="raw utterance")
 
 # %% [markdown]
 # ## Which statements about the user matter?
@@ -72,11 +72,11 @@ def words(text):
 
 shared_words = pt.apply.doc_score(lambda row: float(len(words(row["query"]) & words(row["text"]))))
 ranked = {
-    "by the raw utterance": (ikat.Utterance() >> ikat.RankStatements(shared_words))(topics),
-    "by the manual rewrite": (ikat.Resolved() >> ikat.RankStatements(shared_words))(topics),
+    "by the raw utterance": (ikat.RawUtterance() >> ikat.RankStatements(shared_words))(topics),
+    "by the manual rewrite": (ikat.ManualRewrite() >> ikat.RankStatements(shared_words))(topics),
 }
 judges = ("ptkb_nist", "ptkb_org")
-figures = [ikat.evaluate.evaluate_ptkb(ranked, data.get_qrels(judge)).assign(judge=judge) for judge in judges]
+figures = [ikat.evaluation.evaluate_ptkb(ranked, data.get_qrels(judge)).assign(judge=judge) for judge in judges]
 pd.concat(figures)[["judge", "name", "nDCG@3", "P(rel=1)@3", "R(rel=1)@3", "turns"]].round(3)
 
 # %% [markdown]

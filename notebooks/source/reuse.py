@@ -27,11 +27,11 @@ several = ikat.MultiQuery(ikat.llm(TwoQueries()), n=2) >> index.bm25() >> ikat.R
 several(topics)[["qid", "query", "docno", "rank"]]
 
 # %% [markdown]
-# The passage index is a PyTerrier retriever like any other, and `RerankBy` takes any re-ranker.
+# The passage index is a PyTerrier retriever like any other, and `RerankAgainst` takes any re-ranker.
 
 # %%
 shared_words = pt.apply.doc_score(lambda row: len(set(row["query"].lower().split()) & set(row["text"].lower().split())))
-(index.bm25() >> ikat.RerankBy(shared_words, "query")).search("coffee or tea")[["docno", "score"]]
+(index.bm25() >> ikat.RerankAgainst(shared_words, "query")).search("coffee or tea")[["docno", "score"]]
 
 # %% [markdown]
 # A conversation in the style of TREC CAsT, without a persona:
@@ -40,5 +40,5 @@ shared_words = pt.apply.doc_score(lambda row: len(set(row["query"].lower().split
 chat = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"},
                           {"role": "assistant", "content": "Rooibos."},
                           {"role": "user", "content": "And coffee?"}])
-pipelines = {"utterance": ikat.Utterance() >> index.bm25(), "all utterances": ikat.AllUtterances() >> index.bm25()}
+pipelines = {"utterance": ikat.RawUtterance() >> index.bm25(), "all utterances": ikat.AllUtterances() >> index.bm25()}
 pd.concat([pipeline(chat).assign(system=name) for name, pipeline in pipelines.items()])[["system", "query", "docno", "rank"]]

@@ -4,7 +4,8 @@
 # be evaluated. Here on the bundled sample, which is handed in like 2023, offline and with recorded completions.
 
 # %%
-import json, warnings
+import json
+import warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
 import pyterrier as pt
@@ -30,7 +31,7 @@ results[["qid", "docno", "rank", "used", "qanswer", "qstatements"]].head(3)
 
 # %%
 folder = ikat.runs.RunFolder("runs/mine")
-folder.write(topics, results, ikat.evaluate.per_turn(results, data.get_qrels()), llm.ledger.frame(), {"method": "mine"})
+folder.write(topics, results, ikat.evaluation.per_turn(results, data.get_qrels()), llm.ledger.frame(), {"method": "mine"})
 print(*sorted(path.name for path in folder.path.iterdir()))
 print(*Path("runs/mine/run.trec").read_text().splitlines()[:3], sep="\n")
 
@@ -70,11 +71,11 @@ for problem in ikat.submit.validate("broken.json", data):
 
 # %%
 submission = ikat.submit.read_submission("mine.json", data)
-ikat.evaluate.evaluate({"run": folder.results(), "submission": submission.results}, data.get_qrels(), [nDCG@5, R(rel=2)@20])
+ikat.evaluate({"run": folder.results(), "submission": submission.results}, data.get_qrels(), [nDCG@5, R(rel=2)@20])
 
 # %% [markdown]
 # So do its statements, and its responses can be compared with the gold ones.
 
 # %%
 statements = {"run": "runs/mine", "submission": submission.turns}
-ikat.evaluate.evaluate_ptkb(statements, data.get_qrels("ptkb"))[["name", "nDCG@3", "SetP(rel=1)", "SetR(rel=1)", "turns"]].round(3)
+ikat.evaluation.evaluate_ptkb(statements, data.get_qrels("ptkb"))[["name", "nDCG@3", "SetP(rel=1)", "SetR(rel=1)", "turns"]].round(3)

@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations import conversation
 from ..errors import UsageError
-from ..files import atomic_write
+from ..store.files import atomic_write
 from .turn import ChatTurn, clean
 
 

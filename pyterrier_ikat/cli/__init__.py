@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import chatting, evaluating, handing_in, looking, running, showing
-from .group import main
+from . import evaluate, inspect, run
+from .main import main
 
-__all__ = ["chatting", "evaluating", "handing_in", "looking", "main", "running", "showing"]
+__all__ = ["evaluate", "inspect", "main", "run"]

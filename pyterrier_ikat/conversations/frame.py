@@ -8,9 +8,9 @@
 ``qconversation``, ``qturn``          ``9-1``, 3
 ``qrewrite``, ``qanswer``             newest rewrite, newest LLM answer
 ``qstatements``, ``qsuggestion``      chosen statements as a list of (id, score), best first; what an answer would need
-``qsubqueries``, ``qweights``         what the query generators wrote, before ``Expand``
-``qid_0``, ``qquery``                 after ``Expand``: the turn's qid and query
-``qsub``, ``qweight``                 after ``Expand``: the sub-query's number and weight
+``qsubqueries``, ``qweights``         what the query generators wrote, before ``ExplodeQueries``
+``qid_0``, ``qquery``                 after ``ExplodeQueries``: the turn's qid and query
+``qsub``, ``qweight``                 after ``ExplodeQueries``: the sub-query's number and weight
 ``query_0``, ...                      earlier queries, pushed by PyTerrier's own convention
 ====================================  ============================================================================
 

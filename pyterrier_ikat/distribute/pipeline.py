@@ -1,20 +1,133 @@
-"""Any expression over turns, run on a Ray cluster."""
+"""Any expression over turns, run on a Ray cluster: the frame is cut into parts, and put together again."""
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from threading import Event
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, IkatError, UsageError
-from ..llm import StageError
+from ..llms import LLM, StageError
 from ..operator import Operator
-from .cutting import cut, joined
-from .running import Running
 from .shipping import pack, thawed
-from .worker import Outcome
-from .workers import Workers, shared
+from .worker import Answers, Outcome, Question
+from .workers import Workers, deaths, shared
+
+
+def cut(frame: pd.DataFrame, partitions: int) -> list[pd.DataFrame]:
+    """Cut a frame into at most ``partitions`` parts of about as many turns each; a turn's sub-queries and passages stay together.
+
+    Example:
+        >>> turns = pd.DataFrame({"qid": ["a::1", "a::2", "b::1", "c::1"], "qid_0": ["a", "a", "b", "c"]})
+        >>> [part["qid"].tolist() for part in cut(turns, 2)]
+        [['a::1', 'a::2', 'b::1'], ['c::1']]
+    """
+    turns, names = pd.factorize(frame["qid_0" if "qid_0" in frame.columns else "qid"])
+    count = min(partitions, len(names))
+    part_of_row = turns.astype(np.int64) * count // len(names)
+    return [frame[part_of_row == part].reset_index(drop=True) for part in range(count)]
+
+
+def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The parts below each other, in their order; parts without rows say nothing about columns and their types.
+
+    Example:
+        >>> joined([pd.DataFrame({"rank": [0]}), pd.DataFrame({"rank": []}, dtype=object)])["rank"].dtype
+        dtype('int64')
+    """
+    found = [frame for frame in frames if len(frame)] or list(frames[:1])
+    return pd.concat(found, ignore_index=True).copy()  # of one part concat makes a view, and what Ray brought can't be written to
+
+
+TRIES = 3
+log = logging.getLogger("pyterrier_ikat")
+
+
+class Running:
+    """Runs a packed pipeline on parts.
+
+    Args:
+        workers: where.
+        packed: the pipeline, from `shipping.pack`.
+        models: its language models; they are asked in this process.
+    """
+
+    def __init__(self, workers: Workers, packed: bytes, models: Sequence[LLM]) -> None:
+        self.workers, self.packed, self.models = workers, packed, models
+        self.over = Event()
+
+    def run(self, parts: Sequence[pd.DataFrame]) -> list[Outcome]:
+        """How each part ended, in their order; an error that is none of ours ends them all.
+
+        Raises:
+            IkatError: what a language model raised; the first to come ends all parts, finished calls are in the caches.
+            UsageError: when a part ended the process that ran it, ``TRIES`` times.
+        """
+        with (
+            ThreadPoolExecutor(self.workers.prepare(len(parts)), thread_name_prefix="ikat-ray") as pool,
+            pt.tqdm(total=len(parts), desc="Ray", unit="part") as bar,
+        ):
+            try:
+                futures = [pool.submit(self._run_one, part) for part in parts]
+                for future in as_completed(futures):
+                    future.result()
+                    bar.update()
+            except BaseException:
+                self.over.set()
+                self.workers.drop_all()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
+
+    def _run_one(self, part: pd.DataFrame) -> Outcome:
+        said: list[tuple[Question, Answers]] = []
+        for tried in range(1, TRIES + 1):
+            worker = self.workers.take(self.over.is_set)
+            if worker is None:
+                break
+            try:
+                outcome = self._dialogue(worker, part, said)
+            except deaths() as error:
+                self.workers.drop(worker)
+                if self.over.is_set():
+                    break
+                if tried == TRIES:
+                    raise UsageError(_died(part, error)) from error
+                log.warning("a process on the Ray cluster died (%s): its turns run again", _line(error))
+            else:
+                self.workers.give(worker)
+                return outcome
+        return Outcome()  # nobody waits for it: the run is over
+
+    def _dialogue(self, worker: Any, part: pd.DataFrame, said: list[tuple[Question, Answers]]) -> Outcome:
+        import ray
+
+        event: Question | Outcome = ray.get(worker.begin.remote(self.packed, part))
+        place = 0
+        while isinstance(event, Question):
+            # What a dead worker's part asked before is not asked, paid for and counted again.
+            if place == len(said) or said[place][0] != event:
+                said[place:] = [(event, self.models[event.llm].ask(event.requests))]
+            event = ray.get(worker.answer.remote(said[place][1]))
+            place += 1
+        return event
+
+
+def _died(part: pd.DataFrame, error: Exception) -> str:
+    qids = part["qid"].tolist()
+    return (
+        f"the process on the Ray cluster died {TRIES} times at the turns {qids[0]} to {qids[-1]} ({_line(error)}): give it more memory, "
+        "or cut the turns into more parts, partitions=..."
+    )
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 class OnRay(Operator):

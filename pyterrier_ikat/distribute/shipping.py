@@ -12,10 +12,10 @@ from typing import Any
 import pyterrier as pt
 
 from ..errors import IkatError, UsageError
-from ..llm import LLM, Completion, LLMFailure, Request
+from ..llms import LLM, Completion, LLMFailure, Request
 from ..rank import CrossEncoder
 from ..rank.backends import BACKENDS
-from ..rank.trial import PAIRS
+from ..rank.cross_encoder import PAIRS
 
 Ask = Callable[[int, Sequence[Request]], list[Completion | LLMFailure]]
 Counted = tuple[int, str, str, dict[str, float | None]]

@@ -15,7 +15,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import IkatError
-from ..llm import Completion, LLMFailure, Request
+from ..llms import Completion, LLMFailure, Request
 from ..operator import subpipelines
 from ..retrieve import PassageIndex, SpladeIndex
 from .shipping import Counted, frozen, unpack

@@ -25,7 +25,8 @@ class MeanScore(Operator):
     (w / sum of w) * score / number of scorers. A scorer sees the pairs of many turns in one frame, so a bi-encoder encodes each passage
     once, however many sub-queries there are.
 
-    Reads ``qid``, ``query``, ``docno``, ``rank``, what the scorers need (mostly ``text``) and, from ``Expand``, ``qid_0``, ``qsub``,
+    Reads ``qid``, ``query``, ``docno``, ``rank``, what the scorers need (mostly ``text``) and, from ``ExplodeQueries``, ``qid_0``,
+    ``qsub``,
     ``query_0``; ``qweight`` is the sub-query's weight, 1 where there is no such column. Gives one row per (turn, passage) with ``qid``
     and ``query`` of the turn, as ``Interleave``; ``qweight`` is dropped. Equal scores keep the order of the candidates, parted
     by the least step of 32-bit floats. A sub-query that

@@ -8,18 +8,19 @@ from ..conversations.frame import STALE_WITH_QUERY, with_columns
 from ..errors import DataError
 from ..operator import Operator, Plan
 from ..order import ranked
-from .pool import pool
+from .interleave import pool
 from .subqueries import Integers, check_num_results, turns_again, validate, within
 
 
-class RerankBy(Operator):
+class RerankAgainst(Operator):
     """Pool what a turn's sub-queries found, whole, and re-rank it by one text of the turn, such as the LLM's answer.
 
     The candidates are the whole de-duplicated union: the cut comes after the scoring, which is why recall can rise. The scorer sees one
     row per (turn, passage) with the turn's ``qid``
     and with ``column`` as its ``query``; afterwards ``query`` is the turn's again. Works on frames that aren't expanded as well.
 
-    Reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, what the scorer needs (mostly ``text``) and, from ``Expand``, ``qid_0``,
+    Reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, what the scorer needs (mostly ``text``) and, from
+    ``ExplodeQueries``, ``qid_0``,
     ``qsub``, ``query_0``. Gives the columns of
     ``Interleave`` with the scorer's ``score``. Equal scores keep the order of the pool, parted by the least step of
     32-bit floats. Source: AQD_A in Abbasiantaeb and Aliannejadi,
@@ -42,11 +43,11 @@ class RerankBy(Operator):
         >>> found = pd.DataFrame({"qid": ["t::0", "t::1", "t::1"], "qid_0": ["t"] * 3, "qsub": [0, 1, 1], "query": ["a", "b", "b"],
         ...     "query_0": ["it?"] * 3, "docno": ["x", "x", "z"], "rank": [0, 0, 1],
         ...     "text": ["tea", "tea", "rooibos tea"], "qanswer": ["try rooibos tea"] * 3})
-        >>> ikat.RerankBy(scorer, "qanswer")(found)[["qid", "query", "docno", "score"]].values.tolist()
+        >>> ikat.RerankAgainst(scorer, "qanswer")(found)[["qid", "query", "docno", "score"]].values.tolist()
         [['t', 'it?', 'z', 2.0], ['t', 'it?', 'x', 1.0]]
     """
 
-    schematic = {"label": "RerankBy"}
+    schematic = {"label": "Rerank against"}
 
     def __init__(self, scorer: pt.Transformer, column: str, num_results: int | None = 1000) -> None:
         super().__init__()

@@ -113,7 +113,9 @@ def check_num_results(num_results: int | None) -> int | None:
 def validate(inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None) -> None:
     """Check that ``inp`` is a result frame, and a complete expanded one where it has ``qid_0``."""
     if "qsub" in inp.columns and "qid_0" not in inp.columns:
-        raise DataError("sub-queries (qsub) without their turns: let every stage behind ikat.Expand keep qid_0, qquery, qsub and query_0")
+        raise DataError(
+            "sub-queries (qsub) without their turns: let every stage behind ikat.ExplodeQueries keep qid_0, qquery, qsub and query_0"
+        )
     expanded = ["qsub", "query_0"] if "qid_0" in inp.columns else []
     needed = dict.fromkeys(["query", "rank", *(extra or []), *expanded])
     pt.validate.result_frame(inp, extra_columns=list(needed), context=operator)
@@ -141,7 +143,7 @@ def _check_passages_once(frame: pd.DataFrame) -> None:
         row = frame[again].iloc[0]
         raise DataError(
             f"turn {row['qid']} has passage {row['docno']} twice: unite the lists of several systems with ikat.Union, "
-            "or tell them apart by qid_0, qsub and query_0, as ikat.Expand does"
+            "or tell them apart by qid_0, qsub and query_0, as ikat.ExplodeQueries does"
         )
 
 
@@ -187,7 +189,7 @@ def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, other columns stay.
 
     ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...), further up where
-    stages behind ``Expand`` pushed queries of their own. ``qid_0``, ``qquery``,
+    stages behind ``ExplodeQueries`` pushed queries of their own. ``qid_0``, ``qquery``,
     ``qsub``, ``qweight`` and what was computed from the
     sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without zeros at its end.
 
@@ -220,7 +222,7 @@ def turns_again(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pushed(turns: pd.DataFrame, older: list[str]) -> int:
-    """How many queries stages behind ``Expand`` have pushed; the rows stand turn by turn."""
+    """How many queries stages behind ``ExplodeQueries`` have pushed; the rows stand turn by turn."""
     if "qquery" in turns.columns:
         own = turns["qquery"].to_numpy(dtype=object)
     else:
@@ -230,7 +232,7 @@ def _pushed(turns: pd.DataFrame, older: list[str]) -> int:
         if not (turns[name].to_numpy(dtype=object) != own).any():
             return number
     raise DataError(
-        "the turns' own queries aren't in the frame: behind Expand, keep its columns qquery and query_0, query_1, ... as they are"
+        "the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery and query_0, query_1, ... as they are"
     )
 
 

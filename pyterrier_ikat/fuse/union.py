@@ -9,12 +9,11 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, column, numbered, starts_of_runs
+from ..conversations.no_result import NoResultWarning, report_turns_without_result
 from ..errors import UsageError
-from ..no_result import NoResultWarning, report_turns_without_result
 from ..operator import Operator, Plan, apart
 from ..order import ranked
-from .interleave import interleave
-from .pool import pool
+from .interleave import interleave, pool
 from .subqueries import Integers, Objects, lists_of, ranks_of, turns_again, validate
 
 
@@ -32,7 +31,7 @@ class Union(Operator):
     what the other branches wrote; such turns are named in a ``NoResultWarning``.
 
     Source: the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as
-    ``Union(gpt_branch, claude_branch) >> RerankBy(minilm, "qanswer")``, where ``qanswer`` is Claude's.
+    ``Union(gpt_branch, claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer`` is Claude's.
 
     Args:
         branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; if one gives ``text``, all

@@ -1,39 +1,35 @@
 """Operators that make queries, statements and responses: with an LLM, and without (utterances)."""
 
 from .answer import Answer
-from .append import Append
-from .clarify import Clarify
-from .expand import Expand
+from .expand import ExplodeQueries
 from .passage_queries import PassageQueries
-from .queries import MultiQuery, Queries
+from .queries import MultiQuery, Queries, StatementQueries
 from .respond import Respond
-from .rewrite import Rewrite
+from .rewrite import Clarify, Rewrite
 from .seq2seq import Seq2SeqRewrite
-from .statement_queries import StatementQueries
-from .statements import SelectStatements
-from .suggest import Suggest
+from .statements import AppendStatements, SelectStatements
+from .suggest import OutlineAnswer
 from .summarise import Summarise
-from .utterances import AllUtterances, HistoricalQueryExpansion, Resolved, Utterance
-from .with_statements import WithStatements
+from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, RawUtterance
 
 __all__ = [
     "AllUtterances",
     "Answer",
-    "Append",
+    "AppendQuery",
     "Clarify",
-    "Expand",
+    "ExplodeQueries",
     "HistoricalQueryExpansion",
     "MultiQuery",
     "PassageQueries",
     "Queries",
-    "Resolved",
+    "ManualRewrite",
     "Respond",
     "Rewrite",
     "SelectStatements",
     "Seq2SeqRewrite",
     "StatementQueries",
-    "Suggest",
+    "OutlineAnswer",
     "Summarise",
-    "Utterance",
-    "WithStatements",
+    "RawUtterance",
+    "AppendStatements",
 ]

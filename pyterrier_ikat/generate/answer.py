@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+from ..completions.texts import spoken
 from ..conversations.frame import with_columns, with_query
 from ..errors import UsageError
-from ..llm import LLM
-from ..llm.parsing import spoken
-from ..prompts.operator import LLMOperator
+from ..llm_operator import LLMOperator
+from ..llms import LLM
 
 
 class Answer(LLMOperator):

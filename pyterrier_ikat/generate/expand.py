@@ -11,12 +11,12 @@ from ..errors import DataError, UsageError
 from ..operator import Operator
 
 
-class Expand(Operator):
+class ExplodeQueries(Operator):
     """Make one row per sub-query, so that any retriever works on each.
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
     qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to
-    ``query_0``). ``Interleave``, ``Pool``, ``RRF``, ``MeanScore`` and ``RerankBy`` undo it. A turn with an empty list, or
+    ``query_0``). ``Interleave``, ``Pool``, ``RRF``, ``MeanScore`` and ``RerankAgainst`` undo it. A turn with an empty list, or
     none, keeps its query as its only sub-query. Where the frame has ``qweights`` (see :class:`PassageQueries`), each row
     gets its own ``qweight``, 1 for a turn's query.
 
@@ -27,18 +27,18 @@ class Expand(Operator):
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
         >>> frame = pd.DataFrame([{"qid": "9-1_3", "query": "it?", "qsubqueries": ["a", "b"]}])
-        >>> ikat.Expand()(frame)[["qid", "query", "query_0"]].values.tolist()
+        >>> ikat.ExplodeQueries()(frame)[["qid", "query", "query_0"]].values.tolist()
         [['9-1_3::0', 'a', 'it?'], ['9-1_3::1', 'b', 'it?']]
     """
 
-    schematic = {"label": "Expand"}
+    schematic = {"label": "Explode queries"}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """One row per sub-query, in order."""
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         if "qid_0" in inp.columns:
             raise UsageError(
-                "the frame is expanded already: bring its sub-queries back (ikat.Interleave, Pool, RRF, RerankBy) before Expand"
+                "the frame has one row per sub-query already: join them (ikat.Interleave, Pool, RRF, RerankAgainst) before ExplodeQueries"
             )
         each_turn_once(inp)
         rows_of = zip(inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True)

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ..completions.texts import parse_passage
 from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
-from ..llm import LLM, Request
-from ..llm.parsing_passages import parse_passage
+from ..llm_operator import LLMOperator
+from ..llms import LLM, Request
 from ..prompts.context import ptkb_text
-from ..prompts.operator import LLMOperator
 
 FORMS = ("article", "short", "long", "styled")
 WEIGHT_OF_ALL = 1.0
@@ -30,7 +30,7 @@ class PassageQueries(LLMOperator):
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements`` (the
     whole persona is shown where the frame has no ``qstatements``), ``qrewrite``. Writes ``qsubqueries``, the passages,
-    and ``qweights``, their weights; :class:`Expand` makes rows of them. Calls per turn: one for each of the ``forms``,
+    and ``qweights``, their weights; :class:`ExplodeQueries` makes rows of them. Calls per turn: one for each of the ``forms``,
     about all chosen statements together, weight 1; then one of the first form for each of the ``per_statement`` best
     chosen statements, weight = its score. A passage that fails is replaced by the question, its weight stays.
 

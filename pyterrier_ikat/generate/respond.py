@@ -1,18 +1,65 @@
-"""The response to the user, from the passages that were found."""
+"""The response to the user, from the passages that were found, cut at the end of a sentence."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
+from ..completions.texts import spoken
 from ..conversations.frame import column, texts_in, turns_of
 from ..errors import DataError, UsageError
-from ..llm import LLM
-from ..llm.parsing import spoken
+from ..llm_operator import LLMOperator
+from ..llms import LLM
 from ..operator import Plan
-from ..prompts.operator import LLMOperator
-from .sentences import count_words, cut_at_sentence
+
+_CLOSING = r"(?:\[\d+(?:\s*[,–-]\s*\d+)*\]|[\"'”’»)\]*])*"
+_END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+[」』”]*|(?=\n)")
+_LIST_NUMBER = r"(?:^|[.!?:]\s|\n\s*)\d{1,2}"
+_SHORTENED = re.compile(rf"(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ca|cf|approx|e\.g|i\.e)|\b[a-z]|{_LIST_NUMBER})\.$", re.IGNORECASE)
+
+
+def count_words(text: str) -> int:
+    """The number of words, as TREC iKAT's checker of 2025 counts them: between white space, after NFKC normalisation.
+
+    Example:
+        >>> count_words("Two words")
+        2
+    """
+    return len(unicodedata.normalize("NFKC", text).split())
+
+
+def cut_at_sentence(text: str, words: int) -> str:
+    """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``words`` words.
+
+    A text within the limit stays as it is. Where the first sentence alone is longer than the limit, its first ``words``
+    words are given.
+
+    Args:
+        text: any text.
+        words: the most words to keep, as :func:`count_words` counts them.
+
+    Example:
+        >>> cut_at_sentence("Oats are cheap. They keep well. Everybody has some.", 7)
+        'Oats are cheap. They keep well.'
+    """
+    if count_words(text) <= words:
+        return text
+    ends = [text[: found.end()].rstrip() for found in _END.finditer(text)]
+    whole = [part for part in ends if part.strip() and not _SHORTENED.search(part) and count_words(part) <= words]
+    return whole[-1] if whole else _first_words(text, words)
+
+
+def _first_words(text: str, words: int) -> str:
+    kept = ""
+    for found in re.finditer(r"\S+", text):
+        if count_words(text[: found.end()]) > words:
+            break
+        kept = text[: found.end()]
+    return kept.strip()
+
 
 TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested"}
 
@@ -23,7 +70,7 @@ class Respond(LLMOperator):
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any,
     ``qutterance``, ``qhistory``, ``qptkb``. Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``,
     whether the passage was shown to the model. One call per turn. A response of more than ``words`` words is cut at the
-    end of a sentence (:func:`~pyterrier_ikat.generate.sentences.cut_at_sentence`) and counted in the ledger as
+    end of a sentence (:func:`~pyterrier_ikat.generate.respond.cut_at_sentence`) and counted in the ledger as
     ``dropped``. The fallback for a failed turn is the beginning of its best passage, cut alike. A result frame holds
     only turns for which passages were found: the others are not asked.
 

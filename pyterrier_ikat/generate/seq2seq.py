@@ -11,10 +11,9 @@ from tqdm.auto import tqdm
 
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
 from ..errors import UsageError
-from ..loading import load
-from ..model_files import fingerprint, loaded_once
 from ..operator import Operator, Plan
-from ..result_cache import digest, shared
+from ..store.models import fingerprint, load, loaded_once
+from ..store.results import digest, shared
 
 ROOM = 512
 """Tokens of the input at most: the length that T5 is trained with."""
@@ -36,7 +35,7 @@ class Seq2SeqRewrite(Operator):
 
     Source: Lin et al., Multi-Stage Conversational Passage Retrieval (2021), for the rewriter, its 10 beams and 64 tokens. Mo et al.,
     ConvGQR (2023), puts a rewrite and an expansion together, each by a model of its own:
-    ``Seq2SeqRewrite(rewriter) >> Append(Seq2SeqRewrite(expander))``.
+    ``Seq2SeqRewrite(rewriter) >> AppendQuery(Seq2SeqRewrite(expander))``.
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model.

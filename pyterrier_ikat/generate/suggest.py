@@ -5,16 +5,16 @@ from typing import Any
 
 import pandas as pd
 
+from ..completions.texts import spoken
 from ..conversations.frame import with_columns
 from ..errors import UsageError
-from ..llm import LLM
-from ..llm.parsing import spoken
-from ..prompts.operator import LLMOperator
+from ..llm_operator import LLMOperator
+from ..llms import LLM
 
 TEMPLATES = {"elements": "suggest", "context": "suggest_context"}
 
 
-class Suggest(LLMOperator):
+class OutlineAnswer(LLMOperator):
     """Ask the model what a good answer would need, before it is written.
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``; the persona is not shown, as in the
@@ -36,12 +36,12 @@ class Suggest(LLMOperator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.Suggest(ikat.llm("recorded:sample"), "context")
-        ikat.Suggest(ikat.llm('recorded:sample'), form='context')
+        >>> ikat.OutlineAnswer(ikat.llm("recorded:sample"), "context")
+        ikat.OutlineAnswer(ikat.llm('recorded:sample'), form='context')
     """
 
     stage = "suggest"
-    schematic = {"label": "Suggest"}
+    schematic = {"label": "Outline answer"}
 
     def __init__(
         self,

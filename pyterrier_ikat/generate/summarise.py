@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+from ..completions.texts import parse_passage
 from ..conversations.frame import histories, with_columns
 from ..errors import UsageError
-from ..llm import LLM, Request
-from ..llm.parsing_passages import parse_passage
-from ..prompts.operator import LLMOperator
+from ..llm_operator import LLMOperator
+from ..llms import LLM, Request
 
 Past = tuple[str, str]
 """A past response: the qid of its turn, its text."""

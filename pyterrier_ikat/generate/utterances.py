@@ -1,4 +1,4 @@
-"""Queries made without an LLM: the raw utterance, all utterances, the manual rewrite, the history's topic words."""
+"""Queries without an LLM: the raw utterance, all utterances, the manual rewrite, topic words, and what is appended to a query."""
 
 import re
 import warnings
@@ -8,7 +8,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least_one
-from ..conversations.frame import histories, object_frame, question_column, texts_in, with_query
+from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_query
+from ..errors import DataError
 from ..operator import Operator, Plan
 
 
@@ -16,7 +17,7 @@ def _user_messages(history: Sequence[dict[str, str]] | None) -> list[str]:
     return [message["content"] for message in history or [] if message["role"] == "user"]
 
 
-class Utterance(Operator):
+class RawUtterance(Operator):
     """Make the user's raw utterance the query.
 
     Reads ``qid``, ``query``, and ``qutterance`` where there is one (else the oldest pushed query is the utterance);
@@ -24,12 +25,12 @@ class Utterance(Operator):
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.Utterance()(ikat.conversation([{"role": "user", "content": "Hi"}]))["query"].tolist()
+        >>> ikat.RawUtterance()(ikat.conversation([{"role": "user", "content": "Hi"}]))["query"].tolist()
         ['Hi']
     """
 
     one_row_per_turn = True
-    schematic = {"label": "Utterance"}
+    schematic = {"label": "Raw utterance"}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
@@ -61,7 +62,7 @@ class AllUtterances(Operator):
         return with_query(inp, joined)
 
 
-class Resolved(Operator):
+class ManualRewrite(Operator):
     """Make the organisers' manual rewrite the query: a manual run, the papers' "Human".
 
     Reads ``qid``, ``query``, ``qresolved`` (only in ``get_topics("manual")``); sets ``query`` and pushes the old one to
@@ -70,13 +71,13 @@ class Resolved(Operator):
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
         >>> topics = pt.get_dataset("ikat:sample").get_topics("manual").head(1)
-        >>> resolved = ikat.Resolved()(topics)
+        >>> resolved = ikat.ManualRewrite()(topics)
         >>> resolved["query"].tolist() == topics["qresolved"].tolist()
         True
     """
 
     one_row_per_turn = True
-    schematic = {"label": "Resolved"}
+    schematic = {"label": "Manual rewrite"}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
@@ -141,3 +142,47 @@ class HistoricalQueryExpansion(Operator):
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
+
+
+class AppendQuery(Operator):
+    """Append what ``operator`` makes of the turn to the query, as ConvGQR appends an expansion to its rewrite.
+
+    Reads ``qid``, ``query`` and what ``operator`` reads; sets ``query`` to "<query> <the operator's query>" and pushes
+    the old one to ``query_0``. Columns that the operator writes are not kept.
+
+    Args:
+        operator: a query rewriter, query frame to query frame, such as ``ikat.Seq2SeqRewrite(model)``.
+
+    Raises:
+        DataError: when a turn has several rows or no text in ``query``, or the operator does not give one row for each turn.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
+        >>> add_tea = ikat.AppendQuery(pt.apply.query(lambda row: "rooibos tea"))
+        >>> add_tea(pd.DataFrame({"qid": ["1"], "query": ["no caffeine"]}))["query"].tolist()
+        ['no caffeine rooibos tea']
+    """
+
+    one_row_per_turn = True
+    schematic = {"label": "Append query"}
+
+    def __init__(self, operator: pt.Transformer) -> None:
+        super().__init__()
+        self.operator = operator
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The query and what the operator leaves of it."""
+        return self.appended(frame, plan.follow(self.operator, frame))
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Set ``query``."""
+        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        return self.appended(inp, self.operator.transform(inp))
+
+    def appended(self, frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+        """``frame`` with the queries of ``made``, one per ``qid``, behind its own."""
+        each_turn_once(frame)
+        if sorted(made["qid"]) != sorted(frame["qid"]):
+            raise DataError(f"{self.operator} gave {len(made)} rows for {len(frame)} turns: append an operator that gives one row per turn")
+        added = dict(zip(made["qid"], texts_in(made, "query"), strict=True))
+        return with_query(frame, [f"{query} {added[qid]}" for qid, query in zip(frame["qid"], texts_in(frame, "query"), strict=True)])

@@ -10,15 +10,15 @@ import pyterrier as pt
 from ..generate import (
     AllUtterances,
     Answer,
-    Append,
+    AppendQuery,
+    AppendStatements,
     HistoricalQueryExpansion,
-    Resolved,
+    ManualRewrite,
+    RawUtterance,
     Rewrite,
     SelectStatements,
-    Utterance,
-    WithStatements,
 )
-from ..llm import LLM
+from ..llms import LLM
 from ..rank import RankStatements
 from ..retrieve import BM25, RM3
 from . import generate_then_retrieve, infosense_2024, nii_2024
@@ -49,7 +49,7 @@ def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, de
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.raw(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return _system(Utterance(), retriever, reranker, depth)
+    return _system(RawUtterance(), retriever, reranker, depth)
 
 
 @method(paper=_OURS)
@@ -109,7 +109,7 @@ def convgqr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.convgqr(ikat.Seq2SeqRewrite("..."), ikat.Seq2SeqRewrite("..."), bm25)  # doctest: +SKIP
     """
-    return _system(rewriter >> Append(expander), retriever, reranker, depth)
+    return _system(rewriter >> AppendQuery(expander), retriever, reranker, depth)
 
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
@@ -143,7 +143,7 @@ def organizers_2023(
         >>> rewriter = ikat.Seq2SeqRewrite("castorini/t5-base-canard")
         >>> ikat.methods.organizers_2023(rewriter, ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
-    return _expanded(rewriter >> RankStatements(reranker, 3) >> WithStatements(), retriever, rm3, depth)
+    return _expanded(rewriter >> RankStatements(reranker, 3) >> AppendStatements(), retriever, rm3, depth)
 
 
 @method(paper="organisers' 2023 manual baseline", models={"retriever": "BM25"}, uses_gold=True)
@@ -154,7 +154,7 @@ def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.organizers_2023_manual(ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    return _expanded(Resolved() >> WithStatements("qgoldptkb"), retriever, rm3, depth)
+    return _expanded(ManualRewrite() >> AppendStatements("qgoldptkb"), retriever, rm3, depth)
 
 
 @_of_2024("baseline_auto_gpt4_bm25_minilm", "BM25", llm="openai:gpt-4")

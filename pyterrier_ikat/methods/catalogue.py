@@ -17,7 +17,7 @@ import pyterrier as pt
 
 from ..conversations import conversation
 from ..errors import UsageError
-from ..llm import LLM, LLMFailure, Reply, Request
+from ..llms import LLM, LLMFailure, Reply, Request
 from ..operator import Operator, Plan
 from ..planning import plan
 from .definition import Method, Table, methods_of
@@ -172,8 +172,8 @@ def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
 
     Example:
         >>> import pyterrier_ikat as ikat
-        >>> ikat.methods.catalogue().set_index("name").loc["aqd", "expression"]
-        "ikat.Answer(llm) >> ikat.Queries(llm, given='answer') >> ikat.Expand() >> retriever % 1000 >> reranker >> ikat.Interleave()"
+        >>> ikat.methods.catalogue().set_index("name").loc["ad", "expression"]
+        'ikat.Answer(llm) >> retriever % 1000 >> reranker'
     """
     return pd.DataFrame([_row(entry) for entry in methods])
 

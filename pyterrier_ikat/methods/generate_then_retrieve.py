@@ -16,10 +16,10 @@ from functools import reduce
 
 import pyterrier as pt
 
-from ..fuse import Interleave, RerankBy
-from ..generate import Answer, MultiQuery, Resolved, Rewrite
-from ..llm import LLM
-from ..rank import Rerank
+from ..fuse import Interleave, RerankAgainst
+from ..generate import Answer, ManualRewrite, MultiQuery, Rewrite
+from ..llms import LLM
+from ..rank import LLMRerank
 from .definition import Decorated, Table, method
 
 PAPER = "Abbasiantaeb and Aliannejadi, Generate then Retrieve"
@@ -146,7 +146,7 @@ def aqd_a(
         >>> ikat.methods.aqd_a(ikat.llm("recorded:sample"), bm25, minilm)  # doctest: +SKIP
     """
     queries = _answer_then_queries(llm, second_llm, n, style, question)
-    return queries >> retriever % depth >> RerankBy(reranker, "qanswer")
+    return queries >> retriever % depth >> RerankAgainst(reranker, "qanswer")
 
 
 @_variants()
@@ -170,7 +170,7 @@ def human_qr(retriever: pt.Transformer, reranker: pt.Transformer | None = None, 
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.human_qr(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return Resolved() >> _retrieve(retriever, reranker, depth)
+    return ManualRewrite() >> _retrieve(retriever, reranker, depth)
 
 
 @method(paper=PAPER, models={"llm": "Llama-2-7b", "retriever": "BM25"})
@@ -183,7 +183,7 @@ def llama10(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000, judged: i
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.llama10(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return Rewrite(llm, style="llama") >> retriever % depth >> Rerank(llm, judged, style="llama")
+    return Rewrite(llm, style="llama") >> retriever % depth >> LLMRerank(llm, judged, style="llama")
 
 
 _PASSAGES = ("nDCG@5", "nDCG", "P@20", "Recall@20", "Recall", "mAP")

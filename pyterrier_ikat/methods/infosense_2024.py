@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import pyterrier as pt
 
 from ..fuse import MeanScore
-from ..generate import Clarify, Expand, PassageQueries, Respond, SelectStatements, Suggest, Summarise
-from ..llm import LLM
+from ..generate import Clarify, ExplodeQueries, OutlineAnswer, PassageQueries, Respond, SelectStatements, Summarise
+from ..llms import LLM
 from .definition import Table, method
 
 PAPER = "De Lima and Yang, Passage Query Methods"
@@ -41,7 +41,7 @@ def _ranked(
     question: str = "qutterance",
 ) -> pt.Transformer:
     scorers = [reranker] if isinstance(reranker, pt.Transformer) else list(reranker)
-    ranking = queries >> Expand() >> retriever % depth >> MeanScore(scorers, 1000)
+    ranking = queries >> ExplodeQueries() >> retriever % depth >> MeanScore(scorers, 1000)
     return ranking >> Respond(llm, passages=3, form="passages_only", statements="chosen", question=question) if respond else ranking
 
 
@@ -96,7 +96,7 @@ def short_and_long(
         >>> ikat.methods.short_and_long(llm, ikat.PassageIndex("i").bm25(k1=1.2, b=0.75), [minilm, distilbert])  # doctest: +SKIP
     """
     if think:
-        chosen = Suggest(llm, "context") >> SelectStatements(llm, "scores", given="suggestion")
+        chosen = OutlineAnswer(llm, "context") >> SelectStatements(llm, "scores", given="suggestion")
         queries = Summarise(llm) >> chosen >> PassageQueries(llm, ("short", "styled"))
     else:
         queries = Summarise(llm) >> SelectStatements(llm, "scores") >> PassageQueries(llm, ("short", "long"))

@@ -18,9 +18,9 @@ from collections.abc import Callable
 import pyterrier as pt
 
 from ..errors import UsageError
-from ..fuse import RRF, Interleave, Pool, RerankBy
-from ..generate import MultiQuery, Resolved, Respond, Rewrite, SelectStatements
-from ..llm import LLM
+from ..fuse import RRF, Interleave, Pool, RerankAgainst
+from ..generate import ManualRewrite, MultiQuery, Respond, Rewrite, SelectStatements
+from ..llms import LLM
 from .definition import Decorated, Table, method
 
 PAPER = "Lupart, Abbasiantaeb and Aliannejadi, IRLab@iKAT24"
@@ -68,7 +68,7 @@ def mq4cs_qr(
         >>> splade = ikat.Splade().index("splade.index", passages).retriever()  # doctest: +SKIP
         >>> ikat.methods.mq4cs_qr(ikat.llm("openai:gpt-4"), splade, ikat.Ensemble())  # doctest: +SKIP
     """
-    ranking = Rewrite(llm) >> MultiQuery(llm, n) >> retriever % depth >> _pool(pool, depth) >> RerankBy(reranker, "qrewrite", depth)
+    ranking = Rewrite(llm) >> MultiQuery(llm, n) >> retriever % depth >> _pool(pool, depth) >> RerankAgainst(reranker, "qrewrite", depth)
     return _responded(llm, ranking, respond)
 
 
@@ -103,7 +103,7 @@ def humanqr(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, de
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.humanqr(ikat.llm("openai:gpt-4"), splade, ikat.Ensemble())  # doctest: +SKIP
     """
-    return _responded(llm, Resolved() >> retriever % depth >> reranker, respond)
+    return _responded(llm, ManualRewrite() >> retriever % depth >> reranker, respond)
 
 
 TABLES = {

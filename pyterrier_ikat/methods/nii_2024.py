@@ -11,9 +11,19 @@ Arguments that mean the same everywhere:
 
 import pyterrier as pt
 
-from ..fuse import RerankBy, Union
-from ..generate import Answer, Expand, MultiQuery, Resolved, Respond, Rewrite, SelectStatements, StatementQueries, Suggest
-from ..llm import LLM
+from ..fuse import RerankAgainst, Union
+from ..generate import (
+    Answer,
+    ExplodeQueries,
+    ManualRewrite,
+    MultiQuery,
+    OutlineAnswer,
+    Respond,
+    Rewrite,
+    SelectStatements,
+    StatementQueries,
+)
+from ..llms import LLM
 from .definition import Table, method
 
 PAPER = "Fu, Bedi, Acharya and Kando, NII@TREC iKAT 2024"
@@ -37,17 +47,17 @@ def rtg(
         >>> ikat.methods.rtg(llm, ikat.PassageIndex("i").bm25(), ikat.CrossEncoder("..."))  # doctest: +SKIP
     """
     column = "qresolved" if manual else "qrewrite"
-    rewritten = Resolved() if manual else Rewrite(llm, "short")
+    rewritten = ManualRewrite() if manual else Rewrite(llm, "short")
     chosen = rewritten >> SelectStatements(llm, "ids", question=column, history=False)
     if respond:
-        chosen = chosen >> Suggest(llm, question=column)
-    ranking = chosen >> StatementQueries(llm, question=column) >> Expand() >> retriever % depth >> RerankBy(reranker, column)
+        chosen = chosen >> OutlineAnswer(llm, question=column)
+    ranking = chosen >> StatementQueries(llm, question=column) >> ExplodeQueries() >> retriever % depth >> RerankAgainst(reranker, column)
     return ranking >> Respond(llm, 5, 250, "suggested", question=column) if respond else ranking
 
 
 def _gtr_branch(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, n: int, depth: int) -> pt.Transformer:
     queries = SelectStatements(llm, "copies") >> Answer(llm, words=200) >> MultiQuery(llm, n, "answer", words=200)
-    return queries >> retriever % depth >> RerankBy(reranker, "qanswer", 1000)
+    return queries >> retriever % depth >> RerankAgainst(reranker, "qanswer", 1000)
 
 
 @method("gtr_gpt", paper=PAPER, models=_GTR)
@@ -75,7 +85,7 @@ def gtr(
     """
     ranking = _gtr_branch(llm, retriever, reranker, n, depth)
     if second_llm is not None:
-        ranking = Union(ranking, _gtr_branch(second_llm, retriever, reranker, n, depth)) >> RerankBy(reranker, "qanswer", 1000)
+        ranking = Union(ranking, _gtr_branch(second_llm, retriever, reranker, n, depth)) >> RerankAgainst(reranker, "qanswer", 1000)
     return ranking >> Respond(llm, 5, 200, statements="chosen") if respond else ranking
 
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..loading import load
-from ..model_files import loaded_once
-from .load_cross_encoder import PROBES, features_of, goes_in_batches, load_cross_encoder, predicted, scored
+from ..store.models import load, loaded_once
+from .load_cross_encoder import PROBES, Features, features_of, goes_in_batches, is_tensor, load_cross_encoder, predicted, scored, scores_of
 from .scoring import Floats
-from .token_batches import Features, is_tensor, scores_of
 
 BACKENDS = ("fp32", "bf16", "openvino")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 65_536

@@ -12,12 +12,10 @@ import pyterrier as pt
 from tqdm.auto import tqdm
 
 from ..arguments import at_least_one
-from ..loading import load
-from ..model_files import fingerprint, loaded_once
 from ..operator import Operator
-from ..result_cache import ResultCache, digest, shared
-from .each_pair_once import scoring
-from .scoring import Floats, as_given, as_texts, distinct, longest_first, ranked_by
+from ..store.models import fingerprint, load, loaded_once
+from ..store.results import ResultCache, digest, shared
+from .scoring import Floats, as_given, as_texts, distinct, longest_first, ranked_by, scoring
 
 Embeddings = npt.NDArray[np.float32]
 

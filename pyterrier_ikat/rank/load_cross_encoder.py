@@ -1,13 +1,117 @@
-"""A cross-encoder of ``sentence-transformers`` as it scores here: in single precision, before a sigmoid; what is none is refused."""
+"""Loading any sentence-transformers cross-encoder: features, batches, and the layers that decide its score."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ..errors import UsageError, advice
-from ..loading import load
-from ..model_files import loaded_once
-from .first_token import cut_to_first_token
-from .token_batches import Features, can_be_cut, is_tensor, scores_of
+from ..store.models import load, loaded_once
+from .scoring import Floats, longest_first
+
+LAYERS = ("BertLayer", "ElectraLayer", "RobertaLayer", "XLMRobertaLayer")
+"""Layers of ``transformers`` whose parts are named as BERT's."""
+
+
+def cut_to_first_token(network: Any, scores: Callable[[], Any]) -> None:
+    """Cut the network's last layer to the first token, where the scores stay the same.
+
+    Args:
+        network: of ``transformers``; its last layer is replaced, its weights stay.
+        scores: gives scores of the network for some pairs, which tell whether they stay the same.
+    """
+    layers = getattr(getattr(getattr(network, "base_model", None), "encoder", None), "layer", None)
+    if not layers or type(layers[-1]).__name__ not in LAYERS:
+        return
+    before, whole = scores(), layers[-1]
+    layers[-1] = _first_token(whole)
+    if not _same(before, scores):
+        layers[-1] = whole
+
+
+def _same(before: Any, scores: Callable[[], Any]) -> bool:
+    import torch
+
+    try:
+        return torch.allclose(scores(), before, rtol=1e-4, atol=1e-6)
+    except Exception:  # a version of transformers whose layers are called in another way, or a head that reads every token
+        return False
+
+
+def _first_token(layer: Any) -> Any:
+    import torch
+
+    class FirstToken(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, hidden: Any, mask: Any = None, *_: Any, **__: Any) -> Any:
+            own, first = self.layer.attention.self, hidden[:, :1]
+            queries, keys, values = (
+                product.unflatten(-1, (own.num_attention_heads, own.attention_head_size)).transpose(1, 2)
+                for product in (own.query(first), own.key(hidden), own.value(hidden))
+            )
+            mask = None if mask is None else mask[:, :, :1]
+            found = torch.nn.functional.scaled_dot_product_attention(queries, keys, values, mask)
+            first = self.layer.attention.output(found.transpose(1, 2).flatten(2), first)
+            return self.layer.output(self.layer.intermediate(first), first)
+
+    return FirstToken()
+
+
+Features = Mapping[str, Any]
+"""What a model reads: tensors of torch by name, of shape (pairs, tokens), among them ``attention_mask``, and what holds for all pairs."""
+
+
+def can_be_cut(features: Features) -> bool:
+    """Whether the pairs can be put into other batches: each tensor has a place for each token, and a mask tells which are padding."""
+    mask = features.get("attention_mask")
+    return mask is not None and mask.ndim == 2 and all(tensor.shape == mask.shape for tensor in _tensors(features).values())
+
+
+def scores_of(features: Features, batch_tokens: int, score: Callable[[Features], Any]) -> Floats:
+    """The model's score of each pair, in their order.
+
+    Args:
+        features: all pairs, on either side padded to the longest.
+        batch_tokens: tokens, padding included, that the model gets at a time; a longer pair goes alone.
+        score: gives a batch's scores as a tensor, which need not be there yet: they are waited for once, at the end.
+    """
+    import torch
+
+    lengths = features["attention_mask"].sum(1).tolist()
+    order = longest_first(lengths)
+    with torch.inference_mode():
+        parts = [score(_cut(features, torch.from_numpy(part))) for part in batches(order, lengths, batch_tokens)]
+        found = torch.cat(parts).double().cpu().numpy()
+    return np.asarray(found[np.argsort(order)])
+
+
+def batches(order: npt.NDArray[np.int64], lengths: Sequence[int], batch_tokens: int) -> Iterator[npt.NDArray[np.int64]]:
+    """The numbers of ``order`` cut into batches; ``lengths`` falls along it."""
+    start = 0
+    while start < len(order):
+        end = start + max(1, batch_tokens // max(1, lengths[order[start]]))
+        yield order[start:end]
+        start = end
+
+
+def _cut(features: Features, pairs: Any) -> Features:
+    """The features of these pairs, without the padding that all of them have."""
+    used = features["attention_mask"][pairs].any(0)
+    return {**features, **{name: tensor[pairs][:, used] for name, tensor in _tensors(features).items()}}
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a feature has a place for each pair, not one value for all."""
+    return hasattr(value, "ndim")
+
+
+def _tensors(features: Features) -> Features:
+    return {name: value for name, value in features.items() if is_tensor(value)}
+
 
 PROBES = [("a", "b c d"), ("e f", "g"), ("", "h i, k l m? N o p."), ("q", "")]
 """Pairs that show how a model scores: of different lengths, some without a word."""
@@ -82,7 +186,8 @@ def _refuse_untrained(loaded: Any, model: str) -> None:
             f"the model {model!r} is a {made_as} that isn't saved as a cross-encoder: nothing says which of its words stand for the score. "
             "Give a cross-encoder, or use this one as what it is, "
             + advice(
-                "such as by ikat.BiEncoder, or as an LLM by ikat.Rerank", f"such as --reranker bi:{model}, or --llm hf:{model} with llama10"
+                "such as by ikat.BiEncoder, or as an LLM by ikat.LLMRerank",
+                f"such as --reranker bi:{model}, or --llm hf:{model} with llama10",
             )
         )
     if missing := _missing_weights(loaded):

@@ -8,12 +8,10 @@ import pyterrier as pt
 
 from ..arguments import at_least_one
 from ..conversations.frame import column
-from ..loading import load
-from ..model_files import fingerprint, loaded_once
 from ..operator import Operator
-from ..result_cache import shared
-from .each_pair_once import scored_once
-from .scoring import Floats, as_given, as_texts, longest_first, ranked_by
+from ..store.models import fingerprint, load, loaded_once
+from ..store.results import shared
+from .scoring import Floats, as_given, as_texts, longest_first, ranked_by, scored_once
 
 
 class MonoT5(Operator):

@@ -6,11 +6,10 @@ from itertools import islice
 from pathlib import Path
 
 from ..errors import DataError, UsageError
+from ..store.files import whole_folder, write_description
 from . import pisa
 from .passage_index import FORMAT, META, PISA, TEXTS, PassageIndex
-from .reading import Corpus
-from .text_store import AT_ONCE, held, write_texts
-from .whole_folder import whole_folder, write_description
+from .text_store import AT_ONCE, Corpus, held, write_texts
 
 
 def import_ciff(ciff: str | Path, path: str | Path, corpus: Corpus, *, stemmer: str = "none", stops: str = "none") -> PassageIndex:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, UsageError
+from ..store.files import link
 from .plain import plain
-from .whole_folder import link
 
 # PISA has krovetz too, but loads its dictionary per query word: 280 queries took 19 to 160 s in place of 0.2 s.
 STEMMERS = ("porter2", "none")

@@ -14,12 +14,11 @@ from itertools import islice
 from pathlib import Path
 
 from ..errors import DataError
+from ..store.files import link
 from . import pisa
 from .pisa_check import check_written
 from .pisa_merge import merge_shards
-from .reading import Corpus, Reading, check_expected
-from .text_store import open_store, storing
-from .whole_folder import link
+from .text_store import Corpus, Reading, check_expected, open_store, storing
 
 SHARD = 500_000
 

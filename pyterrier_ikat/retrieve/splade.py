@@ -7,12 +7,11 @@ from typing import Any
 
 from ..arguments import checked
 from ..errors import DataError, UsageError
+from ..store.files import whole_folder, write_description
 from . import pisa, pisa_impacts
-from .encoded import encode_passages, has_terms
-from .impacts import SCALE, load_sparse_encoder
+from .sparse_encoder import SCALE, encode_passages, has_terms, load_sparse_encoder
 from .splade_index import FORMAT, META, PISA, TEXTS, SpladeIndex, content_of
 from .text_store import all_texts, write_texts
-from .whole_folder import whole_folder, write_description
 
 
 class Splade:

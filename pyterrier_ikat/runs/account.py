@@ -11,7 +11,7 @@ from typing import IO, Any
 import pandas as pd
 
 from ..errors import DataError
-from ..llm import FatalLLMError, Ledger
+from ..llms import FatalLLMError, Ledger
 
 COSTS = "costs.jsonl"
 SPENT = ("calls", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "seconds", "cost", "worth")

@@ -18,12 +18,11 @@ import pyterrier as pt
 
 from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError
-from ..files import atomic_write
-from ..llm import Ledger
+from ..llms import Ledger
 from ..planning import stages
+from ..store.files import atomic_write
 from .account import COSTS, Account
-from .folder import PER_TURN, Part, RunFolder, another, versions
-from .kept import kept, used_marks
+from .folder import PER_TURN, Part, RunFolder, another, kept, used_marks, versions
 
 RANKING = ("qid", "docno", "score", "rank", "used")
 PARAMETERS = "run.json"

@@ -15,8 +15,8 @@ import pyterrier as pt
 
 from ..conversations.frame import column, starts_of_runs
 from ..errors import DataError
-from ..files import atomic_write
 from ..order import by_score, ranked
+from ..store.files import atomic_write
 
 _GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 25
@@ -105,7 +105,7 @@ def _check_once(ordered: pd.DataFrame) -> None:
     if any(len(set(docnos[start:end])) < end - start for start, end in zip(bounds, bounds[1:], strict=False)):
         row = ordered[ordered.duplicated(["qid", "docno"])].iloc[0]
         raise DataError(
-            f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Pool, RRF, RerankBy)"
+            f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Pool, RRF, RerankAgainst)"
         )
 
 

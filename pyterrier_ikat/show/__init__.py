@@ -1,10 +1,8 @@
 """Looking at what happened: runs as conversations to read, plots, tables for papers."""
 
 from .drawing import Drawing, draw
-from .plots_judgements import plot_agreement, plot_labels
-from .plots_style import save_plot
-from .plots_systems import plot_breakdown, plot_cost, plot_differences
-from .reports import Report, report
+from .plots import plot_agreement, plot_breakdown, plot_cost, plot_differences, plot_labels, save_plot
+from .report import Report, report
 from .tables import Table, table
 from .tables_ledger import ledger, ledger_frame
 

@@ -12,8 +12,8 @@ import pyterrier as pt
 from ..conversations.frame import object_frame, with_columns, with_query
 from ..conversations.topics import MANUAL_COLUMNS, TOPIC_COLUMNS
 from ..errors import UsageError
-from ..files import atomic_write
 from ..methods import Method, find
+from ..store.files import atomic_write
 from .drawing_svg import as_svg
 
 FOUND = ("docno", "text", "score", "rank")
@@ -108,8 +108,8 @@ def draw(system: pt.Transformer | str) -> Drawing:
         >>> import pyterrier_ikat as ikat
         >>> ikat.show.draw("aqd").save("aqd.svg").name
         'aqd.svg'
-        >>> ikat.show.draw(ikat.Expand() >> ikat.Interleave())
-        <drawing of (ikat.Expand() >> ikat.Interleave()): .save('FILE.svg') or .save('FILE.html') writes it>
+        >>> ikat.show.draw(ikat.ExplodeQueries() >> ikat.Interleave())
+        <drawing of (ikat.ExplodeQueries() >> ikat.Interleave()): .save('FILE.svg') or .save('FILE.html') writes it>
     """
     if not isinstance(system, str):
         return _drawn(system, repr(system), pt.inspect.transformer_inputs(system, strict=False))

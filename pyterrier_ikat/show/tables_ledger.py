@@ -7,12 +7,11 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from ..errors import DataError, UsageError, advice
-from ..llm import Ledger
-from ..llm.ledger import AMOUNTS, COUNTS
+from ..llms import Ledger
+from ..llms.ledger import AMOUNTS, COUNTS
 from ..runs import RunFolder
 from ..runs.batches import Batches
-from .tables import Table
-from .tables_cells import Cell, Column
+from .tables import Cell, Column, Table
 
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
 
@@ -40,7 +39,7 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
             name -> folder or ``Ledger``.
 
     Returns:
-        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llm.Ledger`; ``pd.NA`` = unknown. A system without
+        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without
         LLM calls has one row, of zeros, with the stage and model ``none``.
 
     Raises:
@@ -48,7 +47,7 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
         DataError: when a folder holds no run, or its ledger can't be read.
 
     Example:
-        >>> from pyterrier_ikat.llm import Ledger
+        >>> from pyterrier_ikat.llms import Ledger
         >>> spent = Ledger()
         >>> spent.count("rewrite", "gpt-4o", calls=2, cost=0.25)
         >>> ledger_frame({"raw": Ledger(), "QR": spent})[["system", "stage", "calls", "cost"]].values.tolist()
@@ -81,7 +80,7 @@ def ledger(ledgers: Ledgers) -> Table:
         DataError: when a folder holds no finished run, or its ledger can't be read.
 
     Example:
-        >>> from pyterrier_ikat.llm import Ledger
+        >>> from pyterrier_ikat.llms import Ledger
         >>> spent = Ledger()
         >>> spent.count("rewrite", "gpt-4o", calls=2, prompt_tokens=None, completion_tokens=40, seconds=1.25, cost=None)
         >>> print(ledger({"QR": spent}).markdown().splitlines()[2])

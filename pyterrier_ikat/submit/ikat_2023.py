@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .checks import check_falling
-from .fields import fields
 from .model import Run, Statement, Topics
 from .one_object import check_object, object_lines, parse_object
-from .problem import Place
+from .problem import Place, fields
 
 RUN_TYPES = ("automatic", "manual")
 

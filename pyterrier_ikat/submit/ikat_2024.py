@@ -6,10 +6,9 @@ The run type may also be ``only_response``, for responses to passages that other
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .fields import of_kind
 from .model import Run, Statement, Topics
 from .one_object import check_object, object_lines, parse_object
-from .problem import Place
+from .problem import Place, of_kind
 
 RUN_TYPES = ("automatic", "manual", "only_response")
 

@@ -8,11 +8,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .checks import check_name, check_ranking, check_responses, check_run_type, check_statements, check_turns
-from .fields import fields, of_kind, shown
-from .length import check_length
+from .checks import check_length, check_name, check_ranking, check_responses, check_run_type, check_statements, check_turns
 from .model import Passage, Response, Run, Statement, SubmittedTurn, Topics
-from .problem import Place
+from .problem import Place, fields, of_kind, shown
 
 RUN_TYPES = ("automatic", "generation-only", "manual")
 METADATA = {"team_id": str, "run_id": str, "run_type": str}

@@ -6,7 +6,7 @@ A field that a file lacks or that has the wrong type is None (the reader has not
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..conversations.dataset import IkatDataset
+from ..conversations.datasets import IkatDataset
 
 
 @dataclass(frozen=True)

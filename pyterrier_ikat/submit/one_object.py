@@ -6,11 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from .checks import check_name, check_ranking, check_responses, check_run_type, check_statements, check_turns, check_used
-from .fields import Kinds, fields
-from .length import check_length, check_tokens
+from .checks import (
+    check_length,
+    check_name,
+    check_ranking,
+    check_responses,
+    check_run_type,
+    check_statements,
+    check_tokens,
+    check_turns,
+    check_used,
+)
 from .model import Passage, Response, Run, Statement, SubmittedTurn, Topics
-from .problem import Place
+from .problem import Kinds, Place, fields
 
 StatementReader = Callable[[Place, Any, int], Statement | None]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..conversations.dataset import IkatDataset
+from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, object_frame
 from ..errors import DataError
 from .checks import check_turn_ids, meant_statement

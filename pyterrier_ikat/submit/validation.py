@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..conversations.dataset import IkatDataset
+from ..conversations.datasets import IkatDataset
 from .loading import check_text, load
 from .model import Run, Topics
 from .problem import Place, Problem

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..conversations.dataset import IkatDataset
+from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError
-from ..files import atomic_write
-from ..generate.sentences import count_words, cut_at_sentence
+from ..generate.respond import count_words, cut_at_sentence
 from ..runs import RunFolder
+from ..store.files import atomic_write
+from .checks import WORDS
 from .content import Content, Frames
-from .length import WORDS
 from .model import Run, Topics
 from .problem import Problem, errors
 from .validation import validate

@@ -4,10 +4,10 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import resources
 from pyterrier_ikat.chat import open_chat
 from pyterrier_ikat.conversations import find_dataset, read_topics, topics_frame
-from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.runs import resources
 
 RECORDED = {"persona": "ikat:sample", "number": "1-1", "llm_spec": "recorded:sample"}
 

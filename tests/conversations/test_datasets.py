@@ -5,8 +5,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
-from pyterrier_ikat.conversations.dataset import IkatDataset
-from pyterrier_ikat.conversations.datasets import DATASETS, IkatProvider, SampleDataset, find_dataset
+from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider, SampleDataset, find_dataset
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
 

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from pyterrier_ikat.conversations.schemas import Conversation, Turn, read_topics
+from pyterrier_ikat.conversations.topics import Conversation, Turn, read_topics
 from pyterrier_ikat.errors import DataError
 
 TEA_2023 = {

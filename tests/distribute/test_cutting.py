@@ -2,7 +2,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.distribute.cutting import cut, joined
+from pyterrier_ikat.distribute.pipeline import cut, joined
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=30), st.integers(1, 40))

@@ -18,11 +18,11 @@ from rank.tiny_cross_encoders import save_cross_encoder
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute import on_ray, workers
 from pyterrier_ikat.distribute.worker import Worker
-from pyterrier_ikat.llm import LLM, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
-from pyterrier_ikat.llm.budget import Budget
+from pyterrier_ikat.llms import LLM, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
+from pyterrier_ikat.llms.limits import Budget
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.parts import MergeTop
+from pyterrier_ikat.retrieve.merge_top import MergeShards
 
 pytestmark = pytest.mark.usefixtures("cluster")
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
@@ -106,14 +106,14 @@ def test_resources_choose_the_node(tmp_path, cluster):
 def test_parts_of_a_collection_are_searched_by_processes_of_their_own(data, tmp_path):
     rows = list(data.get_corpus_iter(verbose=False))
     parts = [ikat.PassageIndex(tmp_path / str(number)).index(rows[number::2]).bm25(num_results=20) for number in (0, 1)]
-    spread = MergeTop([on_ray(parts[0], 1, {"second": 0.5}), on_ray(parts[1], 1, {"second": 0.25})])
+    spread = MergeShards([on_ray(parts[0], 1, {"second": 0.5}), on_ray(parts[1], 1, {"second": 0.25})])
     topics = turns(3).assign(query=["green tea", "black coffee", "a train"])
-    pd.testing.assert_frame_equal(spread(topics), MergeTop(parts)(topics))
+    pd.testing.assert_frame_equal(spread(topics), MergeShards(parts)(topics))
 
 
 def test_resources_that_no_node_has_are_an_error():
     with pytest.raises(ikat.UsageError, match="no node of the Ray cluster offers {'third': 1}"):
-        on_ray(ikat.Expand(), 2, {"third": 1})(turns(2))
+        on_ray(ikat.ExplodeQueries(), 2, {"third": 1})(turns(2))
 
 
 def test_a_process_that_dies_in_the_middle_loses_nothing(tmp_path, caplog):
@@ -155,7 +155,7 @@ def test_a_part_that_always_ends_its_process_is_named(tmp_path):
     with pytest.raises(ikat.UsageError, match="died 3 times at the turns t04 to t05"):
         on_ray(Dies("t04", died, 99), 4)(turns(8))
     assert died.read_text() == "xxx"
-    assert len(on_ray(ikat.Expand(), 1)(turns(1).assign(qsubqueries=[["a", "b"]]))) == 2  # the next pipeline runs
+    assert len(on_ray(ikat.ExplodeQueries(), 1)(turns(1).assign(qsubqueries=[["a", "b"]]))) == 2  # the next pipeline runs
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_warnings_arrive_once(index):
 
 
 def test_results_can_be_written_to():
-    found = on_ray(ikat.Expand(), 1)(turns(2).assign(qsubqueries=[["a"], ["b"]], score=[0.5, 1.5]))
+    found = on_ray(ikat.ExplodeQueries(), 1)(turns(2).assign(qsubqueries=[["a"], ["b"]], score=[0.5, 1.5]))
     found.loc[0, "score"] = 2.0
     found["score"].to_numpy(copy=True)[0] = 1.0
     assert found["score"].tolist() == [2.0, 1.5]
@@ -272,7 +272,7 @@ def test_it_is_a_value_that_can_be_pasted_back():
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((None, 2), "is no pipeline"), ((ikat.Expand(), 0), "partitions=0"), ((ikat.Expand(), 2, {"CPU": 0}), "resources=")],
+    [((None, 2), "is no pipeline"), ((ikat.ExplodeQueries(), 0), "partitions=0"), ((ikat.ExplodeQueries(), 2, {"CPU": 0}), "resources=")],
 )
 def test_arguments_out_of_range(arguments, said):
     with pytest.raises(ikat.UsageError, match=said):
@@ -282,7 +282,7 @@ def test_arguments_out_of_range(arguments, said):
 def test_without_ray_and_without_connection_the_error_says_what_to_do(monkeypatch):
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     with pytest.raises(ikat.UsageError, match=r"call ray\.init\("):
-        on_ray(ikat.Expand(), 2)(turns(2))
+        on_ray(ikat.ExplodeQueries(), 2)(turns(2))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[ray\]'"):
         on_ray(ikat.Rewrite(ikat.llm(Scripted())), 2)(turns(2))

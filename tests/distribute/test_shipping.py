@@ -7,7 +7,7 @@ import pytest
 from distribute.stages import Unsendable
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import BudgetExceeded, Empty, FatalLLMError, Request, StageError
+from pyterrier_ikat.llms import BudgetExceeded, Empty, FatalLLMError, Request, StageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank.backends import BACKENDS
 
@@ -58,7 +58,7 @@ def test_each_language_model_is_one_stand_in_that_brings_requests_home():
 
 def test_a_stage_that_cannot_be_sent_is_named():
     with pytest.raises(ikat.UsageError, match="Unsendable.* can't be sent to another process"):
-        pack(Unsendable() >> ikat.Expand())
+        pack(Unsendable() >> ikat.ExplodeQueries())
 
 
 AUTO = ikat.CrossEncoder("some/model", backend="auto")
@@ -68,11 +68,11 @@ AUTO = ikat.CrossEncoder("some/model", backend="auto")
     "system",
     [
         AUTO,
-        ikat.Expand() >> AUTO % 5,
-        ikat.Union(ikat.Expand(), ikat.Expand() >> AUTO),
+        ikat.ExplodeQueries() >> AUTO % 5,
+        ikat.Union(ikat.ExplodeQueries(), ikat.ExplodeQueries() >> AUTO),
         ikat.Ensemble([ikat.CrossEncoder("some/model"), AUTO]),
-        ikat.RerankBy(AUTO, "qrewrite"),
-        ikat.RerankBy(ikat.Ensemble([AUTO]), "qanswer"),
+        ikat.RerankAgainst(AUTO, "qrewrite"),
+        ikat.RerankAgainst(ikat.Ensemble([AUTO]), "qanswer"),
     ],
     ids=repr,
 )

@@ -9,7 +9,7 @@ from retrieve.tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute.worker import Question, Worker
-from pyterrier_ikat.retrieve.parts import MergeTop
+from pyterrier_ikat.retrieve.merge_top import MergeShards
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
 from pyterrier_ikat.distribute.pipeline import one_frame  # noqa: E402
@@ -55,7 +55,7 @@ def test_indexes_are_found_wherever_they_stand(tmp_path):
     for name in ("a", "b"):
         ikat.PassageIndex(tmp_path / name).index([{"docno": name, "text": "green tea"}])
     first, second = (ikat.PassageIndex(tmp_path / name).bm25() for name in ("a", "b"))
-    for system in (MergeTop([first, second]), ikat.Expand() >> ikat.Union(first % 5, second) >> ikat.Pool()):
+    for system in (MergeShards([first, second]), ikat.ExplodeQueries() >> ikat.Union(first % 5, second) >> ikat.Pool()):
         turn = TURN[["qid", "query"]].assign(qsubqueries=[["tea", "green tea"]])
         assert set(outcome(system, turn).indexes) == {str(tmp_path / "a"), str(tmp_path / "b")}, system
 
@@ -82,7 +82,7 @@ class Named(pt.Transformer):
 
 def test_threads_that_ask_at_once_get_each_its_own_answer():
     parts = [ikat.Rewrite(ikat.llm(Says(name))) >> Named(name) for name in "ABCDEFGH"]
-    packed, models = pack(MergeTop(parts))
+    packed, models = pack(MergeShards(parts))
     for _ in range(10):
         worker = Worker()
         event = worker.begin(packed, TURN[["qid", "query"]])

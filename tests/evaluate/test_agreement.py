@@ -4,7 +4,7 @@ import pytest
 from small_frames import qrels, run
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import agreement, cohens_kappa, order_agreement
+from pyterrier_ikat.evaluation import agreement, cohens_kappa, order_agreement
 
 TABLE_4 = np.array(
     [[8743, 227, 112, 39, 9], [3515, 400, 209, 70, 11], [3189, 668, 450, 189, 47], [1625, 630, 476, 284, 52], [620, 414, 369, 284, 52]]

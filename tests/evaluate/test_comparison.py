@@ -6,8 +6,8 @@ from ir_measures import AP, Judged, P, R, nDCG
 from test_evaluate import direct, random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import TRACK_2024, as_measures, breakdown, evaluate, experiment, per_turn, win_tie_loss
-from pyterrier_ikat.generate import Expand
+from pyterrier_ikat.evaluation import TRACK_2024, as_measures, breakdown, evaluate, experiment, per_turn, win_tie_loss
+from pyterrier_ikat.generate import ExplodeQueries
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import read_run
 
@@ -210,10 +210,10 @@ def test_a_system_that_ends_in_sub_queries_is_refused(setting):
     topics = topics.assign(qsubqueries=[["a", "b"]] * len(topics))
     dropping = pt.apply.generic(lambda rows: rows[["qid", "query"]].assign(docno="d1", score=1.0, rank=0))
     with pytest.raises(UsageError, match="system b ends in sub-queries, .*: end it with ikat.Interleave"):
-        experiment({"a": systems["one"], "b": Expand() >> Known()}, topics=topics, qrels=qrels)
+        experiment({"a": systems["one"], "b": ExplodeQueries() >> Known()}, topics=topics, qrels=qrels)
     assert Finds.calls == 0
     with pytest.raises(DataError, match="system b has no turn of the qrels: .*9-1_0::0"):
-        experiment({"b": Expand() >> dropping}, topics=topics, qrels=qrels)
+        experiment({"b": ExplodeQueries() >> dropping}, topics=topics, qrels=qrels)
 
 
 def test_measures_by_name_once_each():

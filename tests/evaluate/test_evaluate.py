@@ -6,8 +6,8 @@ from ir_measures import AP, P, R, nDCG
 from scipy import stats
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import TRACK_2023, evaluate, format_table, label, parse_measures, per_turn
-from pyterrier_ikat.evaluate.measures import split_measures
+from pyterrier_ikat.evaluation import TRACK_2023, evaluate, format_table, label, parse_measures, per_turn
+from pyterrier_ikat.evaluation.measures import split_measures
 from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 
 

@@ -32,11 +32,11 @@ from ir_measures import (
 from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool, win_tie_loss
-from pyterrier_ikat.evaluate.breakdown import figures_by_run
-from pyterrier_ikat.evaluate.figures import Scorer
-from pyterrier_ikat.evaluate.providers import provider_of
-from pyterrier_ikat.evaluate.same_turns import check_form
+from pyterrier_ikat.evaluation import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool, win_tie_loss
+from pyterrier_ikat.evaluation.breakdown import figures_by_run
+from pyterrier_ikat.evaluation.checks import check_form
+from pyterrier_ikat.evaluation.providers import provider_of
+from pyterrier_ikat.evaluation.scores import Scorer
 
 MEASURES = [*TRACK_2023, P(rel=2) @ 5, R(rel=2) @ 5, AP(rel=2) @ 10, RR, Rprec, Bpref, Success @ 3, SetP(rel=3), NumRet, Judged @ 10]
 MEASURES += [nDCG(gains={1: 0, 4: 10}) @ 5, P(judged_only=True) @ 5]

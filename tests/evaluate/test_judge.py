@@ -14,9 +14,9 @@ from small_frames import run
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_qrels
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.evaluate import Judge, check_qrels, parse_judgement, with_gold
-from pyterrier_ikat.llm import LLM, FatalLLMError, Reply, StageError
-from pyterrier_ikat.llm.cache import Cache
+from pyterrier_ikat.evaluation import Judge, check_qrels, parse_judgement, with_gold
+from pyterrier_ikat.llms import LLM, FatalLLMError, Reply, StageError
+from pyterrier_ikat.llms.cache import Cache
 from pyterrier_ikat.runs import write_run
 
 

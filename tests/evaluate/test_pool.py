@@ -2,7 +2,7 @@ import pytest
 from small_frames import run
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import pool
+from pyterrier_ikat.evaluation import pool
 
 
 def test_a_pool_is_the_union_of_the_tops_in_an_order_that_does_not_depend_on_the_runs():

@@ -12,8 +12,7 @@ from fakes import scripted
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate.response_frame import response_turns
-from pyterrier_ikat.evaluate.response_judges import (
+from pyterrier_ikat.evaluation.response_judges import (
     Completeness,
     Groundedness,
     Naturalness,
@@ -22,8 +21,8 @@ from pyterrier_ikat.evaluate.response_judges import (
     Preference,
     Relevance,
 )
-from pyterrier_ikat.evaluate.responses import evaluate_responses, response_means
-from pyterrier_ikat.evaluate.rouge import RougeL
+from pyterrier_ikat.evaluation.responses import evaluate_responses, response_means, response_turns
+from pyterrier_ikat.evaluation.rouge import RougeL
 from pyterrier_ikat.runs import RunFolder
 
 

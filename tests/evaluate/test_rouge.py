@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.evaluate.rouge import longest_common_subsequence, rouge_l, words
+from pyterrier_ikat.evaluation.rouge import longest_common_subsequence, rouge_l, words
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from test_evaluate import random_runs
 
-from pyterrier_ikat.evaluate import evaluate, experiment, per_turn
+from pyterrier_ikat.evaluation import evaluate, experiment, per_turn
 from pyterrier_ikat.runs import strictly_decreasing
 
 MEASURES = [nDCG @ 5, P(rel=2) @ 20, NumRet]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.evaluate.verdicts import NO_REASON, read_choice, read_numbers, read_score, read_yes_no
+from pyterrier_ikat.completions.verdicts import NO_REASON, read_choice, read_numbers, read_score, read_yes_no
 
 
 @pytest.mark.parametrize(

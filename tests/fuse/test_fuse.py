@@ -16,7 +16,7 @@ import pyterrier_ikat as ikat
 
 
 def expanded(turns, **columns):
-    """A result frame as after Expand and a retriever; ``turns`` is turn -> list of ranked docnos per sub-query."""
+    """A result frame as after ExplodeQueries and a retriever; ``turns`` is turn -> list of ranked docnos per sub-query."""
     rows = [
         {"qid": f"{turn}::{sub}", "qid_0": turn, "qsub": sub, "query": f"{turn} sub {sub}", "query_0": f"{turn}?", "docno": docno}
         | {"score": 10.0 - rank, "rank": rank, "text": f"text of {docno}", "qanswer": f"answer to {turn}"}
@@ -71,7 +71,7 @@ turn_lists = st.dictionaries(
     st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=8), min_size=1, max_size=5).filter(any),
     min_size=1,
 )
-OPERATORS = [ikat.Interleave(), ikat.Pool(), ikat.RRF(), ikat.RerankBy(ByAnswer({"b": 2, "a": 1}), "qanswer")]
+OPERATORS = [ikat.Interleave(), ikat.Pool(), ikat.RRF(), ikat.RerankAgainst(ByAnswer({"b": 2, "a": 1}), "qanswer")]
 
 
 def test_interleave_skips_what_is_taken_and_offers_the_next_at_once():
@@ -228,7 +228,7 @@ def test_docnos_may_be_numbers():
 def test_rerank_by_gives_the_scorer_each_turn_and_passage_once_with_the_column_as_query():
     scorer = ByAnswer({"c": 3, "a": 2, "b": 1})
     found = expanded({"t": [["a", "b"], ["b", "c"]], "u": [["a"], ["a"]]}).assign(query_vec=0)
-    fused = ikat.RerankBy(scorer, "qanswer")(found)
+    fused = ikat.RerankAgainst(scorer, "qanswer")(found)
     seen = scorer.seen[["qid", "query", "docno", "text"]].values.tolist()
     assert sorted(seen) == [
         ["t", "answer to t", "a", "text of a"],
@@ -248,44 +248,44 @@ def test_rerank_by_gives_the_scorer_each_turn_and_passage_once_with_the_column_a
 def test_rerank_by_scores_the_whole_union_before_it_cuts():
     found = expanded({"t": [["a", "b"], ["c", "d"]]})
     scorer = ByAnswer({"d": 9})
-    assert ikat.RerankBy(scorer, "qanswer", num_results=1)(found)["docno"].tolist() == ["d"]
+    assert ikat.RerankAgainst(scorer, "qanswer", num_results=1)(found)["docno"].tolist() == ["d"]
     assert len(scorer.seen) == 4
 
 
 def test_rerank_by_breaks_ties_by_the_order_of_the_pool():
-    fused = ikat.RerankBy(ByAnswer(), "qanswer")(expanded({"t": [["b", "d"], ["a", "c"]]}))
+    fused = ikat.RerankAgainst(ByAnswer(), "qanswer")(expanded({"t": [["b", "d"], ["a", "c"]]}))
     assert fused["docno"].tolist() == ["b", "a", "d", "c"]
 
 
 def test_rerank_by_query_uses_the_query_of_the_turn():
     scorer = ByAnswer()
-    ikat.RerankBy(scorer, "query")(expanded({"t": [["a"]]}))
+    ikat.RerankAgainst(scorer, "query")(expanded({"t": [["a"]]}))
     assert scorer.seen["query"].tolist() == ["t?"]
 
 
 def test_rerank_by_on_a_frame_that_is_not_expanded():
     scorer = ByAnswer({"b": 1})
     found = expanded({"t": [["a", "b"]]}).drop(columns=["qid_0", "qsub", "query_0"])
-    fused = ikat.RerankBy(scorer, "qanswer")(found)
+    fused = ikat.RerankAgainst(scorer, "qanswer")(found)
     assert fused[["docno", "query", "rank"]].values.tolist() == [["b", "t sub 0", 0], ["a", "t sub 0", 1]]
 
 
 def test_rerank_by_keeps_new_columns_and_rows_that_the_scorer_left():
     scorer = pt.apply.generic(lambda rows: rows[rows["docno"] != "a"].assign(score=1.0, why="short"))
-    fused = ikat.RerankBy(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
+    fused = ikat.RerankAgainst(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
     assert fused[["docno", "why"]].values.tolist() == [["b", "short"]]
 
 
 def test_rerank_by_keeps_so_many_passages_of_each_turn():
     found = expanded({"t": [["a", "b"]], "u": [["c"]], "v": [["d", "e", "f"]]})
     for num_results, kept in ((1, "acd"), (2, "abcde"), (None, "abcdef")):
-        assert ikat.RerankBy(ByAnswer(), "qanswer", num_results)(found)["docno"].tolist() == list(kept)
+        assert ikat.RerankAgainst(ByAnswer(), "qanswer", num_results)(found)["docno"].tolist() == list(kept)
 
 
 @pytest.mark.parametrize("num_results", [1, None])
 def test_rerank_by_ranks_the_second_turn_from_0_where_the_scorer_left_out_the_first(num_results):
     scorer = pt.apply.generic(lambda rows: rows[rows["qid"] != "t"].assign(score=1.0))
-    fused = ikat.RerankBy(scorer, "qanswer", num_results)(expanded({"t": [["a", "b"]], "u": [["c", "d", "e"]]}))
+    fused = ikat.RerankAgainst(scorer, "qanswer", num_results)(expanded({"t": [["a", "b"]], "u": [["c", "d", "e"]]}))
     kept = [["u", "c", 0], ["u", "d", 1], ["u", "e", 2]]
     assert fused[["qid", "docno", "rank"]].values.tolist() == kept[:num_results]
 
@@ -295,7 +295,7 @@ def test_the_design_expression_runs_as_written():
     found = expanded({"t": [["a", "b"], ["b", "c"]]})
     retriever = pt.apply.generic(lambda queries: found)
     crossencoder, by_answer = ByAnswer({"a": 1}), ByAnswer({"c": 3, "b": 2})
-    pipeline = retriever % 1000 >> pt.apply.generic(lambda rows: rows) >> crossencoder >> ikat.RerankBy(by_answer, "qanswer")
+    pipeline = retriever % 1000 >> pt.apply.generic(lambda rows: rows) >> crossencoder >> ikat.RerankAgainst(by_answer, "qanswer")
     fused = pipeline(pd.DataFrame({"qid": ["t"], "query": ["t?"]}))
     assert fused["docno"].tolist() == ["c", "b", "a"]
     assert len(crossencoder.seen) == 4
@@ -312,18 +312,18 @@ def test_the_design_expression_runs_as_written():
 )
 def test_rerank_by_names_what_is_wrong_with_the_scorer(change, message):
     with pytest.raises(ikat.DataError, match=message):
-        ikat.RerankBy(pt.apply.generic(change), "qanswer")(expanded({"t": [["a"]]}))
+        ikat.RerankAgainst(pt.apply.generic(change), "qanswer")(expanded({"t": [["a"]]}))
 
 
 def test_rerank_by_names_the_passage_that_the_scorer_made_up_not_the_first():
     scorer = pt.apply.generic(lambda rows: rows.assign(score=1.0, docno=["a", "zz"]))
     with pytest.raises(ikat.DataError, match="returned passage zz for turn t"):
-        ikat.RerankBy(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
+        ikat.RerankAgainst(scorer, "qanswer")(expanded({"t": [["a", "b"]]}))
 
 
 def test_a_scorer_without_scores_is_named_with_the_column():
     with pytest.raises(pt.validate.InputValidationError, match="score"):
-        ikat.RerankBy(pt.apply.generic(lambda rows: rows.drop(columns="score", errors="ignore")), "qanswer")(expanded({"t": [["a"]]}))
+        ikat.RerankAgainst(pt.apply.generic(lambda rows: rows.drop(columns="score", errors="ignore")), "qanswer")(expanded({"t": [["a"]]}))
 
 
 def test_rerank_by_names_the_turns_without_the_text():
@@ -331,7 +331,7 @@ def test_rerank_by_names_the_turns_without_the_text():
     for lacking, shown in (("u", "u"), ("uvwxy", "u, v, w, x, y"), ("uvwxyz", "u, v, w, x, y, ...")):
         answers = [None if turn in lacking else "yes" for turn in found["qid_0"]]
         with pytest.raises(ikat.DataError, match=re.escape(f"{len(lacking)} turns have no qanswer to re-rank by ({shown}): fill")):
-            ikat.RerankBy(ByAnswer(), "qanswer")(found.assign(qanswer=answers))
+            ikat.RerankAgainst(ByAnswer(), "qanswer")(found.assign(qanswer=answers))
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
@@ -356,11 +356,11 @@ def test_the_column_to_rerank_by_has_to_be_there_after_the_sub_queries_are_back(
     found = expanded({"t": [["a"]]})
     for name in ("qrewrite", "query_0"):
         with pytest.raises(pt.validate.InputValidationError, match=name):
-            ikat.RerankBy(ByAnswer(), name)(found)
+            ikat.RerankAgainst(ByAnswer(), name)(found)
 
 
 @pytest.mark.parametrize(
-    "make", [ikat.Interleave, ikat.Pool, ikat.RRF, lambda num_results: ikat.RerankBy(ByAnswer(), "query", num_results)]
+    "make", [ikat.Interleave, ikat.Pool, ikat.RRF, lambda num_results: ikat.RerankAgainst(ByAnswer(), "query", num_results)]
 )
 def test_num_results_below_one_is_refused(make):
     with pytest.raises(ikat.UsageError, match="num_results=0: keep at least one"):
@@ -368,7 +368,7 @@ def test_num_results_below_one_is_refused(make):
     make(num_results=1)
 
 
-@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.Pool, ikat.RRF, partial(ikat.RerankBy, ByAnswer(), "query")])
+@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.Pool, ikat.RRF, partial(ikat.RerankAgainst, ByAnswer(), "query")])
 def test_a_thousand_passages_are_kept_unless_told_otherwise(operator):
     assert operator().num_results == 1000
 
@@ -383,13 +383,13 @@ def test_operators_are_values():
     assert ikat.RRF(k=10) != ikat.RRF()
     assert ikat.Pool() != ikat.Interleave()
     assert repr(ikat.RRF(10, None)) == "ikat.RRF(k=10, num_results=None)"
-    nested = ikat.RerankBy(ikat.CrossEncoder("m"), "qanswer", 10)
-    assert repr(nested) == "ikat.RerankBy(ikat.CrossEncoder('m'), 'qanswer', num_results=10)"
+    nested = ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer", 10)
+    assert repr(nested) == "ikat.RerankAgainst(ikat.CrossEncoder('m'), 'qanswer', num_results=10)"
     assert eval(repr(nested)) == nested
-    assert hash(nested) == hash(ikat.RerankBy(ikat.CrossEncoder("m"), "qanswer", 10))
+    assert hash(nested) == hash(ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer", 10))
 
 
 TestInterleave = pt.testing.transformer_test_class(ikat.Interleave)
 TestPool = pt.testing.transformer_test_class(ikat.Pool)
 TestRRF = pt.testing.transformer_test_class(ikat.RRF)
-TestRerankBy = pt.testing.transformer_test_class(lambda: ikat.RerankBy(ikat.CrossEncoder("m"), "qanswer"))
+TestRerankBy = pt.testing.transformer_test_class(lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer"))

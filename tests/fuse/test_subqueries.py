@@ -94,13 +94,13 @@ KEEPING = pt.apply.generic(lambda rows: rows)
 
 
 @pytest.mark.parametrize(
-    "operator", [ikat.Interleave(), ikat.RRF(), ikat.Pool(), ikat.RerankBy(KEEPING, "query"), ikat.MeanScore([KEEPING])]
+    "operator", [ikat.Interleave(), ikat.RRF(), ikat.Pool(), ikat.RerankAgainst(KEEPING, "query"), ikat.MeanScore([KEEPING])]
 )
 @pytest.mark.parametrize("stages", [0, 1, 2])
 @pytest.mark.parametrize("subs", [["a", "b"], ["a"], []])
 def test_the_turns_query_comes_back_over_stages_that_pushed_their_own(operator, stages, subs):
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["which tea?", "which tram?"], "query_0": ["it?", "that?"]}, dtype=object)
-    expanded = ikat.Expand()(turns.assign(qsubqueries=[subs, subs]))
+    expanded = ikat.ExplodeQueries()(turns.assign(qsubqueries=[subs, subs]))
     for _ in range(stages):
         expanded = PUSHING(expanded)
     found = expanded.merge(pd.DataFrame({"docno": ["x", "y"], "rank": [0, 1], "score": [2.0, 1.0], "text": "t"}), how="cross")
@@ -113,7 +113,7 @@ def test_the_turns_query_comes_back_over_stages_that_pushed_their_own(operator, 
 
 def test_a_frame_without_the_turns_own_query_is_refused():
     found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
-    with pytest.raises(ikat.DataError, match="the turns' own queries aren't in the frame: behind Expand, keep its columns qquery"):
+    with pytest.raises(ikat.DataError, match="the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery"):
         ikat.Interleave()(found.assign(query_0=["a", "b"]))
     with pytest.raises(ikat.DataError, match="own queries"):
         ikat.Interleave()(found.assign(qquery="another"))

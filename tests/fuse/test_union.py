@@ -177,7 +177,7 @@ def test_what_was_computed_from_a_query_is_dropped():
 
 
 def test_a_branch_that_returns_sub_queries_is_pooled_first():
-    expand = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[["a", "b"]] * len(turns))) >> ikat.Expand()
+    expand = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[["a", "b"]] * len(turns))) >> ikat.ExplodeQueries()
     united = ikat.Union(expand >> Finds({"t::0": ["x", "y"], "t::1": ["z"]}), Finds({"t": ["w"]}))(TURNS)
     assert united[["qid", "query", "docno"]].values.tolist() == [["t", "tea?", docno] for docno in "xwzy"]
     assert not {"qid_0", "qsub"} & set(united.columns)
@@ -197,7 +197,7 @@ class ByQuery(Operator):
 def test_the_union_of_two_systems_is_reranked_by_the_second_ones_answer():
     first = Finds({"t": ["x", "y"]}, qanswer={"t": "it is x"})
     second = Finds({"t": ["z", "y"]}, qanswer={"t": "it is y"})
-    ranked = (ikat.Union(first, second) >> ikat.RerankBy(ByQuery(), "qanswer"))(TURNS)
+    ranked = (ikat.Union(first, second) >> ikat.RerankAgainst(ByQuery(), "qanswer"))(TURNS)
     assert ranked["docno"].tolist() == ["y", "x", "z"]
     assert ranked["score"].tolist() == pytest.approx([1.0, 0.0, 0.0])
 
@@ -219,7 +219,7 @@ def test_branches_have_to_agree_on_the_text():
 
 def test_a_branch_without_passages_is_named():
     with pytest.raises(pt.validate.InputValidationError, match="docno"):
-        ikat.Union(Finds({"t": ["x"]}), ikat.Utterance())(TURNS)
+        ikat.Union(Finds({"t": ["x"]}), ikat.RawUtterance())(TURNS)
 
 
 def test_turns_without_a_query_are_refused_whatever_the_branch_reads():
@@ -230,7 +230,7 @@ def test_turns_without_a_query_are_refused_whatever_the_branch_reads():
 
 def test_the_columns_that_the_branches_need_are_told():
     unknown = pt.apply.generic(lambda turns: turns)
-    assert ikat.Union(ikat.Utterance(), unknown, ikat.Expand()).transform_inputs() == [["qid", "query", "qsubqueries"]]
+    assert ikat.Union(ikat.RawUtterance(), unknown, ikat.ExplodeQueries()).transform_inputs() == [["qid", "query", "qsubqueries"]]
 
 
 def test_wrong_branches_are_refused():
@@ -241,13 +241,13 @@ def test_wrong_branches_are_refused():
 
 
 def test_unions_are_values_and_pyterrier_sees_their_branches():
-    first, second = ikat.Utterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]})
+    first, second = ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]})
     union = ikat.Union(first, second)
-    assert union == ikat.Union(ikat.Utterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]}))
+    assert union == ikat.Union(ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]}))
     assert hash(union) == hash(ikat.Union(first, second))
     assert union != ikat.Union(second, first)
-    assert repr(ikat.Union(ikat.Utterance(), ikat.AllUtterances())) == "ikat.Union(ikat.Utterance(), ikat.AllUtterances())"
-    assert eval(repr(ikat.Union(ikat.Utterance()))) == ikat.Union(ikat.Utterance())
+    assert repr(ikat.Union(ikat.RawUtterance(), ikat.AllUtterances())) == "ikat.Union(ikat.RawUtterance(), ikat.AllUtterances())"
+    assert eval(repr(ikat.Union(ikat.RawUtterance()))) == ikat.Union(ikat.RawUtterance())
     assert pt.inspect.subtransformers(union) == {"branches": [first, second]}
     assert "Finds" in pt.schematic.draw(union)
 
@@ -255,12 +255,12 @@ def test_unions_are_values_and_pyterrier_sees_their_branches():
 def test_an_experiment_with_a_shared_prefix_runs():
     qrels = pd.DataFrame({"qid": ["t"], "docno": ["y"], "label": [1]})
     union = ikat.Union(Finds({"t": ["x"]}), Finds({"t": ["y"]}))
-    systems = [union, union >> ikat.RerankBy(ByQuery(), "query")]
+    systems = [union, union >> ikat.RerankAgainst(ByQuery(), "query")]
     found = pt.Experiment(systems, TURNS.assign(query="say y"), qrels, [pt.measures.RR], plan="tree")
     assert found["RR"].tolist() == [0.5, 1.0]
 
 
-TestUnion = pt.testing.transformer_test_class(lambda: ikat.Union(ikat.Utterance() >> Finds({}), Finds({})))
+TestUnion = pt.testing.transformer_test_class(lambda: ikat.Union(ikat.RawUtterance() >> Finds({}), Finds({})))
 
 
 def test_a_foreign_branch_that_writes_into_its_turns_changes_no_other():
@@ -300,7 +300,7 @@ def test_turns_that_a_branch_finds_nothing_for_are_named():
 
 def test_behind_expand_the_turns_are_named_once():
     turns = TURNS.assign(qsubqueries=[["a", "b"], ["c", "d"]])
-    both = ikat.Expand() >> ikat.Union(Finds({"t::0": "x", "u::1": "y"}), Finds({"u::0": "z", "u::1": "x"}))
+    both = ikat.ExplodeQueries() >> ikat.Union(Finds({"t::0": "x", "u::1": "y"}), Finds({"u::0": "z", "u::1": "x"}))
     with pytest.warns(NoResultWarning) as caught:
         assert set(both(turns)["qid"]) == {"t", "u"}
     [warning] = caught

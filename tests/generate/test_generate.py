@@ -4,7 +4,7 @@ import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.llms import StageError
 
 CHAT = [
     {"role": "user", "content": "Which tea has no caffeine?"},
@@ -164,7 +164,7 @@ def test_a_rewrite_without_any_word_is_a_failure_and_not_a_query(turn):
         lambda llm: ikat.Answer(llm),
         lambda llm: ikat.Rewrite(llm),
         lambda llm: ikat.Queries(llm, given="answer"),
-        lambda llm: ikat.Queries(llm) >> ikat.Expand(),
+        lambda llm: ikat.Queries(llm) >> ikat.ExplodeQueries(),
     ],
 )
 def test_an_empty_frame_has_the_columns_of_a_full_one_and_asks_nothing(turn, make):
@@ -178,17 +178,17 @@ def test_an_empty_frame_has_the_columns_of_a_full_one_and_asks_nothing(turn, mak
 
 def test_expand_keeps_a_turn_without_sub_queries_and_refuses_to_expand_twice():
     frame = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"], "qsubqueries": [["a", "b"], []]})
-    out = ikat.Expand()(frame)
+    out = ikat.ExplodeQueries()(frame)
     assert out[["qid", "query", "query_0"]].values.tolist() == [["1::0", "a", "x"], ["1::1", "b", "x"], ["2::0", "y", "y"]]
-    with pytest.raises(ikat.UsageError, match="expanded already"):
-        ikat.Expand()(out)
+    with pytest.raises(ikat.UsageError, match="one row per sub-query already"):
+        ikat.ExplodeQueries()(out)
 
 
 def test_queries_without_an_llm(turn):
     rewritten = turn.assign(query=["something else"], qresolved=["Which tea helps against a cold?"])
-    assert ikat.Utterance()(rewritten)["query"].tolist() == ["And against a cold?"]
+    assert ikat.RawUtterance()(rewritten)["query"].tolist() == ["And against a cold?"]
     assert ikat.AllUtterances()(rewritten)["query"].tolist() == ["Which tea has no caffeine? And against a cold?"]
-    assert ikat.Resolved()(rewritten)["query"].tolist() == ["Which tea helps against a cold?"]
+    assert ikat.ManualRewrite()(rewritten)["query"].tolist() == ["Which tea helps against a cold?"]
 
 
 class OneWord(pt.Transformer):
@@ -226,7 +226,12 @@ def test_wrong_arguments(make, message):
 
 def test_operators_are_values_whose_repr_can_be_pasted_back():
     llm = ikat.llm("recorded:sample")
-    for operator in (ikat.Answer(llm), ikat.Queries(llm, n=3, given="answer", style="llama"), ikat.Expand(), ikat.Rerank(llm, depth=5)):
+    for operator in (
+        ikat.Answer(llm),
+        ikat.Queries(llm, n=3, given="answer", style="llama"),
+        ikat.ExplodeQueries(),
+        ikat.LLMRerank(llm, depth=5),
+    ):
         pasted = eval(repr(operator), {"ikat": ikat})
         assert pasted == operator
         assert hash(pasted) == hash(operator)
@@ -238,17 +243,17 @@ TestAnswer = pt.testing.transformer_test_class(lambda: ikat.Answer(_llm))
 TestRewrite = pt.testing.transformer_test_class(lambda: ikat.Rewrite(_llm))
 TestQueries = pt.testing.transformer_test_class(lambda: ikat.Queries(_llm))
 TestMultiQuery = pt.testing.transformer_test_class(lambda: ikat.MultiQuery(_llm))
-TestExpand = pt.testing.transformer_test_class(ikat.Expand)
-TestUtterance = pt.testing.transformer_test_class(ikat.Utterance)
+TestExpand = pt.testing.transformer_test_class(ikat.ExplodeQueries)
+TestUtterance = pt.testing.transformer_test_class(ikat.RawUtterance)
 TestAllUtterances = pt.testing.transformer_test_class(ikat.AllUtterances)
-TestResolved = pt.testing.transformer_test_class(ikat.Resolved)
+TestResolved = pt.testing.transformer_test_class(ikat.ManualRewrite)
 TestHQE = pt.testing.transformer_test_class(lambda: ikat.HistoricalQueryExpansion(OneWord()))
-TestRerank = pt.testing.transformer_test_class(lambda: ikat.Rerank(_llm))
+TestRerank = pt.testing.transformer_test_class(lambda: ikat.LLMRerank(_llm))
 
 
 def test_append_joins_two_queries_by_turn():
     upper = pt.apply.generic(lambda frame: frame.assign(query=frame["query"].str.upper()).iloc[::-1])
-    out = ikat.Append(upper)(pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"], "qrewrite": ["a", "b"]}))
+    out = ikat.AppendQuery(upper)(pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"], "qrewrite": ["a", "b"]}))
     assert out[["query", "query_0", "qrewrite"]].values.tolist() == [["a A", "a", "a"], ["b B", "b", "b"]]
 
 

@@ -1,4 +1,4 @@
-"""Summarise, Clarify, Suggest, and the further forms of Rewrite and Answer."""
+"""Summarise, Clarify, OutlineAnswer, and the further forms of Rewrite and Answer."""
 
 import copy
 
@@ -8,7 +8,7 @@ from fakes import scripted
 from operators import CHAT, PTKB, a_turn, ledger, texts
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.llms import StageError
 
 
 def long(letter):
@@ -98,7 +98,7 @@ def test_clarify_falls_back_to_the_question():
 @pytest.mark.parametrize(("form", "prompt"), [("elements", "suggest"), ("context", "suggest_context")])
 def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
     llm, backend = scripted("<think>hm</think>Name a tea.")
-    operator = ikat.Suggest(llm, form)
+    operator = ikat.OutlineAnswer(llm, form)
     out = operator(a_turn())
     assert out["qsuggestion"].tolist() == ["Name a tea."]
     assert out["query"].tolist() == ["And against a cold?"]
@@ -112,14 +112,14 @@ def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
 
 def test_a_missing_suggestion_is_an_empty_text():
     llm, _ = scripted("<think>")
-    assert ikat.Suggest(llm, on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
+    assert ikat.OutlineAnswer(llm, on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
     with pytest.raises(ikat.UsageError, match="form 'long' is unknown: choose one of elements, context"):
-        ikat.Suggest(llm, "long")
+        ikat.OutlineAnswer(llm, "long")
 
 
 def test_the_question_may_be_the_current_query():
     llm, backend = scripted("Name a tea.")
-    operator = ikat.Suggest(llm, question="query")
+    operator = ikat.OutlineAnswer(llm, question="query")
     turn = a_turn().assign(query="Which tea helps?")
     operator(turn)
     assert "Which tea helps?" in texts(backend)[0]
@@ -162,7 +162,7 @@ def test_an_answer_from_chosen_statements_has_one_example():
 
 def test_empty_frames_have_the_columns_of_full_ones():
     turn = ikat.conversation(CHAT, PTKB)
-    for make in (ikat.Summarise, ikat.Clarify, ikat.Suggest):
+    for make in (ikat.Summarise, ikat.Clarify, ikat.OutlineAnswer):
         silent, backend = scripted()
         assert make(silent)(turn.iloc[:0]).columns.tolist() == make(scripted("Tea.")[0])(turn).columns.tolist()
         assert backend.asked == []

@@ -6,7 +6,7 @@ from fakes import scripted
 from operators import a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.llms import StageError
 
 CHOSEN = [("3", 0.9), ("1", 0.5), ("2", 0.1)]
 
@@ -88,18 +88,18 @@ def test_wrong_arguments(arguments):
 
 def test_expand_gives_each_row_its_weight():
     turns = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"], "qsubqueries": [["a", "b"], []], "qweights": [[1, 0.4], []]})
-    out = ikat.Expand()(turns)
+    out = ikat.ExplodeQueries()(turns)
     assert out["qweight"].tolist() == [1.0, 0.4, 1.0]
     assert out["qweight"].dtype == np.float64
-    assert ikat.Expand()(turns.iloc[:0]).columns.tolist() == out.columns.tolist()
-    assert "qweight" not in ikat.Expand()(turns.drop(columns="qweights"))
+    assert ikat.ExplodeQueries()(turns.iloc[:0]).columns.tolist() == out.columns.tolist()
+    assert "qweight" not in ikat.ExplodeQueries()(turns.drop(columns="qweights"))
     with pytest.raises(ikat.DataError, match="turn 1 has 2 sub-queries but 1 weights"):
-        ikat.Expand()(turns.assign(qweights=[[1.0], []]))
+        ikat.ExplodeQueries()(turns.assign(qweights=[[1.0], []]))
 
 
 def test_weights_of_sub_queries_end_where_those_are_brought_back():
     turn = pd.DataFrame({"qid": ["1"], "query": ["x"], "qsubqueries": [["a", "b"]], "qweights": [[1.0, 0.4]]})
-    results = ikat.Expand()(turn).assign(docno=["d", "e"], rank=[0, 0], score=[1.0, 1.0])
+    results = ikat.ExplodeQueries()(turn).assign(docno=["d", "e"], rank=[0, 0], score=[1.0, 1.0])
     assert "qweight" not in ikat.Interleave()(results)
 
 

@@ -9,8 +9,8 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import question_column
-from pyterrier_ikat.llm import StageError
-from pyterrier_ikat.llm.failures import Refused
+from pyterrier_ikat.llms import StageError
+from pyterrier_ikat.llms.failures import Refused
 
 ASKED = "Which tea is free of caffeine?"
 
@@ -61,7 +61,11 @@ def test_queries_after_a_rewrite_and_the_response_show_the_question(plain):
     llm, backend = scripted("Does rooibos contain caffeine?", "1. rooibos caffeine\n2. mint tea", "Rooibos does.")
     keep_text = pt.apply.generic(lambda frame: frame.assign(score=frame["score"] + 0.0))
     system = (
-        ikat.Rewrite(llm) >> ikat.MultiQuery(llm) >> pt.apply.generic(passages) >> ikat.RerankBy(keep_text, "qrewrite") >> ikat.Respond(llm)
+        ikat.Rewrite(llm)
+        >> ikat.MultiQuery(llm)
+        >> pt.apply.generic(passages)
+        >> ikat.RerankAgainst(keep_text, "qrewrite")
+        >> ikat.Respond(llm)
     )
     out = system(plain)
     rewrite, queries, respond = last_messages(backend)
@@ -72,7 +76,7 @@ def test_queries_after_a_rewrite_and_the_response_show_the_question(plain):
     assert set(out["qanswer"]) == {"Rooibos does."}
 
 
-@pytest.mark.parametrize("make", [ikat.Rewrite, ikat.Clarify, ikat.Suggest])
+@pytest.mark.parametrize("make", [ikat.Rewrite, ikat.Clarify, ikat.OutlineAnswer])
 def test_an_operator_after_an_answer_shows_the_question(plain, make):
     llm, backend = scripted("Rooibos.", "Mint.")
     (ikat.Answer(llm) >> make(llm))(plain)
@@ -90,14 +94,14 @@ def test_query_as_the_question_is_still_the_newest_one(plain):
 
 def test_operators_without_a_model_take_the_question_too(plain):
     answered = ikat.Answer(scripted("Rooibos.")[0])(plain)
-    assert ikat.Utterance()(answered)["query"].tolist() == [ASKED]
+    assert ikat.RawUtterance()(answered)["query"].tolist() == [ASKED]
     assert ikat.AllUtterances()(answered)["query"].tolist() == [ASKED]
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        *(ikat.Answer, ikat.Rewrite, ikat.Clarify, ikat.Suggest, ikat.Queries, ikat.MultiQuery, ikat.StatementQueries),
+        *(ikat.Answer, ikat.Rewrite, ikat.Clarify, ikat.OutlineAnswer, ikat.Queries, ikat.MultiQuery, ikat.StatementQueries),
         lambda llm: ikat.PassageQueries(llm, ("short",)),
     ],
 )
@@ -179,14 +183,14 @@ def test_a_stage_error_says_for_which_turns_running_again_can_help():
         ikat.Rewrite(llm)(frame)
 
 
-@pytest.mark.parametrize("operator", [ikat.Answer(scripted()[0]), ikat.Expand(), ikat.Append(ikat.Utterance())])
+@pytest.mark.parametrize("operator", [ikat.Answer(scripted()[0]), ikat.ExplodeQueries(), ikat.AppendQuery(ikat.RawUtterance())])
 def test_a_row_without_a_turn_is_named(operator):
     turns = pd.DataFrame({"qid": ["1", None], "query": ["tea", "oats"], "qsubqueries": [["a"], ["b"]]})
     with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid: give every row the qid of its turn"):
         operator(turns)
 
 
-@pytest.mark.parametrize("operator", [ikat.Rerank(scripted()[0]), ikat.Respond(scripted()[0]), ikat.RM3()])
+@pytest.mark.parametrize("operator", [ikat.LLMRerank(scripted()[0]), ikat.Respond(scripted()[0]), ikat.RM3()])
 def test_a_passage_without_a_turn_is_named(operator):
     rows = {"qid": ["1", None], "query": ["tea", "oats"], "docno": ["a", "b"], "text": ["x", "y"], "rank": [0, 0], "score": [2.0, 1.0]}
     with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):

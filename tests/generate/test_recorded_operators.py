@@ -5,7 +5,7 @@ import pytest
 from operators import a_turn, found
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.generate.sentences import count_words
+from pyterrier_ikat.generate.respond import count_words
 
 _llm = ikat.llm("recorded:sample")
 OPERATORS = {
@@ -17,8 +17,8 @@ OPERATORS = {
     "clarify": lambda: ikat.Clarify(_llm),
     "articles": lambda: ikat.PassageQueries(_llm, per_statement=3),
     "passages": lambda: ikat.PassageQueries(_llm, ("short", "long", "styled")),
-    "suggest": lambda: ikat.Suggest(_llm),
-    "suggest_context": lambda: ikat.Suggest(_llm, "context"),
+    "suggest": lambda: ikat.OutlineAnswer(_llm),
+    "suggest_context": lambda: ikat.OutlineAnswer(_llm, "context"),
     "rewrite": lambda: ikat.Rewrite(_llm, "short"),
     "queries": lambda: ikat.StatementQueries(_llm),
     "answer": lambda: ikat.Answer(_llm, statements="chosen", style="llama"),
@@ -76,7 +76,7 @@ def test_scores(llm, topics):
 
 
 def test_scores_after_a_suggestion(llm, topics):
-    chosen = numbers((ikat.Suggest(llm, "context") >> ikat.SelectStatements(llm, "scores", given="suggestion"))(topics))
+    chosen = numbers((ikat.OutlineAnswer(llm, "context") >> ikat.SelectStatements(llm, "scores", given="suggestion"))(topics))
     assert chosen["1-1_1"] == ["2", "4", "6", "5", "1"]
     assert chosen["1-2_6"] == []
 
@@ -99,7 +99,7 @@ def test_passage_queries_of_each_form(llm, topics):
 
 @pytest.mark.parametrize("question", ["query", "qresolved"])
 def test_queries_per_statement(llm, manual, question):
-    start = ikat.Resolved() if question == "qresolved" else ikat.Rewrite(llm, "short")
+    start = ikat.ManualRewrite() if question == "qresolved" else ikat.Rewrite(llm, "short")
     choose = ikat.SelectStatements(llm, question="qresolved" if question == "qresolved" else "qutterance")
     out = (start >> choose >> ikat.StatementQueries(llm, question=question))(manual)
     for queries in out["qsubqueries"]:
@@ -109,7 +109,7 @@ def test_queries_per_statement(llm, manual, question):
 
 
 def test_responses(llm, topics):
-    results = found(ikat.Suggest(llm)(topics), 6)
+    results = found(ikat.OutlineAnswer(llm)(topics), 6)
     for form in ("rag", "passages_only", "suggested"):
         out = ikat.Respond(llm, form=form)(results)
         assert out.groupby("qid")["used"].sum().eq(5).all()

@@ -4,7 +4,7 @@ from fakes import scripted
 from operators import a_turn, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.llms import StageError
 
 
 def test_the_best_passages_are_shown_and_marked_and_the_ranking_stays():

@@ -8,9 +8,9 @@ import pytest
 from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import result_cache
 from pyterrier_ikat.conversations.frame import object_frame
 from pyterrier_ikat.generate.seq2seq import decode, load_seq2seq, source
+from pyterrier_ikat.store import results as result_cache
 
 HISTORY = [
     {"role": "user", "content": "which tea has no caffeine ?"},
@@ -130,7 +130,7 @@ def test_the_output_has_at_most_max_length_tokens(bart):
 def test_convgqr_is_a_rewrite_and_an_expansion(t5, bart):
     asked = turns("what is tea ?", history=HISTORY)
     rewrite, expansion = ikat.Seq2SeqRewrite(t5, max_length=8), ikat.Seq2SeqRewrite(bart, max_length=8)
-    both = (rewrite >> ikat.Append(ikat.Seq2SeqRewrite(bart, max_length=8)))(asked)
+    both = (rewrite >> ikat.AppendQuery(ikat.Seq2SeqRewrite(bart, max_length=8)))(asked)
     assert both["query"][0] == f"{rewrite(asked)['query'][0]} {expansion(asked)['query'][0]}"
     assert both["qrewrite"].tolist() == rewrite(asked)["query"].tolist()
 

@@ -5,7 +5,7 @@ from fakes import scripted
 from operators import PTKB, a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.llms import StageError
 
 
 @pytest.mark.parametrize(

@@ -79,19 +79,19 @@ def test_choosing_no_statement_is_refused():
 
 def test_the_chosen_statements_are_appended_in_their_order():
     frame = turns(qstatements=[[("10", 0.9), ("1", 0.2)], []])
-    appended = ikat.WithStatements()(frame)
+    appended = ikat.AppendStatements()(frame)
     assert appended["query"].tolist() == ["breakfast? I live in Rome. I own a dog.", "and lunch?"]
     assert appended["query_0"].tolist() == ["breakfast?", "and lunch?"]
 
 
 def test_gold_statements_are_ids():
     frame = turns(qgoldptkb=[["2"], None])
-    assert ikat.WithStatements("qgoldptkb")(frame)["query"].tolist() == ["breakfast? I am vegan.", "and lunch?"]
+    assert ikat.AppendStatements("qgoldptkb")(frame)["query"].tolist() == ["breakfast? I am vegan.", "and lunch?"]
 
 
 def test_the_organisers_manual_query_is_made_of_the_manual_rewrite_and_the_gold_statements():
     topics = pt.get_dataset("ikat:sample").get_topics("manual")
-    queries = (ikat.Resolved() >> ikat.WithStatements("qgoldptkb"))(topics)
+    queries = (ikat.ManualRewrite() >> ikat.AppendStatements("qgoldptkb"))(topics)
     for row in queries.itertuples():
         assert row.query == " ".join([row.qresolved, *(row.qptkb[number] for number in row.qgoldptkb)])
     assert any(queries["qgoldptkb"].map(len))
@@ -100,20 +100,20 @@ def test_the_organisers_manual_query_is_made_of_the_manual_rewrite_and_the_gold_
 @pytest.mark.parametrize("ptkb", [PTKB, {}, None])
 def test_a_statement_that_the_persona_lacks_is_named(ptkb):
     with pytest.raises(ikat.DataError, match=r"turn 1_1: qstatements names statement '7', its persona has (1, 2, 10|none)"):
-        ikat.WithStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
+        ikat.AppendStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
 
 
 def test_inputs_are_not_changed_and_objects_are_carried():
     scorer = Table({("1_1", number): 0.5 for number in PTKB})
     frame = turns()
     before = frame.copy()
-    after = (ikat.RankStatements(scorer) >> ikat.WithStatements())(frame)
+    after = (ikat.RankStatements(scorer) >> ikat.AppendStatements())(frame)
     assert after["qptkb"][0] is PTKB
     pd.testing.assert_frame_equal(frame, before)
 
 
 @pytest.mark.parametrize(
-    "operator", [ikat.RankStatements(Table({("1_1", number): 0.5 for number in PTKB})), ikat.WithStatements()], ids=repr
+    "operator", [ikat.RankStatements(Table({("1_1", number): 0.5 for number in PTKB})), ikat.AppendStatements()], ids=repr
 )
 def test_empty_frames_give_the_columns_of_full_ones(operator):
     frame = turns(qstatements=[[], []])
@@ -124,7 +124,7 @@ def test_empty_frames_give_the_columns_of_full_ones(operator):
 
 def test_a_missing_column_is_named():
     with pytest.raises(pt.validate.InputValidationError, match="qgoldptkb"):
-        ikat.WithStatements("qgoldptkb")(turns())
+        ikat.AppendStatements("qgoldptkb")(turns())
     with pytest.raises(pt.validate.InputValidationError, match="query"):
         ikat.RankStatements(Table({}))(turns().drop(columns="query"))
 
@@ -135,9 +135,9 @@ def test_operators_are_values():
     assert eval(repr(operator)) == operator
     assert operator != ikat.RankStatements(ikat.BiEncoder("m"))
     assert pt.inspect.subtransformers(operator) == {"scorer": ikat.BiEncoder("m")}
-    assert ikat.WithStatements() == ikat.WithStatements("qstatements")
-    assert repr(ikat.WithStatements("qgoldptkb")) == "ikat.WithStatements(column='qgoldptkb')"
+    assert ikat.AppendStatements() == ikat.AppendStatements("qstatements")
+    assert repr(ikat.AppendStatements("qgoldptkb")) == "ikat.AppendStatements(column='qgoldptkb')"
 
 
 TestRankStatements = pt.testing.transformer_test_class(lambda: ikat.RankStatements(ikat.BiEncoder("m")))
-TestWithStatements = pt.testing.transformer_test_class(ikat.WithStatements)
+TestWithStatements = pt.testing.transformer_test_class(ikat.AppendStatements)

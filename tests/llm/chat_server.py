@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from pyterrier_ikat.llm import Request
+from pyterrier_ikat.llms import Request
 
 DROP = "drop"
 KEY = "sk-planted-0123456789"

@@ -1,8 +1,8 @@
 import pytest
 from chat_server import KEY, ChatServer
 
-from pyterrier_ikat.llm import llm
-from pyterrier_ikat.llm.retry import Retry
+from pyterrier_ikat.llms import llm
+from pyterrier_ikat.llms.limits import Retry
 
 
 @pytest.fixture

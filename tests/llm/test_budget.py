@@ -3,8 +3,8 @@
 import pytest
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llm import BudgetExceeded, FatalLLMError, Reply
-from pyterrier_ikat.llm.budget import Budget
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Reply
+from pyterrier_ikat.llms.limits import Budget
 
 
 @pytest.mark.parametrize("missing", ["price_in", "price_out", "prompt_tokens", "completion_tokens"])

@@ -16,8 +16,8 @@ import pytest
 from chat_server import ask, said
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llm import Completion, llm
-from pyterrier_ikat.llm.cache import Cache, default_path, key_of
+from pyterrier_ikat.llms import Completion, llm
+from pyterrier_ikat.llms.cache import Cache, default_path, key_of
 
 COMPLETION = Completion("text \u2028 \x00 🙂", "m", "stop", 5, None, 0.5, cached=True)
 ROOT = Path(__file__).parents[2]
@@ -260,8 +260,8 @@ def test_the_file_holds_json_under_a_hash_and_no_question(model, server, home):
 
 WRITER = """
 import sys, threading
-from pyterrier_ikat.llm.cache import Cache
-from pyterrier_ikat.llm import Completion
+from pyterrier_ikat.llms.cache import Cache
+from pyterrier_ikat.llms import Completion
 cache, name = Cache(sys.argv[1]), sys.argv[2]
 def work(thread):
     for number in range(10):
@@ -296,7 +296,7 @@ def interrupted(number, frame):
 signal.signal(signal.SIGINT, interrupted)
 sys.path.insert(0, sys.argv[3])
 from chat_server import ask
-from pyterrier_ikat.llm import llm
+from pyterrier_ikat.llms import llm
 print(len(llm(f"openai:m base_url={sys.argv[1]} cache={sys.argv[2]} concurrency=4").ask(ask(*map(str, range(30))))))
 """
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import (
+from pyterrier_ikat.llms import (
     BadRequest,
     BudgetExceeded,
     CutOff,
@@ -29,11 +29,10 @@ from pyterrier_ikat.llm import (
     Unfinished,
     llm,
 )
-from pyterrier_ikat.llm.failures import Transient
-from pyterrier_ikat.llm.model import OtherModelWarning, same_model
-from pyterrier_ikat.llm.request import WHOLE, fault_of
-from pyterrier_ikat.llm.retry import Retry
-from pyterrier_ikat.llm.sending import Sending
+from pyterrier_ikat.llms.failures import Transient
+from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.model import OtherModelWarning, Sending, same_model
+from pyterrier_ikat.llms.request import WHOLE, fault_of
 
 
 def row(model, stage="answer"):

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llm import BadRequest, Completion, FatalLLMError, claims, llm
-from pyterrier_ikat.llm.cache import Cache
+from pyterrier_ikat.llms import BadRequest, Completion, FatalLLMError, claims, llm
+from pyterrier_ikat.llms.cache import Cache
 
 COMPLETION = Completion("first", "m", "stop", 5, 3, 0.5, cached=True)
 
@@ -163,7 +163,7 @@ ASKER = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from chat_server import ask
-from pyterrier_ikat.llm import llm
+from pyterrier_ikat.llms import llm
 made = llm(f"openai:m base_url={sys.argv[2]} cache={sys.argv[3]} {sys.argv[4]}")
 found = made.ask(ask(*sys.argv[5].split()))
 frame = made.ledger.frame()

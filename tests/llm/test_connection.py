@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 
-from pyterrier_ikat.llm import Completion, FatalLLMError, Unavailable, connection, llm, servers
-from pyterrier_ikat.llm.failures import Transient
-from pyterrier_ikat.llm.retry import Retry
-from pyterrier_ikat.llm.servers import ServerLeftOutWarning, SilentServerWarning
+from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, connection, llm
+from pyterrier_ikat.llms import openai as servers
+from pyterrier_ikat.llms.failures import Transient
+from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.openai import ServerLeftOutWarning, SilentServerWarning
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 WHOLE = json.dumps(said("late").body).encode()
@@ -320,7 +321,7 @@ PROGRAM = """
 import signal, sys, threading
 sys.path.insert(0, sys.argv[3])
 from chat_server import ask
-from pyterrier_ikat.llm import llm
+from pyterrier_ikat.llms import llm
 made = llm(f"openai:m base_url={sys.argv[1]} cache={sys.argv[2]} concurrency=4")
 try:
     made.ask(ask(*map(str, range(30))))

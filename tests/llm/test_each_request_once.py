@@ -8,8 +8,8 @@ import pytest
 from chat_server import said
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import llm
-from pyterrier_ikat.llm.recorded import RecordedBackend
+from pyterrier_ikat.llms import llm
+from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 
 SYSTEMS = (

@@ -5,7 +5,7 @@ import pytest
 from fakes import Scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import BudgetExceeded, FatalLLMError, LLMFailure, StageError
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, LLMFailure, StageError
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "coffee"]})
 HERE = " (finished calls are kept in this process only, and not repeated in it)"

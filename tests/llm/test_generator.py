@@ -8,19 +8,9 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import IkatError, UsageError
-from pyterrier_ikat.llm import (
-    Empty,
-    FatalLLMError,
-    LLMFailure,
-    Reply,
-    Request,
-    StageError,
-    Transient,
-    Unavailable,
-    llm,
-)
-from pyterrier_ikat.llm.failures import CutOff
-from pyterrier_ikat.llm.throttle import Throttle
+from pyterrier_ikat.llms import Empty, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, Unavailable, llm
+from pyterrier_ikat.llms.failures import CutOff
+from pyterrier_ikat.llms.limits import Throttle
 
 
 class Upper:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.llms import Ledger
 
 COLUMNS = [
     "stage",

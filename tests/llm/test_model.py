@@ -4,7 +4,7 @@ import json
 
 from chat_server import ask
 
-from pyterrier_ikat.llm import llm
+from pyterrier_ikat.llms import llm
 
 
 def test_the_order_of_options_makes_no_other_model():

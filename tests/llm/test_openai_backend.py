@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llm import llm
-from pyterrier_ikat.llm.openai_backend import OpenAIBackend
+from pyterrier_ikat.llms import llm
+from pyterrier_ikat.llms.openai import OpenAIBackend
 
 
 def test_two_minutes_and_32_calls_unless_said_otherwise():

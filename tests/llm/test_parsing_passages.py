@@ -1,6 +1,6 @@
 import pytest
 
-from pyterrier_ikat.llm.parsing_passages import parse_clarified, parse_passage
+from pyterrier_ikat.completions.texts import parse_clarified, parse_passage
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.llm.parsing import parse_queries, parse_rewrite, spoken
-from pyterrier_ikat.llm.parsing_passages import parse_clarified, parse_passage
-from pyterrier_ikat.llm.parsing_refusals import LONGEST, is_refusal
-from pyterrier_ikat.llm.parsing_statements import read_copies
+from pyterrier_ikat.completions.statements import read_copies
+from pyterrier_ikat.completions.texts import LONGEST, is_refusal, parse_clarified, parse_passage, parse_queries, parse_rewrite, spoken
 
 REFUSALS = [
     "I'm sorry, I cannot help with that.",

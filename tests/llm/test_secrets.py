@@ -8,9 +8,9 @@ import pytest
 from chat_server import KEY, ask, refused, said
 
 from pyterrier_ikat.errors import IkatError
-from pyterrier_ikat.llm import llm
-from pyterrier_ikat.llm.address import Address, RedactingFilter, redacted
-from pyterrier_ikat.llm.retry import Retry
+from pyterrier_ikat.llms import llm
+from pyterrier_ikat.llms.address import Address, RedactingFilter, redacted
+from pyterrier_ikat.llms.limits import Retry
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
 

@@ -7,8 +7,8 @@ import pytest
 from chat_server import ask, refused, said
 from tqdm.std import tqdm
 
-from pyterrier_ikat.llm import FatalLLMError, Reply, llm
-from pyterrier_ikat.llm.retry import Retry
+from pyterrier_ikat.llms import FatalLLMError, Reply, llm
+from pyterrier_ikat.llms.limits import Retry
 
 
 @pytest.fixture

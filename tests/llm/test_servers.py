@@ -6,10 +6,10 @@ import warnings
 import pytest
 from chat_server import DROP, ChatServer, ask, refused, said
 
-from pyterrier_ikat.llm import FatalLLMError, Unavailable, llm
-from pyterrier_ikat.llm.cache import key_of
-from pyterrier_ikat.llm.retry import Retry
-from pyterrier_ikat.llm.servers import FAILURES, ServerLeftOutWarning
+from pyterrier_ikat.llms import FatalLLMError, Unavailable, llm
+from pyterrier_ikat.llms.cache import key_of
+from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.openai import FAILURES, ServerLeftOutWarning
 
 
 @pytest.fixture

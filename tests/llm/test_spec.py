@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llm import LLM, Ledger, Request, llm
-from pyterrier_ikat.llm.address import Address
-from pyterrier_ikat.llm.cache import key_of
-from pyterrier_ikat.llm.spec import parse
+from pyterrier_ikat.llms import LLM, Ledger, Request, llm
+from pyterrier_ikat.llms.address import Address
+from pyterrier_ikat.llms.cache import key_of
+from pyterrier_ikat.llms.spec import parse
 
 
 def test_names_with_dots_slashes_colons_and_urls_with_equals():

@@ -17,7 +17,7 @@ import pyterrier_ikat as ikat
 @ikat.method
 def plain(retriever):
     \"\"\"The utterance is the query.\"\"\"
-    return ikat.Utterance() >> retriever
+    return ikat.RawUtterance() >> retriever
 
 
 @ikat.method("twice", paper="ours", models={"llm": "openai:gpt-4o"})
@@ -99,10 +99,10 @@ def test_an_argument_that_is_no_resource_is_refused_where_it_is_decorated():
 def test_a_decorated_function_stays_a_function():
     @ikat.method(paper="ours")
     def mine(retriever):
-        return ikat.Utterance() >> retriever
+        return ikat.RawUtterance() >> retriever
 
     finds = pt.apply.generic(lambda frame: frame)
-    assert repr(mine(finds)) == repr(ikat.Utterance() >> finds)
+    assert repr(mine(finds)) == repr(ikat.RawUtterance() >> finds)
     assert [entry.name for entry in methods_of(mine)] == ["mine"]
 
 

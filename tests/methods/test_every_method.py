@@ -162,7 +162,7 @@ def test_every_method_runs_whole(name, built, data):
     assert np.isfinite(results["score"].to_numpy(dtype=float)).all()
     assert results["score"].is_monotonic_decreasing
     assert results["score"].nunique() > 1
-    if "Interleave" in METHODS[name].expression and "RerankBy" not in METHODS[name].expression:
+    if "Interleave" in METHODS[name].expression and "RerankAgainst" not in METHODS[name].expression:
         assert results["score"].is_unique
     if "rewriter" in METHODS[name].needs:
         assert results["qrewrite"][0] != turn["qutterance"][0]  # the model wrote it

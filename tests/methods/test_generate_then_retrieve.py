@@ -7,7 +7,7 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import plan
-from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, catalogue, find, human_qr, llama10, published, qd, qr, raw
 from pyterrier_ikat.methods.catalogue import per_turn
 from pyterrier_ikat.methods.generate_then_retrieve import PAPER
@@ -137,7 +137,7 @@ def test_llama10_orders_the_judged_passages_by_label_and_drops_the_rest(topics):
 
 def test_llama10_keeps_the_order_of_equal_labels_and_puts_unjudged_last(topics):
     (llm, _), retriever = scripted("the rewrite", "cannot say", "2", "2"), Retriever()
-    pipeline = ikat.Rewrite(llm) >> retriever >> ikat.Rerank(llm, on_error="fallback")
+    pipeline = ikat.Rewrite(llm) >> retriever >> ikat.LLMRerank(llm, on_error="fallback")
     assert ranking(pipeline(topics)) == ["b", "a", "c"]
     assert llm.ledger.frame()["fallbacks"].sum() == 1
 
@@ -172,15 +172,15 @@ def test_llama10_judges_only_what_has_a_rank():
     llm, backend = scripted()
     frame = pd.DataFrame({"qid": ["1_1", "1_2", "1_2"], "query": "tea", "docno": ["a", "b", "c"], "score": 1.0, "text": "x"})
     with pytest.raises(ikat.DataError, match="a passage of 1_2 has no rank: rank the frame first"):
-        ikat.Rerank(llm)(frame.assign(rank=[0, 0, None]))
+        ikat.LLMRerank(llm)(frame.assign(rank=[0, 0, None]))
     with pytest.raises(ikat.UsageError, match="depth=0: judge at least one passage"):
-        ikat.Rerank(llm, depth=0)
+        ikat.LLMRerank(llm, depth=0)
     assert backend.asked == []
 
 
 def test_the_design_expression_runs_as_written(topics):
     (llm, _), retriever, crossencoder = scripted("the answer", "1. q one\n2. q two"), Retriever(), Reranker()
-    answer_rerank = ikat.RerankBy(crossencoder, "qanswer")
+    answer_rerank = ikat.RerankAgainst(crossencoder, "qanswer")
     llm_answer, multi_query = ikat.Answer(llm), ikat.MultiQuery(llm, n=5, given="answer")
     pipeline = llm_answer >> multi_query >> retriever % 1000 >> crossencoder >> answer_rerank
     assert ranking(pipeline(topics)) == ["b", "d", "c", "a"]
@@ -229,7 +229,8 @@ def test_catalogue_rows():
         "aqd_a_human_llama",
     } <= set(table.index)
     assert table.loc["aqd_a", "expression"] == (
-        "ikat.Answer(llm) >> ikat.Queries(llm, given='answer') >> ikat.Expand() >> retriever % 1000 >> ikat.RerankBy(reranker, 'qanswer')"
+        "ikat.Answer(llm) >> ikat.Queries(llm, given='answer') >> ikat.ExplodeQueries() >> retriever % 1000"
+        " >> ikat.RerankAgainst(reranker, 'qanswer')"
     )
     assert table.loc["aqd_a", "published"]["generate_then_retrieve_1"]["nDCG@5"] == 0.6826
     assert table.loc["aqd_a", "turns"] == {"generate_then_retrieve_1": 133, "generate_then_retrieve_3": 133}

@@ -127,7 +127,7 @@ def test_no_gold_of_the_turn_or_a_later_one_is_shown(name, run):
 
 @pytest.mark.parametrize("name", AUTOMATIC)
 def test_the_topics_of_manual_runs_do_not_leak_into_automatic_ones(name, run):
-    check(run(name, turn_of(manual=True), ikat.Utterance()))
+    check(run(name, turn_of(manual=True), ikat.RawUtterance()))
 
 
 def check(shown):

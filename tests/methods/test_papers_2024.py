@@ -277,7 +277,7 @@ def test_every_method_runs_on_the_sample_within_the_calls_and_queries_of_the_cat
     topics = topics[topics["qid"] == "1-1_3"].reset_index(drop=True)
     for name, entry in METHODS.items():
         first, second, search = ikat.llm("recorded:sample"), ikat.llm("recorded:sample-claude"), Search()
-        stand_ins = {"rewriter": ikat.Utterance(), "expander": ikat.Utterance()}
+        stand_ins = {"rewriter": ikat.RawUtterance(), "expander": ikat.RawUtterance()}
         if name in ("llama10", "hqe") or name.startswith("organizers"):
             continue  # these read the passages, or ask the retriever for weights: see the tests of the command line
         results = entry.build(llm=first, second_llm=second, retriever=search, reranker=Score(), **stand_ins)(topics)

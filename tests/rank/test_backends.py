@@ -16,7 +16,8 @@ from tiny_cross_encoders import CONFIGS, KINDS, WORDS, save_cross_encoder, save_
 from transformers import AutoModelForSequenceClassification
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import backends, load_cross_encoder, trial
+from pyterrier_ikat.rank import backends, load_cross_encoder
+from pyterrier_ikat.rank import cross_encoder as trial
 from pyterrier_ikat.rank.backends import score_pairs
 
 RANDOM = np.random.default_rng(3)
@@ -196,7 +197,7 @@ def test_scores_of_another_backend_are_not_taken(machine):
 
 def test_auto_on_this_machine(folders, caplog):
     operator = ikat.CrossEncoder(folders["electra"], max_length=16, backend="auto")
-    with caplog.at_level(logging.INFO, "pyterrier_ikat.rank.trial"):
+    with caplog.at_level(logging.INFO, "pyterrier_ikat.rank.cross_encoder"):
         ranked = operator(frame(PAIRS * 2))
     assert operator.chosen in backends.usable(folders["electra"], 16)
     assert [record.message.split(":")[0] for record in caplog.records] == [f"{folders['electra']} runs with {operator.chosen}"]

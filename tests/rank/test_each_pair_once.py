@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import backends, each_pair_once
-from pyterrier_ikat.rank.each_pair_once import look_up, merged, scored_once
-from pyterrier_ikat.result_cache import ResultCache, shared
+from pyterrier_ikat.rank import backends
+from pyterrier_ikat.rank import scoring as each_pair_once
+from pyterrier_ikat.rank.scoring import look_up, merged, scored_once
+from pyterrier_ikat.store.results import ResultCache, shared
 
 
 class Spy:
@@ -118,7 +119,7 @@ def test_a_file_keeps_the_scores_for_another_process(tmp_path, monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.score_pairs", lambda *given: [seen.extend(given[-1]), Spy()(given[-1])][1])
     frame = pd.DataFrame({"qid": "t", "query": "tea", "docno": ["a", "b"], "text": ["mint", "rooibos"]})
     ranked = ikat.CrossEncoder("m", cache=tmp_path / "scores.sqlite")(frame)
-    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
     pd.testing.assert_frame_equal(ikat.CrossEncoder("m", cache=tmp_path / "scores.sqlite")(frame), ranked)
     assert len(seen) == 2
     assert shared().bytes == 0
@@ -164,7 +165,7 @@ def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypa
         *(low >> one, high >> one, low >> other, high >> other),
         *(ikat.Union(low, high) >> one, ikat.Union(low >> one, high >> one), ikat.Union(low >> both, high) >> other),
         *(low >> both, high >> both, low >> both >> one),
-        *(low >> ikat.RerankBy(one, "qanswer"), high >> one >> ikat.RerankBy(both, "qanswer")),
+        *(low >> ikat.RerankAgainst(one, "qanswer"), high >> one >> ikat.RerankAgainst(both, "qanswer")),
     ]
     topics = pd.DataFrame({"qid": ["1_1", "1_2", "2_1"], "query": ["tea no caffeine", "the train", "tea no caffeine"]})
     topics["qanswer"] = ["rooibos has no caffeine", "the train", "green tea"]

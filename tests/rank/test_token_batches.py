@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_cross_encoders import save_tokenizer
 
-from pyterrier_ikat.rank.token_batches import batches, can_be_cut, scores_of
+from pyterrier_ikat.rank.load_cross_encoder import batches, can_be_cut, scores_of
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 100))

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.rank import trial
-from pyterrier_ikat.rank.trial import fastest, some, top_overlap
+from pyterrier_ikat.rank import cross_encoder as trial
+from pyterrier_ikat.rank.cross_encoder import fastest, some, top_overlap
 
 PAIRS = [("q", str(number)) for number in range(trial.PAIRS)]
 EXACT = np.random.default_rng(1).normal(size=trial.PAIRS)

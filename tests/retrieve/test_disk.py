@@ -16,7 +16,8 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.retrieve import pisa, pisa_merge, pisa_writer, shards, text_store, whole_folder
+from pyterrier_ikat.retrieve import pisa, pisa_merge, pisa_writer, shards, text_store
+from pyterrier_ikat.store import files as whole_folder
 
 CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]
 TEA = pd.DataFrame({"qid": ["q"], "query": ["tea mint 3"]}, dtype=object)
@@ -39,7 +40,7 @@ def test_the_compressed_postings_do_not_depend_on_the_parameters_and_are_there_o
     for path in (linked, pisa.scorer_files(folder / "pisa", 1.2, 0.75)[0]):
         path.rename(tmp_path / path.name)
     monkeypatch.setattr(pisa, "_reuse_postings", lambda *_: None)
-    monkeypatch.setattr("pyterrier_ikat.result_cache._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
     ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
     assert not linked.samefile(first)
     for path in pisa.scorer_files(folder / "pisa", 1.2, 0.75):  # PISA's own
@@ -63,7 +64,7 @@ def test_the_uncompressed_postings_may_be_removed(built, folder, monkeypatch):
     found = index.bm25()(TEA)
     assert len(index) == 40
     with monkeypatch.context() as patch:
-        patch.setattr("pyterrier_ikat.result_cache._known", {})
+        patch.setattr("pyterrier_ikat.store.results._known", {})
         pd.testing.assert_frame_equal(found, built.bm25()(TEA))
     with pytest.raises(
         DataError, match=r"isn't ready for BM25 with k1=1.2, b=0.75, only for bm25.k1-0.9.b-0.4, and inv.docs was removed: put"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.parts import MergeTop, merge_top
+from pyterrier_ikat.retrieve.merge_top import MergeShards, merge_top
 
 TEXTS = {
     "d1": "Rooibos tea has no caffeine",
@@ -43,7 +43,7 @@ class Scores(pt.Transformer):
 
 
 def test_the_best_of_all_parts_in_the_order_of_the_queries():
-    merged = MergeTop([Scores(x=3, z=1), Scores(y=2, a=1)], num_results=3)(QUERIES)
+    merged = MergeShards([Scores(x=3, z=1), Scores(y=2, a=1)], num_results=3)(QUERIES)
     expected = [("x", 3.0, 0), ("y", 2.0, 1), ("z", 1.0, 2)]
     assert list(zip(merged["qid"], merged["docno"], merged["score"], merged["rank"], strict=True)) == [
         (qid, *row) for qid in ("b", "a") for row in expected
@@ -56,13 +56,13 @@ def test_the_best_of_all_parts_in_the_order_of_the_queries():
 def test_however_it_is_split_the_result_is_that_of_one_retriever(scores, data, parts, depth):
     part_of = {docno: data.draw(st.integers(0, parts - 1)) for docno in scores}
     retrievers = [Scores(**{docno: scores[docno] for docno in scores if part_of[docno] == part}) for part in range(parts)]
-    merged = MergeTop(retrievers, num_results=depth)(QUERIES)
+    merged = MergeShards(retrievers, num_results=depth)(QUERIES)
     one = Scores(**scores)(QUERIES)
     pd.testing.assert_frame_equal(merged, one[one["rank"] < depth].reset_index(drop=True))
 
 
 def test_bm25_over_two_indexes_keeps_columns_and_text(halves):
-    merged = MergeTop([half.bm25() for half in halves])(QUERIES)
+    merged = MergeShards([half.bm25() for half in halves])(QUERIES)
     alone = pd.concat([half.bm25()(QUERIES) for half in halves])
     assert merged.columns.tolist() == halves[0].bm25()(QUERIES).columns.tolist()
     for qid in ("b", "a"):
@@ -75,15 +75,15 @@ def test_bm25_over_two_indexes_keeps_columns_and_text(halves):
 
 
 def test_a_cutoff_reaches_the_parts(halves):
-    merged = MergeTop([half.bm25() for half in halves])
+    merged = MergeShards([half.bm25() for half in halves])
     cut = (merged % 2).compile()
-    assert repr(cut) == repr(MergeTop([half.bm25(num_results=2) for half in halves], num_results=2))
+    assert repr(cut) == repr(MergeShards([half.bm25(num_results=2) for half in halves], num_results=2))
     full = merged(QUERIES)
     pd.testing.assert_frame_equal(cut(QUERIES), full[full["rank"] < 2].reset_index(drop=True))
 
 
 def test_only_a_turn_that_no_part_finds_is_reported(halves):
-    system = MergeTop([half.bm25() for half in halves])
+    system = MergeShards([half.bm25() for half in halves])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         system.search("rooibos")  # only in the first part
@@ -95,11 +95,11 @@ def test_only_a_turn_that_no_part_finds_is_reported(halves):
 
 def test_a_passage_in_two_parts_is_an_error():
     with pytest.raises(ikat.DataError, match="passage x is in two parts"):
-        MergeTop([Scores(x=3), Scores(x=2)])(QUERIES)
+        MergeShards([Scores(x=3), Scores(x=2)])(QUERIES)
 
 
 def test_an_empty_frame_has_the_same_columns(halves):
-    merged = MergeTop([half.bm25() for half in halves])
+    merged = MergeShards([half.bm25() for half in halves])
     assert merged(QUERIES.iloc[:0]).columns.tolist() == merged(QUERIES).columns.tolist()
     assert merge_top([merged(QUERIES.iloc[:0])], [], 5).empty
 
@@ -109,11 +109,11 @@ def test_an_empty_frame_has_the_same_columns(halves):
 )
 def test_arguments_out_of_range(arguments, said):
     with pytest.raises(ikat.UsageError, match=said):
-        MergeTop(*arguments)
+        MergeShards(*arguments)
 
 
 def test_it_is_a_value_that_can_be_pasted_back(halves):
-    first, again = (MergeTop([half.bm25() for half in halves]) for _ in range(2))
+    first, again = (MergeShards([half.bm25() for half in halves]) for _ in range(2))
     assert first == again
     assert hash(first) == hash(again)
-    assert repr(first) == f"ikat.MergeTop([{halves[0]!r}.bm25(), {halves[1]!r}.bm25()])"
+    assert repr(first) == f"ikat.MergeShards([{halves[0]!r}.bm25(), {halves[1]!r}.bm25()])"

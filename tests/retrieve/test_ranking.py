@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.result_cache import ResultCache, shared
-from pyterrier_ikat.retrieve import NoResultWarning, splade_retriever
-from pyterrier_ikat.retrieve import bm25 as bm25_module
-from pyterrier_ikat.retrieve.asked import asked
-from pyterrier_ikat.retrieve.ranking import Ranking, each_once, packed, unpacked
+from pyterrier_ikat.retrieve import NoResultWarning
+from pyterrier_ikat.retrieve import passage_index as bm25_module
+from pyterrier_ikat.retrieve import splade_index as splade_retriever
+from pyterrier_ikat.retrieve.ranking import Ranking, asked, each_once, packed, unpacked
+from pyterrier_ikat.store.results import ResultCache, shared
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
 
@@ -120,7 +120,7 @@ def test_what_is_remembered_is_what_would_be_searched(index, searched, monkeypat
         for queries in (asking, weighted):
             remembered = [retriever(queries) for _ in range(2)][1]
             with monkeypatch.context() as patch:
-                patch.setattr("pyterrier_ikat.result_cache._known", {})
+                patch.setattr("pyterrier_ikat.store.results._known", {})
                 pd.testing.assert_frame_equal(remembered, retriever(queries), check_exact=True)
     assert len(searched) == 2 * 6 + 4 * 6  # those of k1=0.9, b=0.4 and of 1.2, 0.75 once; and each again without a memory
 
@@ -177,7 +177,9 @@ def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index
     def say(*texts):
         return pt.apply.query(lambda row: texts[int(row["qid"][1:]) % len(texts)], verbose=False)
 
-    expand = pt.apply.generic(lambda turns: ikat.Expand()(turns.assign(qsubqueries=[["tea", f"sage {t}", "oats"] for t in turns["query"]])))
+    expand = pt.apply.generic(
+        lambda turns: ikat.ExplodeQueries()(turns.assign(qsubqueries=[["tea", f"sage {t}", "oats"] for t in turns["query"]]))
+    )
     bm25, other = index.bm25(), index.bm25(k1=1.2, b=0.75)
     systems = [
         *(bm25, bm25 % 5, index.bm25(num_results=20), other),

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import NoResultWarning, encoded, pisa_impacts
+from pyterrier_ikat.retrieve import NoResultWarning, pisa_impacts
+from pyterrier_ikat.retrieve import sparse_encoder as encoded
 from pyterrier_ikat.retrieve import splade as splade_module
-from pyterrier_ikat.retrieve.impacts import Impacts, impacts, load_sparse_encoder, numbers, tokens
+from pyterrier_ikat.retrieve.sparse_encoder import Impacts, impacts, load_sparse_encoder, numbers, tokens
 
 CORPUS = [
     {"docno": "d3", "text": "Rooibos has no caffeine"},
@@ -62,7 +63,7 @@ def seen(monkeypatch):
         texts[of] += asked
         return impacts(model, asked, of=of, batch_size=batch_size)
 
-    monkeypatch.setattr("pyterrier_ikat.retrieve.encoded.impacts", counted)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.sparse_encoder.impacts", counted)
     monkeypatch.setattr("pyterrier_ikat.retrieve.splade_index.impacts", counted)
     return texts
 

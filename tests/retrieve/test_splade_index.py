@@ -8,7 +8,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve.fingerprint import ENDS
 from pyterrier_ikat.retrieve.splade_index import FORMAT, META
-from pyterrier_ikat.retrieve.whole_folder import write_description
+from pyterrier_ikat.store.files import write_description
 
 
 @pytest.fixture

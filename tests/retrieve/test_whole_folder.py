@@ -7,7 +7,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.retrieve import passage_index, splade_index
-from pyterrier_ikat.retrieve.whole_folder import free_place, sampled, whole_folder
+from pyterrier_ikat.store.files import free_place, sampled, whole_folder
 
 PASSAGES = [{"docno": "d1", "text": "Rooibos has no caffeine."}]
 

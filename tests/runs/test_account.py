@@ -17,10 +17,10 @@ from llm.chat_server import ChatServer, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llm import BudgetExceeded, FatalLLMError, Ledger
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger
 from pyterrier_ikat.runs import account as accounts
 from pyterrier_ikat.runs.account import Account, Spending
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.runs.session import Session
 from pyterrier_ikat.show import ledger, ledger_frame
 
 TURNS = 24

@@ -4,7 +4,7 @@ import pytest
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.batches import Batches
 

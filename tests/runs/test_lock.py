@@ -12,9 +12,9 @@ from trust.killing import started
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import find_dataset
-from pyterrier_ikat.runs import lock
-from pyterrier_ikat.runs.lock import alone
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.runs.session import Session
+from pyterrier_ikat.store import files as lock
+from pyterrier_ikat.store.files import alone
 
 
 class Holder:

@@ -7,8 +7,8 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat import plan
 from pyterrier_ikat.conversations.frame import with_query
-from pyterrier_ikat.evaluate import with_gold
-from pyterrier_ikat.llm import LLM
+from pyterrier_ikat.evaluation import with_gold
+from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr
 from pyterrier_ikat.operator import Operator
 
@@ -115,27 +115,27 @@ def test_an_expander_that_is_an_llm_is_counted_and_not_asked(topics):
 
 def prompt_of(system, topics):
     """Tokens of the prompt that judges one passage of what ``system`` finds."""
-    return plan({"x": system >> ikat.Rerank(mute(), 1)}, topics)["prompt_tokens"].sum()
+    return plan({"x": system >> ikat.LLMRerank(mute(), 1)}, topics)["prompt_tokens"].sum()
 
 
 def test_what_comes_behind_an_expander_is_counted_with_its_stand_in(topics):
-    appended = ikat.Append(ikat.Seq2SeqRewrite("no/model")) >> Finds()
-    more = prompt_of(appended, topics) - prompt_of(ikat.Utterance() >> Finds(), topics)
+    appended = ikat.AppendQuery(ikat.Seq2SeqRewrite("no/model")) >> Finds()
+    more = prompt_of(appended, topics) - prompt_of(ikat.RawUtterance() >> Finds(), topics)
     assert more == pytest.approx(len(topics["query"][0]) / 4, abs=1)
 
 
 def test_the_ranked_statements_of_the_baseline_are_the_first_of_the_persona(topics):
     first = " ".join(list(topics["qptkb"][0].values())[:3])
-    more = prompt_of(METHODS["organizers_2023_auto"].build(**resources()), topics) - prompt_of(ikat.Utterance() >> Finds(), topics)
+    more = prompt_of(METHODS["organizers_2023_auto"].build(**resources()), topics) - prompt_of(ikat.RawUtterance() >> Finds(), topics)
     assert more == pytest.approx((len(first) + 1) / 4, abs=1)
 
 
 def test_hqe_stands_for_the_utterance(topics):
-    assert prompt_of(METHODS["hqe"].build(**resources()), topics) == prompt_of(ikat.Utterance() >> Finds(), topics)
+    assert prompt_of(METHODS["hqe"].build(**resources()), topics) == prompt_of(ikat.RawUtterance() >> Finds(), topics)
 
 
 def test_a_reranker_that_asks_is_asked_once_per_passage_of_the_union(topics):
-    rows = plan({"x": aqd_a(mute(), Finds(), ikat.Rerank(mute("judge"), 7))}, topics)
+    rows = plan({"x": aqd_a(mute(), Finds(), ikat.LLMRerank(mute("judge"), 7))}, topics)
     assert rows[["stage", "calls"]].values.tolist() == [["answer", 1], ["queries", 1], ["rerank", 7]]
 
 
@@ -204,15 +204,15 @@ def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
 
 
 def test_an_operator_that_lacks_its_column_leaves_the_turns(topics):
-    assert plan({"x": ikat.WithStatements() >> ikat.Rewrite(mute())}, topics)["calls"].tolist() == [1]
+    assert plan({"x": ikat.AppendStatements() >> ikat.Rewrite(mute())}, topics)["calls"].tolist() == [1]
 
 
 def test_queries_that_a_user_writes_are_counted(topics):
     """What `pt.apply` writes is a column like any other: three sub-queries, each judged once per passage."""
     queries = pt.apply.qsubqueries(lambda row: ["a", "b", "c"])
-    rows = plan({"x": queries >> ikat.Expand() >> Finds() % 4 >> ikat.Rerank(mute(), 4)}, topics)
+    rows = plan({"x": queries >> ikat.ExplodeQueries() >> Finds() % 4 >> ikat.LLMRerank(mute(), 4)}, topics)
     assert rows["calls"].tolist() == [12]
 
 
 def test_a_users_operator_is_run(topics):
-    assert prompt_of(LastWord() >> Finds(), topics) < prompt_of(ikat.Utterance() >> Finds(), topics)
+    assert prompt_of(LastWord() >> Finds(), topics) < prompt_of(ikat.RawUtterance() >> Finds(), topics)

@@ -5,8 +5,8 @@ from small_runs import DOCNOS, ranking
 
 from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.evaluate import per_turn
-from pyterrier_ikat.llm import Ledger
+from pyterrier_ikat.evaluation import per_turn
+from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import RunFolder
 
 

@@ -49,5 +49,5 @@ def test_a_method_is_drawn_into_a_file(tmp_path, kind):
     out = tmp_path / f"gtr.{kind}"
     done = command("methods", "gtr", "--draw", out)
     assert (done.exit_code, done.output) == (0, f"{out}\n")
-    assert "RerankBy" in out.read_text(encoding="utf-8")
+    assert "RerankAgainst" in out.read_text(encoding="utf-8")
     assert kind == "html" or out.read_text(encoding="utf-8") == ikat.show.draw("gtr").svg

@@ -21,7 +21,7 @@ LABELS = {
     "PassageQueries": "Passage queries",
     "AllUtterances": "All utterances",
     "HistoricalQueryExpansion": "HQE",
-    "Rerank": "LLM rerank",
+    "LLMRerank": "LLM rerank",
 }
 """The labels that are not the operator's name."""
 
@@ -83,7 +83,7 @@ def test_no_box_of_a_drawing_overlaps_another_or_leaves_it(name):
 
 def test_a_linear_method_tells_the_kind_of_frame_between_its_stages():
     assert texts(draw("raw").svg) == [
-        *("Input", "Q", "Utterance", "Q", "Retriever", "R", "% 1000", "R", "Reranker", "R", "Output"),
+        *("Input", "Q", "RawUtterance", "Q", "Retriever", "R", "% 1000", "R", "Reranker", "R", "Output"),
     ]
 
 
@@ -109,7 +109,7 @@ def test_no_secret_is_drawn(monkeypatch):
     llm = ikat.llm(f"openai:gpt-4o api_key_env=MY_KEY cache=none base_url=http://me:{password}@127.0.0.1:9/v1?api-key={parameter}")
     llm.open()
     assert [server.client.api_key for server in llm.backend.servers.all] == [key]
-    drawing = draw(ikat.Answer(llm) >> ikat.MultiQuery(llm) >> ikat.Expand())
+    drawing = draw(ikat.Answer(llm) >> ikat.MultiQuery(llm) >> ikat.ExplodeQueries())
     for drawn in (drawing.html, drawing.svg, drawing._repr_html_(), repr(drawing)):
         assert "gpt-4o" in drawn
         assert not [secret for secret in (key, password, parameter) if secret in drawn]
@@ -122,8 +122,8 @@ def test_a_pipeline_of_ones_own_draws_without_looking_up_documentation(no_networ
             return inp
 
     look_up = pt.documentation.url_for_class
-    drawing = draw(ikat.Utterance() >> Mine() % 3)
-    assert boxes(drawing.svg) == ["Utterance", "Mine", "% 3"]
+    drawing = draw(ikat.RawUtterance() >> Mine() % 3)
+    assert boxes(drawing.svg) == ["RawUtterance", "Mine", "% 3"]
     assert no_network == []
     assert pt.documentation.url_for_class is look_up
 

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import agreement, breakdown, win_tie_loss
-from pyterrier_ikat.llm import Ledger
-from pyterrier_ikat.show.plots_judgements import plot_agreement, plot_labels
-from pyterrier_ikat.show.plots_style import COLOURS, looks, save_plot
-from pyterrier_ikat.show.plots_systems import plot_breakdown, plot_cost, plot_differences
+from pyterrier_ikat.evaluation import agreement, breakdown, win_tie_loss
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.show.plots import COLOURS, looks, plot_agreement, plot_breakdown, plot_cost, plot_differences, plot_labels, save_plot
 
 matplotlib.use("Agg")
 

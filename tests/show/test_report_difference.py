@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.show.report_difference import marked
+from pyterrier_ikat.show.report.turns import marked
 
 TEXT = st.text(alphabet="ab \n", max_size=30)
 

@@ -4,8 +4,8 @@ from ir_measures import nDCG
 from small_runs import ranking
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.show.report_figures import figures_by_turn, means
-from pyterrier_ikat.show.report_runs import RunData
+from pyterrier_ikat.show.report.figures import figures_by_turn, means
+from pyterrier_ikat.show.report.runs import RunData
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "a"], "label": [1, 1, 1]})
 ONE = RunData("one", ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)]))

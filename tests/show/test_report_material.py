@@ -4,8 +4,8 @@ from small_runs import ranking
 
 from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.show.report_material import find_material
-from pyterrier_ikat.show.report_runs import RunData
+from pyterrier_ikat.show.report.material import find_material
+from pyterrier_ikat.show.report.runs import RunData
 
 RESULTS = ranking([("1-1_1", "a", 1.0)])
 PLAIN = RunData("plain", RESULTS)

@@ -4,10 +4,10 @@ from small_runs import DOCNOS, ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.show.report_material import Material, find_material
-from pyterrier_ikat.show.report_passages import passages_by_turn
-from pyterrier_ikat.show.report_runs import RunData, read_runs
-from pyterrier_ikat.show.report_turns import PersonaStatement, Statement, SubQuery, conversations, shown_turns
+from pyterrier_ikat.show.report.material import Material, find_material
+from pyterrier_ikat.show.report.passages import passages_by_turn
+from pyterrier_ikat.show.report.runs import RunData, read_runs
+from pyterrier_ikat.show.report.turns import PersonaStatement, Statement, SubQuery, conversations, shown_turns
 
 NOTHING = Material("", {}, None, None, ())
 

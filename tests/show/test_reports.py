@@ -12,7 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.show import report
-from pyterrier_ikat.show.report_html import FOLDER, calls
+from pyterrier_ikat.show.report.html import FOLDER, calls
 
 ATTACKS = ("<script>alert(1)</script>", "</script><b id=evil>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }} {% raw %}", "]]><!--")
 VOID = {"meta", "input", "img", "br"}
@@ -94,7 +94,7 @@ def test_how_the_runs_were_made_is_told(page):
 def test_the_means_are_those_of_the_evaluation(folders, sample, page):
     qrels = sample.get_qrels()
     shown = qrels[qrels["qid"].isin(["1-1_1", "1-1_2", "1-1_3"])]
-    table = ikat.evaluate.evaluate({run.path.name: run.results() for run in folders}, shown)
+    table = ikat.evaluate({run.path.name: run.results() for run in folders}, shown)
     plain, full = table.set_index("name").loc[["plain", "full"], "nDCG@3"]
     assert f"plain {plain:.4f}" in page.said()
     assert f"full {full:.4f}" in page.said()

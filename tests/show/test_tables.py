@@ -11,13 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import evaluate, evaluate_ptkb
-from pyterrier_ikat.llm import Ledger
-from pyterrier_ikat.show.tables import table
-from pyterrier_ikat.show.tables_cells import marked
-from pyterrier_ikat.show.tables_latex import escaped as in_latex
+from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.show.tables import escaped as in_markdown
+from pyterrier_ikat.show.tables import latex_escaped as in_latex
+from pyterrier_ikat.show.tables import marked, table
 from pyterrier_ikat.show.tables_ledger import ledger, ledger_frame
-from pyterrier_ikat.show.tables_markup import escaped as in_markdown
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from pyterrier_ikat.submit.fields import MAX_32_BIT, shown
+from pyterrier_ikat.submit.problem import MAX_32_BIT, shown
 
 
 @pytest.mark.parametrize(

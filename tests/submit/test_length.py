@@ -1,6 +1,6 @@
 import pytest
 
-from pyterrier_ikat.submit.length import check_length, check_tokens, count_tokens
+from pyterrier_ikat.submit.checks import check_length, check_tokens, count_tokens
 from pyterrier_ikat.submit.problem import Place
 
 

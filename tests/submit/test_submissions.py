@@ -9,7 +9,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluate import evaluate
+from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.runs import RunFolder, read_run, write_run
 from pyterrier_ikat.submit import RefusedError, ResponseCutWarning, read_submission, validate, write_submission
 

@@ -3,8 +3,7 @@
 import copy
 import json
 
-from pyterrier_ikat.conversations.schemas import Conversation, Turn
-from pyterrier_ikat.conversations.topics import topics_frame
+from pyterrier_ikat.conversations.topics import Conversation, Turn, topics_frame
 
 IDS = [f"clueweb22-en0000-00-0000{number}:1" for number in range(4)]
 PTKB = {"1": "I drink tea.", "2": "I hate coffee."}

@@ -150,14 +150,14 @@ def _llm(cls, *arguments, needed=(), **options):
 REWRITERS = {
     "AllUtterances": Operator(lambda llm, home: ikat.AllUtterances()),
     "Answer": _llm(ikat.Answer),
-    "Append": Operator(lambda llm, home: ikat.Append(ikat.Utterance())),
+    "AppendQuery": Operator(lambda llm, home: ikat.AppendQuery(ikat.RawUtterance())),
     "Clarify": _llm(ikat.Clarify),
     "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.HistoricalQueryExpansion(home.bm25())),
     "PassageQueries": _llm(ikat.PassageQueries, ("article", "short"), 2, needed=("qstatements",)),
     "Queries": _llm(ikat.Queries),
     "Queries given an answer": _llm(ikat.Queries, given="answer", needed=("qanswer",)),
     "RankStatements": Operator(lambda llm, home: ikat.RankStatements(Words())),
-    "Resolved": Operator(lambda llm, home: ikat.Resolved(), ("qresolved",)),
+    "ManualRewrite": Operator(lambda llm, home: ikat.ManualRewrite(), ("qresolved",)),
     "Rewrite": _llm(ikat.Rewrite),
     "Rewrite in llama style": _llm(ikat.Rewrite, "short", style="llama"),
     "SelectStatements": _llm(ikat.SelectStatements),
@@ -165,22 +165,22 @@ REWRITERS = {
     "SelectStatements by scores": _llm(ikat.SelectStatements, "scores"),
     "Seq2SeqRewrite": Operator(lambda llm, home: ikat.Seq2SeqRewrite(home.rewriter, responses=1, num_beams=1, max_length=4)),
     "StatementQueries": _llm(ikat.StatementQueries, needed=("qstatements",)),
-    "Suggest": _llm(ikat.Suggest),
+    "OutlineAnswer": _llm(ikat.OutlineAnswer),
     "Summarise": _llm(ikat.Summarise, 2),
-    "Utterance": Operator(lambda llm, home: ikat.Utterance()),
-    "WithStatements": Operator(lambda llm, home: ikat.WithStatements(), ("qstatements",)),
+    "RawUtterance": Operator(lambda llm, home: ikat.RawUtterance()),
+    "AppendStatements": Operator(lambda llm, home: ikat.AppendStatements(), ("qstatements",)),
 }
 """Query frame to query frame: one row per turn, in the order of the turns."""
 
 EXPANDERS = {
-    "Expand": Operator(lambda llm, home: ikat.Expand(), ("qsubqueries",)),
+    "ExplodeQueries": Operator(lambda llm, home: ikat.ExplodeQueries(), ("qsubqueries",)),
     "MultiQuery": _llm(ikat.MultiQuery),
 }
 """Query frame to query frame: one row or more per turn."""
 
 FINDERS = {
     "BM25": Operator(lambda llm, home: home.bm25()),
-    "MergeTop": Operator(lambda llm, home: ikat.MergeTop(home.parts)),
+    "MergeShards": Operator(lambda llm, home: ikat.MergeShards(home.parts)),
     "SpladeRetriever": Operator(lambda llm, home: home.splade.retriever()),
     "Union": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
 }
@@ -191,7 +191,7 @@ RERANKERS = {
     "CrossEncoder": Operator(lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)),
     "Ensemble": Operator(lambda llm, home: ikat.Ensemble([home.cross_encoder, Words()])),
     "MonoT5": Operator(lambda llm, home: ikat.MonoT5(home.t5, tokenizer=home.t5)),
-    "Rerank": _llm(ikat.Rerank),
+    "LLMRerank": _llm(ikat.LLMRerank),
 }
 """Result frame to result frame: each passage of each turn in a new order."""
 
@@ -200,7 +200,7 @@ FUSERS = {
     "MeanScore": Operator(lambda llm, home: ikat.MeanScore([Words()])),
     "Pool": Operator(lambda llm, home: ikat.Pool()),
     "RRF": Operator(lambda llm, home: ikat.RRF()),
-    "RerankBy": Operator(lambda llm, home: ikat.RerankBy(Words(), "qanswer"), ("qanswer",)),
+    "RerankAgainst": Operator(lambda llm, home: ikat.RerankAgainst(Words(), "qanswer"), ("qanswer",)),
 }
 """Expanded result frame to result frame."""
 
@@ -226,8 +226,8 @@ PASSAGE_COLUMNS = {
     "Pool": ("rank",),
     "RM3": ("rank", "score", "text"),
     "RRF": ("rank",),
-    "Rerank": ("rank", "text"),
-    "RerankBy": ("rank", "text"),
+    "LLMRerank": ("rank", "text"),
+    "RerankAgainst": ("rank", "text"),
     "Respond": ("rank", "text"),
 }
 """What an operator needs of each passage, beside its docno."""

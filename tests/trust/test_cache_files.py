@@ -18,10 +18,10 @@ from llm.chat_server import ask
 
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llm import Completion, Request, llm
-from pyterrier_ikat.llm import cache as completions
-from pyterrier_ikat.llm.cache import Cache, key_of
-from pyterrier_ikat.result_cache import ResultCache, digest
+from pyterrier_ikat.llms import Completion, Request, llm
+from pyterrier_ikat.llms import cache as completions
+from pyterrier_ikat.llms.cache import Cache, key_of
+from pyterrier_ikat.store.results import ResultCache, digest
 
 from .killing import started
 

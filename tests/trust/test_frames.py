@@ -17,7 +17,7 @@ from retrieve.tiny_splade import save_splade
 from tiny_seq2seq import save_tiny_t5
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llm import StageError
+from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.retrieve import NoResultWarning
 from trust.frames import (
     COMPLETIONS,
@@ -350,7 +350,7 @@ def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
     needed = REWRITERS[name].needed
     frame = pd.concat([one_turn(needed, query="mint"), one_turn(needed, query="rooibos")], ignore_index=True)
     out = run(made(name, home, on_error="fallback"), frame)
-    if name in ("Append", "RankStatements"):
+    if name in ("AppendQuery", "RankStatements"):
         assert isinstance(out, ikat.DataError)
         assert "9-1_1 has several rows" in str(out)
         return
@@ -410,12 +410,12 @@ def test_sub_queries_without_the_qid_of_their_turn_are_named(name, home):
 
 @pytest.mark.parametrize("queries", ["mint tea", ["mint", None], [1, 2], 3])
 def test_sub_queries_that_are_no_list_of_texts_are_named(queries, home):
-    out = run(made("Expand", home), one_turn(("qsubqueries",), qsubqueries=queries))
+    out = run(made("ExplodeQueries", home), one_turn(("qsubqueries",), qsubqueries=queries))
     assert isinstance(out, ikat.DataError)
     assert "turn 9-1_1 has the sub-queries" in str(out)
 
 
 def test_append_takes_operators_that_give_one_row_per_turn_only(home):
-    out = run(ikat.Append(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
+    out = run(ikat.AppendQuery(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
     assert isinstance(out, ikat.DataError)
     assert "gave 0 rows for 1 turns" in str(out)

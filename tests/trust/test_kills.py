@@ -13,13 +13,13 @@ from llm.chat_server import said
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.conversations import find_dataset
-from pyterrier_ikat.evaluate import Judge, per_turn, with_gold
-from pyterrier_ikat.files import atomic_write
-from pyterrier_ikat.llm import Ledger
-from pyterrier_ikat.retrieve.bm25 import BM25
+from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.retrieve.passage_index import BM25
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.runs.batches import Batches
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.runs.session import Session
+from pyterrier_ikat.store.files import atomic_write
 from pyterrier_ikat.submit import read_submission, write_submission
 
 from .killing import killed_before, started

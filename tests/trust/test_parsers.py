@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.evaluate.judge import parse_judgement
-from pyterrier_ikat.evaluate.verdicts import read_choice, read_numbers, read_score, read_yes_no
-from pyterrier_ikat.llm.matching_statements import choose
-from pyterrier_ikat.llm.parsing import parse_label, parse_queries, parse_rewrite, spoken
-from pyterrier_ikat.llm.parsing_passages import parse_clarified, parse_passage
-from pyterrier_ikat.llm.parsing_refusals import is_refusal
-from pyterrier_ikat.llm.parsing_statements import read_copies, read_ids, read_scores
-from pyterrier_ikat.llm.parsing_values import cut_off_strings, json_values, nearly_json
-from pyterrier_ikat.llm.reasoning import without_reasoning
+from pyterrier_ikat.completions.json_values import cut_off_strings, json_values, nearly_json
+from pyterrier_ikat.completions.reasoning import without_reasoning
+from pyterrier_ikat.completions.statements import choose, read_copies, read_ids, read_scores
+from pyterrier_ikat.completions.texts import is_refusal, parse_clarified, parse_label, parse_passage, parse_queries, parse_rewrite, spoken
+from pyterrier_ikat.completions.verdicts import read_choice, read_numbers, read_score, read_yes_no
+from pyterrier_ikat.evaluation.judge import parse_judgement
 from trust.corpus.statements import PERSONA
 from trust.corpus.write import CORPORA, FOLDER, lines
 

@@ -18,7 +18,7 @@ from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.download import SOURCES, data_file
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS, find
-from pyterrier_ikat.retrieve.encoded import has_terms
+from pyterrier_ikat.retrieve.sparse_encoder import has_terms
 from pyterrier_ikat.submit import write_submission
 
 PACKAGE = Path(ikat.__file__).parent

@@ -15,11 +15,11 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import IkatError, UsageError
-from pyterrier_ikat.llm import FatalLLMError, Ledger, llm
-from pyterrier_ikat.llm.address import RedactingFilter
-from pyterrier_ikat.llm.retry import Retry
-from pyterrier_ikat.llm.servers import ServerLeftOutWarning
-from pyterrier_ikat.session import Session
+from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
+from pyterrier_ikat.llms.address import RedactingFilter
+from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.openai import ServerLeftOutWarning
+from pyterrier_ikat.runs.session import Session
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
 LOGIN = base64.b64encode(f"me:{PASSWORD}".encode()).decode()

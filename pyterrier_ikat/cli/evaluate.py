@@ -1,0 +1,141 @@
+"""Commands that evaluate runs, judge passages, and write and check submissions."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import UsageError
+from .main import dataset_named, main, quiet
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
+@click.option(
+    "--qrels", "qrels_path", type=click.Path(), help="evaluate against this TREC qrels file; with --dataset, a variant of its qrels"
+)
+@click.option("--measures", help="separated by commas; the track's by default")
+@click.option("--baseline", help="the run that the others are compared with")
+@click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
+@quiet
+def evaluate(
+    paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None, form: str
+) -> None:
+    """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
+    from ..conversations.qrels import read_qrels
+    from ..evaluation import TRACK_2023, parse_measures
+    from ..evaluation import evaluate as compare
+    from ..evaluation.measures import split_measures
+    from ..runs.loading import load_runs, show_runs, warn_of_lost_turns
+    from ..runs.resources import open_qrels, refuse_statements
+    from ..show import table
+
+    wanted = TRACK_2023 if measures is None else parse_measures(split_measures(measures))
+    if dataset_name is None and qrels_path is None:
+        raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
+    qrels = read_qrels(Path(str(qrels_path))) if dataset_name is None else open_qrels(dataset_named(dataset_name), dataset_name, qrels_path)
+    runs = load_runs(paths)
+    if dataset_name is not None and not any(run["docno"].isin(qrels["docno"]).any() for run in runs.values()):
+        refuse_statements(dataset_name, qrels_path)
+    if form == "text":
+        show_runs(runs, qrels, baseline, click.echo, wanted)
+        return
+    click.echo(getattr(table(compare(runs, qrels, wanted, baseline)), form)(), nl=False)
+    warn_of_lost_turns(runs, qrels, lambda line: click.echo(line, err=True))
+
+
+@main.command("evaluate-ptkb")
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", required=True)
+@click.option("--qrels", "variant", default="ptkb", show_default=True, help="for 2023: ptkb_nist or ptkb_org")
+@quiet
+def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
+    """Evaluate the PTKB statements chosen in RUNs: folders made by `ikat run`, or submissions."""
+    from ..evaluation.ptkb import evaluate_ptkb as table
+    from ..runs.loading import named
+    from ..runs.resources import open_qrels
+    from ..submit import read_submission
+
+    dataset = dataset_named(dataset_name)
+    systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in named(paths).items()}
+    figures = table(systems, open_qrels(dataset, dataset_name, variant))
+    click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", required=True)
+@click.option("--llm", "llm_spec", required=True)
+@click.option("--index", "index_path", help="the passage index that the texts come from")
+@click.option("--depth", default=10, show_default=True, help="passages of each run and turn")
+@click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
+@quiet
+def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: str | None, depth: int, out: str) -> None:
+    """Judge the pooled top passages of RUNs with an LLM; leaves a qrels file."""
+    if Path(out).exists():
+        raise UsageError(f"{out} is there already, and labels are paid for: choose another --out, or remove it")
+    from ..evaluation import Judge, pool, with_gold, write_qrels
+    from ..llms import llm
+    from ..retrieve import PassageIndex
+    from ..runs.loading import load_runs
+
+    pooled = pool(load_runs(paths), depth)
+    texts = None if index_path is None else PassageIndex(index_path).text_loader()
+    judged = Judge(llm(llm_spec)).transform(with_gold(pooled, dataset_named(dataset_name), texts))
+    write_qrels(judged, out)
+    click.echo(f"{out}: {len(judged)} of {len(pooled)} passages judged, {len(pooled) - len(judged)} without a usable label")
+
+
+@main.command()
+@click.argument("first", type=click.Path())
+@click.argument("second", type=click.Path())
+@click.option("--threshold", default=2, show_default=True, help="the least label that counts as relevant")
+@click.option("--run", "paths", multiple=True, metavar="RUN", help="several: how alike both order these runs (Kendall's tau)")
+@quiet
+def agree(first: str, second: str, threshold: int, paths: tuple[str, ...]) -> None:
+    """Compare two qrels files: confusion matrix, agreement, Cohen's kappa."""
+    from ..conversations.qrels import read_qrels
+    from ..evaluation import agreement
+    from ..runs.loading import load_runs
+
+    runs = load_runs(paths) if paths else None
+    click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs)))
+
+
+@main.command()
+@click.argument("folder", metavar="RUN", type=click.Path())
+@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
+@click.option("--run-id", required=True, help="the run's name, without white space")
+@click.option("--run-type", required=True, help="automatic or manual; 2024 also only_response; 2025 generation-only")
+@click.option("--team", help="the team's id, 2025 only")
+@click.option("--out", required=True, type=click.Path(), help="the file to write")
+@quiet
+def submit(folder: str, dataset_name: str, run_id: str, run_type: str, team: str | None, out: str) -> None:
+    """Write the submission of RUN, a folder made by `ikat run`; nothing is written that `ikat validate` refuses."""
+    from ..runs import RunFolder
+    from ..submit import write_submission
+    from ..submit.problem import lines_of
+
+    problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
+    for line in lines_of(problems):
+        click.echo(line, err=True)
+    click.echo(out)
+
+
+@main.command()
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
+@quiet
+def validate(path: str, dataset_name: str) -> None:
+    """Check a submission, ours or not; exit code 1 when it has errors."""
+    from ..submit import validate as check
+    from ..submit.problem import errors, lines_of
+
+    problems = check(path, dataset_named(dataset_name))
+    lines, wrong = lines_of(problems), len(errors(problems))
+    for line in lines:
+        click.echo(line)
+    click.echo(f"{path}: {wrong} errors, {len(lines) - wrong} warnings")
+    if wrong:
+        sys.exit(1)

@@ -1,0 +1,155 @@
+"""The command line's frame: errors as one line and exit code 2, and the options that commands share."""
+
+import errno
+import os
+import signal
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce, wraps
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import IkatError, commands_advised
+
+STOPPED = "stopped; what is finished is kept, and the same command goes on from there"
+REPAIRS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, and run the same command again"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "correct its permissions, or name another place"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
+}
+
+
+class _Group(click.Group):
+    """Prints our errors, and what the system refuses, as one line; anything else is a defect and keeps its traceback."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_at_home(word) for word in args])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        _take_any_text()
+        try:
+            with _terminated_as_interrupted(), commands_advised():
+                return super().invoke(ctx)
+        except Exception as error:
+            reason = _reason(error)
+            if reason is None:
+                raise
+        except KeyboardInterrupt:
+            reason = STOPPED
+        click.echo(f"ikat: {reason}", err=True)
+        sys.exit(2)
+
+
+def _at_home(word: str) -> str:
+    """The argument with the home folder for ``~/``, which shells leave in ``--out=~/runs``."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + (os.path.expanduser(value) if value.startswith("~/") else value)
+
+
+@click.group(cls=_Group)
+@click.version_option(package_name="pyterrier_ikat", prog_name="ikat")
+def main() -> None:
+    """Conversational search systems of the TREC iKAT papers, on your index and your LLM."""
+
+
+def dataset_named(name: str) -> Any:
+    """The dataset of that name."""
+    from ..conversations import find_dataset
+
+    return find_dataset(name)
+
+
+def quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """Show warnings as one line each, without the source line that raised them."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        import warnings
+
+        warnings.showwarning = lambda message, *_, **__: click.echo(f"ikat: warning: {message}", err=True)
+        command(*args, **kwargs)
+
+    return run
+
+
+def _reason(error: BaseException | None) -> str | None:
+    """What to print of an error; None of a defect."""
+    if isinstance(error, IkatError):
+        return " ".join(str(error).split("\n"))
+    if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:  # of a closed pipe click takes care
+        return _refused(error)
+    if isinstance(error, sqlite3.Error):
+        return f"a database can't be used ({error}): make room, or correct its permissions"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory: run fewer turns at a time (--batch), or with a smaller model"
+    if isinstance(error, RecursionError):
+        return "a file is nested too deeply"
+    return _reason_behind(error)
+
+
+def _reason_behind(error: BaseException | None) -> str | None:
+    """A native library that was interrupted says only that something went wrong."""
+    return STOPPED if error is not None and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt) else None
+
+
+def _refused(error: OSError) -> str:
+    if not _working_folder():
+        return "the folder that you work in is gone: change to another one"
+    where = "".join(f"{os.fsdecode(name)}: " for name in (error.filename, error.filename2) if isinstance(name, str | bytes))
+    repair = REPAIRS.get(error.errno or 0)
+    return f"{where}{error.strerror or error}" + (f": {repair}" if repair else "")
+
+
+def _working_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
+
+
+def _take_any_text() -> None:
+    """Where a stream's encoding lacks a character, print its number: figures must not be lost because of a name."""
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """While the block runs, SIGTERM is what Ctrl-C is: what a cluster stops keeps what is finished, too."""
+    before = signal.getsignal(signal.SIGTERM)
+    if before != signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RESOURCES = (
+    click.option("--index", "index_path", required=True, help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
+    click.option("--splade-model", help="the model that encoded the passages of an index that does not say it"),
+    click.option("--texts", metavar="PASSAGE_INDEX", help="folder of a passage index that has the texts of a SPLADE index without any"),
+    click.option("--llm", "llm_spec", help='such as "openai:gpt-4o temperature=0", recorded:FILE or recorded:sample'),
+    click.option("--second-llm", "second_spec", help="the LLM that writes the answer in ..._given, the second one of gtr"),
+    click.option(
+        "--reranker",
+        "reranker_spec",
+        help="a cross-encoder's name, bi:NAME for a bi-encoder, monot5:NAME, ensemble, or several with commas",
+    ),
+    click.option("--rewriter", "rewriter_spec", help="a T5 or BART rewriter's name, such as castorini/t5-base-canard"),
+    click.option("--expander", "expander_spec", help="ConvGQR's T5 expansion model"),
+)
+
+
+def resources(command: Command) -> Command:
+    """The options that name what a method runs on: index, LLMs, models."""
+    return reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), command)

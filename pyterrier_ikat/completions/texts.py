@@ -1,0 +1,408 @@
+"""Texts in a completion: answers, rewrites, passages, query lists, labels; refusals, and prompts that a model invents."""
+
+import re
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from .json_values import OPENING, cut_off_strings, json_values
+from .numbers import NO_GRADE, grade, without_scale
+from .reasoning import without_reasoning
+
+LONGEST = 300
+"""Characters of a completion that can be nothing but a refusal."""
+
+_SORRY = (
+    r"(?:(?:i['’]?m|i am|we['’]?re|we are)\s+(?:\w+\s+)?sorry|sorry|(?:i|we)\s+apologi[sz]e|my apologies|unfortunately|regrettably)"
+    r"[\s,.:!-]*(?:but\s+)?"
+)
+_MACHINE = (
+    r"as an?\s+(?:(?:ai|artificial\s+intelligence)(?:[\s-]+(?:powered|based))?(?:\s+(?:language\s+)?(?:model|assistant|chatbot|system))?"
+    r"|(?:large\s+)?language\s+model)\b(?:\s+\w+\s+by\s+\w+)?,?\s+"
+)
+_UNABLE = (
+    r"(?:(?:i|we)\s+(?:can\s*not|can['’]?t|could\s*not|couldn['’]t|won['’]t|will\s+not|must\s+decline\s+to|have\s+to\s+decline\s+to"
+    r"|(?:do\s+not|don['’]t)\s+feel\s+comfortable)|(?:(?:i['’]?m|i\s+am|we['’]re|we\s+are)\s+)?(?:unable|not\s+able|not\s+allowed)\s+to)"
+    r"(?:\s+be\s+able\s+to)?"
+)
+_WANTED = (
+    r"\s+(?:(?:help|assist)(?:ing)?\b(?:\s+you)?(?=\s+(?:with|in|on)\b|\W*\Z)"
+    r"|do\s+(?:that|this|so)\b"
+    r"|(?:answer|respond\s+to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support"
+    r"|continu)(?:e|ing)?\b(?=[^,;:]*\b(?:request|question|query|queries|content|conversation|information|advice|topic|task|text"
+    r"|that|this|it|passage|response|rewrite)s?\b))"
+)
+_ENGLISH = re.compile(rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}{_WANTED}[^;:]*", re.IGNORECASE)
+_LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
+_AS_MACHINE = re.compile(rf"(?:{_SORRY})?{_MACHINE}{_LACK}[^;:]*", re.IGNORECASE)
+_BARE = re.compile(rf"(?:{_SORRY})?{_UNABLE}", re.IGNORECASE)
+_ELSEWHERE = re.compile(
+    "|".join(
+        (
+            r"(?:es\s+)?(?:tut\s+mir\s+leid|entschuldigung|leider)\b[\s,]*(?:aber\s+)?(?:(?:dabei|damit|da|das)\s+kann\s+ich|ich\s+kann)\b"
+            r"[^,;:]*\bnicht\s+(?:weiter)?(?:helfen|behilflich\s+sein|beantworten|antworten|erfüllen)",
+            r"leider\s+kann\s+ich(?:\s+(?:ihnen|dir|euch|da|hier|dabei|damit|hierbei|das|diesen?|ihre|deine|frage|wunsch|anfrage))*"
+            r"\s+nicht\s+(?:weiter)?(?:helfen|behilflich\s+sein|beantworten|antworten|erfüllen)",
+            r"(?:je\s+suis\s+)?(?:désolée?|navrée?)\b[\s,]*(?:mais\s+)?je\s+ne\s+(?:peux|puis)\s+pas\s+"
+            r"(?:vous\s+|t['’]|te\s+|y\s+)?(?:aider|répondre|assister|fournir)\b[^,;:]*",
+            r"lo\s+siento\b[\s,]*(?:pero\s+)?no\s+puedo\s+(?:ayudar|asistir|responder|proporcionar|cumplir)\w*[^,;:]*",
+            r"mi\s+dispiace\b[\s,]*(?:ma\s+)?non\s+posso\s+(?:aiutar|risponder|assister|fornir)\w*[^,;:]*",
+            r"(?:desculpe|sinto\s+muito|lamento)\b[\s,]*(?:mas\s+)?não\s+posso\s+(?:ajudar|responder|fornecer|atender)\w*[^,;:]*",
+            r"(?:het\s+spijt\s+me|sorry|helaas)\b[\s,]*(?:maar\s+)?(?:daar\s+kan\s+ik|ik\s+kan)\b[^,;:]*\b(?:niet|geen)\b[^,;:]*"
+            r"\b(?:helpen|beantwoorden)",
+            r"helaas\s+kan\s+ik(?:\s+(?:je|jou|jullie|u|daar|hier|daarmee|hiermee|die|deze|dit|uw|jouw|vraag|verzoek))*\s+niet"
+            r"(?:\s+(?:mee|bij|verder))*\s+(?:helpen|beantwoorden)",
+            r"(?:很?抱歉|对不起)[\s,\uff0c。]*但?我(?:无法|不能)(?:帮助|协助|提供|回答|满足)[^,\uff0c。]*",
+            r"申し訳(?:ありません|ございません)が[、\s]*[^、。]*(?:お手伝いできません|お答えできません|対応できません|お応えできません)",
+        )
+    ),
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(
+    r"(?:please|if\s+you|is\s+there|can\s+i|would\s+you|feel\s+free|let\s+me|i['’]m|i\s+(?:am|can|could|cannot|can['’]t|do|don['’]t)\b"
+    r"|my\s+(?:purpose|guidelines|role)|it\s+(?:goes|violates|would)|this\s+(?:request|content|topic|violates|goes)|such\s+|sorry)",
+    re.IGNORECASE,
+)
+_TURN = re.compile(r"\b(?:but|however|although|though|instead|yet)\b", re.IGNORECASE)
+_OFFER = re.compile(
+    r",?\s*(?:but|however|instead),?\s+(?:please\b|feel\s+free|if\s+you|i(?:['’]m|\s+am|['’]d|\s+would|\s+can|\s+could)\s+"
+    r"(?:be\s+)?(?:happy|glad|try|help)\b)",
+    re.IGNORECASE,
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether the whole text does nothing but decline: short, from its first words on, and nothing but offers after it.
+
+    English, and how German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese refusals usually begin.
+
+    Example:
+        >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
+        (True, False)
+    """
+    text = " ".join(text.split()).strip("*_\"'“”` ")
+    if len(text) > LONGEST or not text:
+        return False
+    first, *others = re.split(r"(?<=[.!?])\s+|(?<=。)(?=.)", text)
+    if len(first) < 16 and others and re.fullmatch(_SORRY + r"\W*", first, re.IGNORECASE):
+        first = f"{first} {others.pop(0)}"
+    return _declines(first) and all(_ASIDE.match(other) and not _TURN.search(other) for other in others)
+
+
+def _declines(sentence: str) -> bool:
+    sentence = sentence.rstrip(" .!。")
+    if "?" in sentence:
+        return False
+    if _BARE.fullmatch(sentence) or _ELSEWHERE.fullmatch(sentence):
+        return True
+    for pattern in (_ENGLISH, _AS_MACHINE):
+        if pattern.fullmatch(sentence):
+            said = re.sub(rf"\A(?:{_MACHINE})?(?:{_SORRY})", "", sentence, flags=re.IGNORECASE)
+            turn = _TURN.search(said)
+            return turn is None or _OFFER.search(said) is not None
+    return False
+
+
+_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+_MARK = re.compile(
+    r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.\)|[)、]|[.:](?!\d))\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)\uff1a]\s*)", re.IGNORECASE
+)
+_HEADING = re.compile(r"^\s*(?:search\s+)?queries\s*[:\uff1a]", re.IGNORECASE)
+_CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
+_REWRITE_NAME = (
+    rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*(?:re-?write|query|question|utterance|message)|{_CHANGED})"
+)
+_REWRITE_LABEL = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*[:\uff1a]\s*", re.IGNORECASE)
+_REWRITE_HEADING = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*$", re.IGNORECASE)
+_REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
+_LEAD_IN = re.compile(
+    r"^\W*(?:(?:sure|certainly|absolutely|of\s+course|okay|ok|great|yes)\b\W*)?"
+    r"(?:(?:here(?:['’]s|\s+is|\s+are)|(?:this|below|the\s+following)\s+is)\b[^:\n]{0,60}?"
+    r"\b(?:query|question|rewrite|utterance|message|version|rephrasing)\b[^:?\n]{0,50}"
+    r"|the\s+(?:[\w-]+\s+){0,2}(?:query|question|rewrite|utterance|version)(?:\s+(?:is|would\s+be|could\s+be|reads))?)\W*:\W*?\s*"
+    r"(?=[\w\"'“‘«*]|\Z)",
+    re.IGNORECASE,
+)
+_OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
+_INVENTED = re.compile(r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|human) *:", re.IGNORECASE | re.MULTILINE)
+QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
+"""Quotation marks that models put around what they are asked for."""
+
+
+class Parsed(NamedTuple):
+    """The items a parser found, and the pieces of the model's text that it left out."""
+
+    items: list[str]
+    dropped: list[str]
+
+
+def spoken(text: str) -> str:
+    """What the model says: the text without reasoning, and nothing where it only declines.
+
+    Example:
+        >>> spoken("<think>hm</think> Paris"), spoken("I'm sorry, but I can't help with that.")
+        ('Paris', '')
+    """
+    text = without_reasoning(text)
+    return "" if is_refusal(text) else text
+
+
+def own_turn(text: str) -> str:
+    r"""The text up to the next question, which the model invented; all of it where it begins with one.
+
+    Example:
+        >>> own_turn("[8]\n\n2. Question: And limes?\n   Provenance: [3]")
+        '[8]\n\n'
+    """
+    invented = _INVENTED.search(text)
+    own = text[: invented.start()] if invented else text
+    return own if own.strip() and not own.rstrip().endswith(":") else text
+
+
+def _clean(line: str) -> str:
+    line = line.strip().strip("*_").strip()
+    return " ".join(unquoted(line).split())
+
+
+def unquoted(text: str) -> str:
+    """The text without the quotation marks around all of it.
+
+    Example:
+        >>> unquoted("„Ist Minze giftig?“"), unquoted('"mint" or "basil"')
+        ('Ist Minze giftig?', '"mint" or "basil"')
+    """
+    while len(text) > 1 and text[0] in QUOTES and text[-1] in QUOTES + ",":
+        inner = text[1:].rstrip(QUOTES + ",").strip()
+        if text[0] not in "'‘’" and text[0] in inner.lstrip(QUOTES):
+            break
+        text = inner
+    return text
+
+
+def in_object(text: str, name: re.Pattern[str]) -> str | None:
+    """What is said under the key that ``name`` matches in the JSON objects on lines of their own; None without such a key.
+
+    The longest key counts, and the first object.
+
+    Example:
+        >>> in_object('{"message": "Is it?", "rewritten_message": "Is mint safe?"}', re.compile("(rewritten )?message"))
+        'Is mint safe?'
+    """
+    lines = _OBJECTS.search(text)
+    objects = [item for item in json_values(lines[0]) if isinstance(item, dict)] if lines else []
+    found = [(re.sub(r"[\s_-]+", " ", str(key)), value) for item in objects for key, value in item.items()]
+    named = [(key, value) for key, value in found if isinstance(value, str) and name.fullmatch(key)]
+    return spoken(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
+
+
+def _in_json(text: str) -> Parsed | None:
+    """The texts of the first list or object that holds any, and those of the others; None where lines are to be read."""
+    opening = OPENING.search(text)
+    if opening is None or _lists_items(text[: opening.start()]):
+        return None
+    values = json_values(text)
+    found = [texts for value in values if any(texts := _texts(value))]
+    if found:
+        ones = len(list(takewhile(_is_one, values)))  # objects of one query each, one after the other, are a list
+        first = found[: max(1, ones)]
+        return Parsed([query for texts in first for query in texts], [query for texts in found[len(first) :] for query in texts])
+    announced = text[: opening.start()].strip()[-1:] in ("", ":", "\uff1a")
+    nothing = bool(values) and announced and not _texts(values[0])
+    return Parsed([""] * sum(len(_texts(value)) for value in values), []) if nothing or (announced and text[-1] in "]}") else None
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts in a value, of an object those that it calls queries, where it does; blank for what is no text."""
+    if isinstance(value, dict):
+        parts = [value[key] for key in value if "quer" in str(key).casefold()] or list(value.values())
+        return [text for part in parts for text in (_texts(part) if isinstance(part, list | dict) else _texts([part]))]
+    return [text for part in value for text in (_texts(part) if isinstance(part, dict) else [part if isinstance(part, str) else ""])]
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, dict) and len(_texts(value)) == 1 and not any(isinstance(part, list) for part in value.values())
+
+
+def _lists_items(text: str) -> bool:
+    return any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text.splitlines())
+
+
+def _marked(line: str) -> bool:
+    return bool(_MARK.match(line)) and not _HEADING.match(line)
+
+
+def _quoted(line: str) -> bool:
+    line = line.strip().strip("*_").strip()
+    return unquoted(line) != line
+
+
+def _items(lines: list[str]) -> list[str]:
+    quoted = [line for line in lines if _quoted(line)]
+    if any(_marked(line) for line in lines):
+        return [line for line in lines if _marked(line) or line in quoted]
+    # One query in quotation marks among bare ones is what the user searches for literally; most lines in them are a list.
+    return quoted if 2 * len(quoted) > len(lines) else lines
+
+
+def _lines(text: str) -> tuple[list[str], list[str]]:
+    lines = [line for line in _FENCE.sub("", text).splitlines() if line.strip()]
+    if len(lines) == 1 and re.match(r"^\s*1[.)]{1,2}\s", lines[0]):
+        lines = re.split(r"\s+(?=\d{1,2}[.)]{1,2}\s)", lines[0].strip())
+    kept = _items([line for line in lines if not _clean(line).endswith(":")])
+    return kept, [line for line in lines if line not in kept]
+
+
+def parse_queries(text: str, n: int = 5) -> Parsed:
+    r"""Read a list of search queries: JSON, numbered, bulleted, quoted or bare lines, prose around it.
+
+    Numbering, bullets and quotes are stripped; empties and repeats (letter case aside) are dropped; the first ``n`` are
+    kept. When any line is numbered or bulleted, or more than half of them stand in quotes, the others are taken for prose.
+
+    Args:
+        text: the completion.
+        n: how many queries to keep at most.
+
+    Returns:
+        The queries in the model's order, and what was left out.
+
+    Example:
+        >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
+        ['vegan breakfast', 'tofu scramble']
+    """
+    text = own_turn(spoken(text))
+    found = _in_json(text)
+    if found is None and (strings := cut_off_strings(_FENCE.sub("", text))) is not None:
+        found = Parsed(strings, [])
+    lines, dropped = found or _lines(text)
+    items: list[str] = []
+    seen: set[str] = set()
+    for line in lines:
+        query = _clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1) if found is None else line)
+        if not any(character.isalnum() for character in query) or query.casefold() in seen or len(items) == n:
+            dropped.append(line)
+            continue
+        seen.add(query.casefold())
+        items.append(query)
+    return Parsed(items, dropped)
+
+
+def parse_rewrite(text: str) -> str:
+    r"""Read one rewritten query: lead-ins (in a line or before it), headings, labels, quotes and explanations after it are left out.
+
+    Returns:
+        The query, or ``""`` when the text holds none.
+
+    Example:
+        >>> parse_rewrite('Here is the query:\n\nRewritten query: "Is rooibos free of caffeine?"\n\nI resolved "it".')
+        'Is rooibos free of caffeine?'
+    """
+    text = spoken(text)
+    held = in_object(text, _REWRITE_KEY)
+    lines = [line for line in _FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
+    for line in lines:
+        if _REWRITE_HEADING.match(line):
+            continue
+        query = _clean(_REWRITE_LABEL.sub("", _LEAD_IN.sub("", line, count=1), count=1))
+        lead_in = query.endswith(":") and len(lines) > 1
+        if any(character.isalnum() for character in query) and not lead_in:
+            return query
+    return ""
+
+
+_LABEL = re.compile(r"(?<![\d.-])([0-9])(?:\.0+)?(?![\d]|\.\d)")
+_NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}", re.IGNORECASE)
+_LABEL_NAME = re.compile(r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?\W{0,4}(?<!\W[-−–])(?=[-−–]?\d)", re.IGNORECASE)
+
+
+def parse_label(text: str, highest: int = 4) -> int | None:
+    """Read a relevance label from 0 to ``highest``; ``None`` when the text names none, or several different ones.
+
+    A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3. A
+    percentage, a range and a number on another scale are no label.
+
+    Example:
+        >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
+        (3, None, None)
+    """
+    text = without_scale(without_reasoning(text), highest)
+    labels = (_named_labels(text, highest) | _alone(text, highest)) or _bare_labels(text, highest)
+    return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
+
+
+def _named_labels(text: str, highest: int) -> set[int]:
+    whole = re.compile(grade(highest), re.IGNORECASE)
+    found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
+    return {int(number[1].replace("−", "-").replace("–", "-")) if number else highest + 1 for number in found}
+
+
+def _alone(text: str, highest: int) -> set[int]:
+    """The grades that stand alone on lines, where the first line is one: several may be those of invented passages."""
+    whole = re.compile(grade(highest), re.IGNORECASE)
+    found = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
+    return {int(number[1].replace("−", "-").replace("–", "-")) for number in found if number} if found and found[0] else set()
+
+
+def _bare_labels(text: str, highest: int) -> set[int]:
+    text = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
+    return set() if _NO_LABEL.search(text) else {int(number) for number in _LABEL.findall(text)}
+
+
+_PASSAGES_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+_STYLE = re.compile(r"\W*style\W+\w[\w-]*(?: [\w-]+){0,2}\W*$", re.IGNORECASE)
+_STYLE_BEFORE = re.compile(
+    r"""\W*style(?:
+        [*_]*\s*[:–—-]\s*[*_]*\s*(?:encyclop[a]?edi[ac]\w*|blogs?(?:\s+post)?|government(?:al)?(?:\s+website)?)\b(?=\W*(?:\s[*_"“]*(?-i:[A-Z])|\Z))
+        |\s*[:–—-]\s*[\w-]+(?:\s[\w-]+){0,2}[*_\])]+(?=\s)
+    )\W*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
+_PASSAGES_LABEL = re.compile(rf"^\W*(?:{_NAME.pattern})\W*:[\s*_]*", re.IGNORECASE)
+_PASSAGES_HEADING = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*$", re.IGNORECASE)
+
+
+def parse_passage(text: str) -> str:
+    r"""The passage in a completion as one line: without ``<think>`` block, style line, lead-in, heading, label and surrounding quotes.
+
+    Returns:
+        The passage, or ``""`` when the text holds none.
+
+    Example:
+        >>> parse_passage('Style: blog\n\nPassage: Oats are cheap.\nThey keep well.')
+        'Oats are cheap. They keep well.'
+    """
+    text = spoken(text)
+    held = in_object(text, _NAME)
+    lines = [line.strip() for line in _PASSAGES_FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
+    while lines and (_STYLE.match(lines[0]) or _PASSAGES_HEADING.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
+        lines.pop(0)
+    if lines:
+        lines[0] = _STYLE_BEFORE.sub("", lines[0], count=1) if _STYLE_BEFORE.match(lines[0]) else lines[0]
+    passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
+    passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
+    return passage if any(map(str.isalnum, passage)) else ""
+
+
+def parse_clarified(text: str) -> str:
+    """The clarified utterance in a completion; ``""`` when it holds none.
+
+    Example:
+        >>> parse_clarified("Clarified utterance: The user asks for a vegan breakfast. It has to be quick.")
+        'The user asks for a vegan breakfast. It has to be quick.'
+    """
+    return parse_rewrite(text)
+
+
+_INPUT = "About the user|Conversation so far|Last message of the user"
+_NEXT_PROMPT = re.compile(rf"^(?:#+ *(?:Example(?: \d+)?|The user whom you answer) *\n+)?#+ *(?:{_INPUT}) *$", re.MULTILINE)
+"""The headings of our templates that stand above what is given, never above what is asked for."""
+
+
+def without_next_prompt(text: str) -> str:
+    r"""The completion up to the headings of a prompt that the model has invented behind it; all of it where nothing stands before them.
+
+    Example:
+        >>> without_next_prompt("1. bicycle lights\n\n# Example 3\n# About the user\n1: I keep bees\n# Queries\n1. hives")
+        '1. bicycle lights\n\n'
+    """
+    found = _NEXT_PROMPT.search(text)
+    return text[: found.start()] if found and text[: found.start()].strip() else text

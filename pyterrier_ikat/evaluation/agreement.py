@@ -1,0 +1,186 @@
+"""How far two judges agree: on passages, and on which system is better."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ir_measures
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..arguments import checked
+from ..errors import DataError, UsageError
+from .checks import check_form
+from .measures import TRACK_2023, as_measures, label
+from .qrels import check_qrels
+from .scores import evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """The agreement of two sets of qrels on the pairs that both judged.
+
+    Attributes:
+        pairs: how many pairs both judged.
+        confusion: counts; rows: labels of the first, columns: labels of the second.
+        threshold: the least label that counts as relevant.
+        binary_confusion: the same counts of not relevant (False) and relevant (True).
+        binary: share of the pairs that both call relevant or both call not relevant.
+        kappa: Cohen's kappa of the graded labels, unweighted; NaN where it is undefined (both always give one and the
+            same label).
+        binary_kappa: Cohen's kappa of relevant and not relevant.
+        tau: Kendall's tau of the orders in which the two put the runs, a value per measure; empty without runs.
+    """
+
+    pairs: int
+    confusion: pd.DataFrame
+    threshold: int
+    binary_confusion: pd.DataFrame
+    binary: float
+    kappa: float
+    binary_kappa: float
+    tau: "pd.Series[Any]" = field(default_factory=lambda: pd.Series(dtype=float))
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.confusion.to_string()}\n\nRelevant, from label {self.threshold} on:\n{self.binary_confusion.to_string()}\n",
+            f"{self.pairs} pairs judged by both: binary agreement {self.binary:.2%}, kappa {self.binary_kappa:.4f}; "
+            f"kappa of the graded labels {self.kappa:.4f}",
+        ]
+        return "\n".join(lines + [f"Kendall's tau of the systems by {measure}: {tau:.4f}" for measure, tau in self.tau.items()])
+
+
+@checked
+def agreement(
+    qrels_a: pd.DataFrame,
+    qrels_b: pd.DataFrame,
+    threshold: int = 2,
+    *,
+    runs: Mapping[str, pd.DataFrame] | None = None,
+    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+) -> Agreement:
+    """Compare two judges on the pairs of turn and passage that both judged.
+
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4; there the rows are GPT-3.5, the
+    columns NIST.
+
+    Args:
+        qrels_a: ``qid``, ``docno``, ``label``: the rows of the confusion matrix.
+        qrels_b: the same: its columns.
+        threshold: the least label that counts as relevant, the same for both; on the scale 0-4 of LLM judging it is 2.
+        runs: name -> result frame, two at least: how far do the two agree on which of them is better?
+        measures: what orders the runs. Each is evaluated over all turns of the qrels it is evaluated by.
+
+    Raises:
+        UsageError: when there is only one run.
+        DataError: when one of the two is no clean qrels frame, or they have no pair in common.
+
+    Example:
+        >>> import pandas as pd
+        >>> one = pd.DataFrame({"qid": ["1_1"] * 4, "docno": list("abcd"), "label": [0, 1, 3, 2]})
+        >>> two = one.assign(label=[0, 2, 3, 3])
+        >>> found = agreement(one, two)
+        >>> found.pairs, found.binary, found.binary_kappa, int(found.confusion.loc[2, 3])
+        (4, 0.75, 0.5, 1)
+    """
+    first, second = check_qrels(qrels_a, "the first qrels"), check_qrels(qrels_b, "the second qrels")
+    both = _common(first, second)
+    a, b = both["label_a"].to_numpy(), both["label_b"].to_numpy()
+    labels = np.arange(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
+    counts = _counts(a - labels[0], b - labels[0], len(labels))
+    relevant = _counts((a >= threshold).astype(int), (b >= threshold).astype(int), 2)
+    return Agreement(
+        pairs=len(both),
+        confusion=_table(counts, labels),
+        threshold=threshold,
+        binary_confusion=_table(relevant, [False, True]),
+        binary=float(np.trace(relevant) / len(both)),
+        kappa=cohens_kappa(counts),
+        binary_kappa=cohens_kappa(relevant),
+        tau=_tau(runs or {}, (first, second), measures),
+    )
+
+
+def _common(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    check_form("the first qrels", first["qid"].unique(), second["qid"])
+    both = first.merge(second, on=["qid", "docno"], suffixes=("_a", "_b"))
+    if both.empty:
+        raise DataError(
+            f"the two qrels have no pair in common (such as {first['qid'][0]} {first['docno'][0]} and {second['qid'][0]} "
+            f"{second['docno'][0]}): give judgements of the same topics and passages"
+        )
+    return both
+
+
+def _tau(
+    runs: Mapping[str, pd.DataFrame], qrels: tuple[pd.DataFrame, pd.DataFrame], measures: Sequence[ir_measures.Measure | str]
+) -> "pd.Series[Any]":
+    if not runs:
+        return pd.Series(dtype=float)
+    first, second = (evaluate(runs, one, measures) for one in qrels)
+    return pd.Series({label(measure): order_agreement(first, second, measure) for measure in as_measures(measures)})
+
+
+def _table(counts: npt.NDArray[np.int64], labels: npt.ArrayLike) -> pd.DataFrame:
+    return pd.DataFrame(counts, index=pd.Index(labels, name="a"), columns=pd.Index(labels, name="b"))
+
+
+def _counts(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    return np.bincount(rows * size + columns, minlength=size * size).reshape(size, size)
+
+
+def cohens_kappa(confusion: npt.ArrayLike) -> float:
+    """Cohen's kappa of a square confusion matrix: (observed - expected) / (1 - expected) agreement, unweighted.
+
+    Returns:
+        1 for complete agreement, 0 for what chance gives, NaN where chance alone gives complete agreement.
+
+    Raises:
+        UsageError: when the matrix is not square, or empty.
+
+    Example:
+        >>> round(cohens_kappa([[20, 5], [10, 15]]), 10)
+        0.4
+    """
+    counts = np.asarray(confusion, dtype=np.float64)
+    total = counts.sum()
+    if counts.ndim != 2 or counts.shape[0] != counts.shape[1] or total <= 0:
+        raise UsageError(f"a confusion matrix is square and counts at least one pair; this one has shape {counts.shape}, sum {total:g}")
+    observed = np.trace(counts) / total
+    expected = counts.sum(axis=0) @ counts.sum(axis=1) / total**2
+    return float((observed - expected) / (1 - expected)) if expected < 1 else float("nan")
+
+
+def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_measures.Measure | str) -> float:
+    """Kendall's tau (tau-b) of the orders in which two tables put the same systems.
+
+    Args:
+        table_a: what :func:`evaluate` returned with one set of qrels.
+        table_b: the same runs with another.
+        measure: the measure that orders them.
+
+    Returns:
+        1: the same order, -1: the reverse; NaN where one table gives all systems the same figure.
+
+    Raises:
+        UsageError: when the tables are not about the same systems, at least two, or lack the measure.
+
+    Example:
+        >>> import pandas as pd
+        >>> nist = pd.DataFrame({"name": ["AD", "QR", "QD"], "nDCG@5": [0.3, 0.2, 0.1]})
+        >>> round(order_agreement(nist, nist.assign(**{"nDCG@5": [0.9, 0.5, 0.7]}), "nDCG@5"), 4)
+        0.3333
+    """
+    from scipy.stats import kendalltau
+
+    column = label(as_measures(measure)[0])
+    for table in (table_a, table_b):
+        if column not in table.columns:
+            raise UsageError(f"a table has no column {column}: evaluate both with this measure")
+    first, second = table_a.set_index("name")[column], table_b.set_index("name")[column]
+    apart = sorted(set(first.index) ^ set(second.index))
+    if apart or len(first) < 2 or not (first.index.is_unique and second.index.is_unique):
+        what = f"only one has {', '.join(apart)}" if apart else f"they have the systems {', '.join(map(str, first.index))}"
+        raise UsageError(f"an order is compared on the same two or more systems, each once: {what}")
+    return float(kendalltau(first, second.loc[first.index]).statistic)

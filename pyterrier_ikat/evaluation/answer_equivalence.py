@@ -1,0 +1,125 @@
+"""Answer equivalence in the manner of BEM: a classifier reads question, gold answer and response together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from ..errors import UsageError
+from ..store.models import load, loaded_once
+from .response_judges import asked_column
+from .responses import Assessment
+
+QUESTION_SHARE = 4
+
+
+@dataclass(frozen=True)
+class AnswerEquivalence:
+    """How probable a classifier finds it that the response answers the question as the gold answer does, 0 to 1.
+
+    **This is BEM-style, not BEM.** BEM is one particular BERT, trained on human judgements of short answers and released
+    on TensorFlow Hub; its weights are not used here. ``model`` is any sequence classifier of ``transformers`` that was
+    trained on that input: response, then gold answer and question as the second segment, separated by the tokenizer's
+    separator. Figures depend on the model: name it beside them, and do not compare them with a published BEM.
+    Source of the form: Bulian et al., Tomayto, Tomahto, EMNLP 2022, section 4.
+
+    The value is the probability of the second of two labels (softmax), or the sigmoid of a single one. The question is
+    cut to a quarter of ``max_length``, response and gold answer share the rest; the reason says where something was
+    cut.
+
+    Args:
+        model: the folder of a downloaded model, or a name on the Hugging Face hub.
+        max_length: tokens of the whole input at most.
+        batch_size: responses that the model gets at a time.
+
+    Raises:
+        UsageError: at first use, when the model can't be loaded, has no trained classification head, or more than two
+            labels.
+
+    Example:
+        >>> AnswerEquivalence("models/my-bem")
+        AnswerEquivalence(model='models/my-bem', max_length=512, batch_size=16)
+    """
+
+    model: str
+    max_length: int = 512
+    batch_size: int = 16
+
+    name: ClassVar[str] = "answer equivalence"
+    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
+    basis: ClassVar[str] = "gold_answer"
+
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """Classify the responses (``qanswer``) of a frame with ``gold_answer`` and a question.
+
+        Raises:
+            UsageError: when the frame has no question, or the model is not usable.
+        """
+        asked = asked_column(responses, self.name)
+        tokenizer, model = _load(str(self.model))
+        triples = zip(responses["qanswer"], responses["gold_answer"], responses[asked], strict=True)
+        inputs = [_input(tokenizer, *triple, self.max_length) for triple in triples]
+        found = _probabilities(tokenizer, model, [pair for pair, _ in inputs], self.max_length, self.batch_size)
+        return [
+            Assessment(value, f"{self.model} gives equivalence the probability {value:.3f}{', texts cut' if cut else ''}")
+            for value, (_, cut) in zip(found, inputs, strict=True)
+        ]
+
+
+@loaded_once(size=2)
+def _load(model: str) -> tuple[Any, Any]:
+    def make() -> tuple[Any, Any, dict[str, Any]]:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        loaded, info = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)
+        return AutoTokenizer.from_pretrained(model), loaded.eval(), info
+
+    tokenizer, loaded, info = load("answer equivalence model", model, make)
+    untrained = sorted(info["missing_keys"])
+    if untrained:
+        raise UsageError(
+            f"the model {model!r} lacks {untrained[0]}: it was never trained to classify, and would judge by chance; "
+            "give a classifier of answer equivalence"
+        )
+    labels = loaded.config.num_labels
+    if labels > 2:
+        raise UsageError(
+            f"the model {model!r} has {labels} labels: answer equivalence needs one, or two of which the second is 'equivalent'"
+        )
+    return tokenizer, loaded
+
+
+def _input(tokenizer: Any, response: str, reference: str, question: str, length: int) -> tuple[tuple[str, str], bool]:
+    room = length - tokenizer.num_special_tokens_to_add(pair=True) - 1
+    asked, used = _cut(tokenizer, question, length // QUESTION_SHARE)
+    sizes = [_size(tokenizer, response), _size(tokenizer, reference)]
+    half = (room - used) // 2
+    first, _ = _cut(tokenizer, response, max(half, room - used - sizes[1]))
+    second, _ = _cut(tokenizer, reference, max(half, room - used - sizes[0]))
+    separator = tokenizer.sep_token or ""
+    return (first, f"{second} {separator} {asked}"), (first, second, asked) != (response, reference, question)
+
+
+def _size(tokenizer: Any, text: str) -> int:
+    return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def _cut(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:
+    """The beginning of ``text`` that has at most ``tokens`` tokens, and how many it has."""
+    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    return (text, len(places)) if len(places) <= tokens else (text[: places[tokens - 1][1]], tokens)
+
+
+def _probabilities(tokenizer: Any, model: Any, pairs: Sequence[tuple[str, str]], length: int, batch_size: int) -> list[float]:
+    import torch
+
+    found: list[float] = []
+    for start in range(0, len(pairs), batch_size):
+        firsts, seconds = zip(*pairs[start : start + batch_size], strict=True)
+        batch = tokenizer(list(firsts), list(seconds), truncation="longest_first", max_length=length, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            logits = model(**batch).logits
+        chances = logits.softmax(-1)[:, 1] if logits.shape[-1] == 2 else logits.sigmoid()[:, 0]
+        found += chances.tolist()
+    return found

@@ -1,0 +1,228 @@
+"""An LLM as assessor: relevance labels for the passages of a pool."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from ..arguments import checked
+from ..completions.numbers import grade, without_scale
+from ..completions.reasoning import without_reasoning
+from ..conversations.datasets import IkatDataset
+from ..conversations.frame import column, question_column, values, with_columns
+from ..errors import DataError
+from ..llm_operator import LLMOperator
+from ..llms import LLM, Request
+from ..operator import Plan
+from ..prompts.context import chosen, ptkb_text
+from .checks import check_form
+
+LABELS = ("0", "1", "2", "3", "4")
+GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
+ANSWER_STAND_IN = "word " * 100
+
+_GRADE = grade(4)
+_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+_NUMBERED = re.compile(r"\s*1[.)].*\n\s*2[.)]")
+_FIRST = re.compile(rf"[\s*_\"'`(\[]*{_GRADE}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])", re.IGNORECASE)
+_NAMED = re.compile(
+    rf"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{_GRADE}",
+    re.IGNORECASE,
+)
+_REASON = re.compile(r"^[\s\W_]*(?:(?:reason|explanation|justification)\W*[:=]\W*)?", re.IGNORECASE)
+
+
+class Judgement(NamedTuple):
+    """A label from 0 to 4, the reason that was given for it (or an empty text), and the whole completion."""
+
+    label: int
+    reason: str
+    raw: str
+
+
+def parse_judgement(text: str) -> Judgement | None:
+    r"""Read a judgement: a number from 0 to 4 that opens the completion, or one that is called the score.
+
+    Returns:
+        ``None`` when there is no such number, it is off the scale, or there are several different ones: a number
+        somewhere in prose is no judgement.
+
+    Example:
+        >>> parse_judgement("3\nIt names 2 of the 5 sizes.")[:2]
+        (3, 'It names 2 of the 5 sizes.')
+        >>> parse_judgement("The passage lists 3 trails.") is None
+        True
+    """
+    said = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), 4)
+    first = None if _NUMBERED.match(said) else _FIRST.match(said)
+    found = [first] if first else list(_NAMED.finditer(said))
+    labels = {match[1] for match in found}
+    if len(labels) != 1 or not labels <= set(LABELS):
+        return None
+    reason = " ".join(_REASON.sub("", said[found[-1].end() :], count=1).split())
+    return Judgement(int(labels.pop()), reason.rstrip('"}').rstrip(), text)
+
+
+@checked
+def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer | None = None) -> pd.DataFrame:
+    """Join a pool with what a judge is shown of each turn and passage: gold that no system may see.
+
+    Args:
+        pooled: ``qid``, ``docno``, such as :func:`pool` returned.
+        dataset: where the turns come from.
+        texts: an operator that adds ``text`` by ``docno``; the dataset's own text loader when None. The full collection
+            has none: give ``PassageIndex(path).text_loader()``.
+
+    Returns:
+        ``qid``, ``docno``, ``qresolved`` (the manual rewrite), ``qptkb``, ``qgoldptkb`` (ids of the gold statements),
+        ``gold_answer`` (the canonical response), ``text``.
+
+    Raises:
+        DataError: when the pool has turns that the dataset lacks or names with hyphens, or a passage has no text.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt
+        >>> pooled = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"]})
+        >>> with_gold(pooled, pt.get_dataset("ikat:sample")).columns.tolist()
+        ['qid', 'docno', 'qresolved', 'qptkb', 'qgoldptkb', 'gold_answer', 'text']
+    """
+    gold = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid").set_index("qid")
+    check_form("the pool", pooled["qid"].unique(), gold.index)
+    unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
+    if unknown:
+        more = ", ..." * (len(unknown) > 3)
+        raise DataError(
+            f"{dataset.name} lacks {len(unknown)} turns of the pool ({', '.join(unknown[:3])}{more}): "
+            "pool runs of this dataset, whose turns are named like 9-1_3"
+        )
+    rows = gold.loc[pooled["qid"].tolist()]
+    shown = {name: column(pooled[name]) for name in ("qid", "docno")} | {name: column(rows[name]) for name in GOLD}
+    return (texts or dataset.text_loader()).transform(pd.DataFrame(shown))
+
+
+class Judge(LLMOperator):
+    """Ask a model for the relevance label, 0 to 4, of every passage of a pool.
+
+    Reads a frame with ``qid``, ``docno``, ``text``, ``qresolved``, ``qptkb``, ``qgoldptkb`` and ``gold_answer``, as
+    :func:`with_gold` makes it; returns qrels. One call per passage, which sees the turn's gold statements, the manual
+    rewrite, the canonical response as the example of score 4, and the passage. Below 2 counts as not relevant. Source:
+    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4 and Table 8; asking for a reason is ours.
+
+    A passage without a usable label (prose, a number off the scale, a failed call) is missing from the qrels, never 0,
+    and counted in the ledger as ``fallbacks``. A judge that was stopped and is called again repeats nothing that is in
+    the cache.
+
+    Args:
+        llm: the model to ask.
+        prompts: a folder of your own prompt templates (``judge.jinja``).
+        on_error: ``"fallback"``: leave passages without a label out; ``"raise"``: judge all, then raise a
+            ``StageError``.
+
+    Raises:
+        DataError: when the frame has a pair twice, or one without passage text, rewrite or canonical response.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.evaluation import Judge, with_gold
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["3: it names two gentle trails" for chat in chats]
+        >>> pooled = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"]})
+        >>> judged = Judge(ikat.llm(Model()))(with_gold(pooled, pt.get_dataset("ikat:sample")))
+        >>> judged[["label", "reason"]].values.tolist()
+        [[3, 'it names two gentle trails']]
+    """
+
+    one_row_per_turn = False
+    stage = "judge"
+    schematic = {"label": "Judge"}
+
+    def __init__(self, llm: LLM, *, prompts: str | None = None, on_error: str = "fallback") -> None:
+        super().__init__()
+        self._set(llm, "gpt", "qresolved", prompts, on_error)
+
+    def prompt_of(self, template: str) -> str:
+        """The template's own name: a judge always works on the manual rewrite."""
+        return template
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per passage."""
+        return [
+            self.request(
+                qid,
+                {
+                    "ptkb": ptkb_text(chosen(ptkb, [(number, 1.0) for number in gold])),
+                    "question": question,
+                    "answer": answer,
+                    "passage": text,
+                },
+                item=docno,
+            )
+            for qid, docno, text, question, ptkb, gold, answer in zip(
+                *(values(frame, name) for name in ("qid", "docno", "text", *GOLD)), strict=True
+            )
+        ]
+
+    def parse(self, text: str) -> Judgement | None:
+        """The judgement."""
+        return parse_judgement(text)
+
+    def fallback(self, frame: pd.DataFrame) -> list[None]:
+        """No label."""
+        return [None] * len(frame)
+
+    def typical(self, frame: pd.DataFrame) -> list[Judgement]:
+        """A label with a reason of ordinary length."""
+        return [Judgement(2, "", "2\nIt is about the question but leaves out what matters to this user.")] * len(frame)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """One request per passage: of the frame, or of what the cut before the judge leaves."""
+        plan.ask(self, self._with_stand_ins(frame if "docno" in frame.columns else plan.passages(frame, plan.cut)))
+        return frame
+
+    def _with_stand_ins(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with something in the place of gold that it lacks: the user's words, no statement, an answer."""
+        stand_ins = {
+            "qresolved": values(frame, question_column(frame)),
+            "qptkb": [{}] * len(frame),
+            "qgoldptkb": [[]] * len(frame),
+            "gold_answer": [ANSWER_STAND_IN] * len(frame),
+        }
+        return with_columns(frame, **{name: texts for name, texts in stand_ins.items() if name not in frame.columns})
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Qrels of what got a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""
+        judged = [judgement is not None for judgement in found]
+        kept = [judgement for judgement in found if judgement is not None]
+        pairs = frame[["qid", "docno"]][judged] if len(frame) else frame[["qid", "docno"]]
+        return pd.DataFrame(
+            {
+                "qid": column(pairs["qid"]),
+                "docno": column(pairs["docno"]),
+                "label": np.array([judgement.label for judgement in kept], dtype=np.int64),
+                "reason": column(judgement.reason for judgement in kept),
+                "raw": column(judgement.raw for judgement in kept),
+            }
+        )
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Judge a pool."""
+        pt.validate.result_frame(inp, extra_columns=["text", *GOLD], context=self)
+        if len(inp) == 0:
+            return self.write(inp, [])
+        _check(inp)
+        return self.write(inp, self.settle(inp, self.llm.ask(self.requests(inp))))
+
+
+def _check(frame: pd.DataFrame) -> None:
+    twice = frame.duplicated(["qid", "docno"])
+    if twice.any():
+        row = frame[twice].iloc[0]
+        raise DataError(f"turn {row['qid']} has passage {row['docno']} twice in the pool: make it with ikat.pool(runs)")
+    for name in ("text", "qresolved", "gold_answer"):
+        for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
+            if not isinstance(text, str) or not text.strip():
+                raise DataError(f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: join the pool by with_gold")

@@ -1,0 +1,325 @@
+"""LLMs as judges of responses: completeness, relevance, naturalness, groundedness, nuggets, preferences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
+from ..conversations.frame import question_column, values
+from ..errors import UsageError
+from ..llms import LLM, Completion, LLMFailure, Request
+from ..llms.spec import asking
+from ..prompts import render
+from ..prompts.context import history_text, ptkb_text
+from .responses import Assessment
+
+STAGE = "judge"
+
+Outcome = Completion | LLMFailure
+
+
+def asked_column(turns: pd.DataFrame, judge: str) -> str:
+    """What the user asked: ``qresolved``, else ``qutterance``, else the first ``query`` (a rewritten one is the system's).
+
+    Raises:
+        UsageError: when the turns have no such column.
+
+    Example:
+        >>> asked_column(pd.DataFrame(columns=["qid", "query", "query_0"]), "relevance")
+        'query_0'
+    """
+    column = "qresolved" if "qresolved" in turns.columns else question_column(turns)
+    if column not in turns.columns:
+        raise UsageError(f"{judge} is judged by the question, and the turns have none: add qresolved, qutterance or query")
+    return column
+
+
+@dataclass(frozen=True)
+class LLMJudge:
+    """Asks a model about every response.
+
+    Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``, ``judge_completeness``,
+    ``judge_relevance``, ``judge_naturalness``, ``judge_preference``, ``judge_pairwise``, ``judge_nuggets``. The question
+    shown is that of :func:`asked_column`; a frame without ``qhistory`` or ``qptkb`` has none to
+    show.
+
+    Args (of every subclass):
+        llm: the model to ask.
+        prompts: a folder of your own templates; those missing there come from the package.
+    """
+
+    llm: LLM
+    prompts: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "llm", asking(self.llm))
+
+    topic: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    basis: ClassVar[str] = ""
+    about_question: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """What the judge is called in tables."""
+        return self.topic
+
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """One judgement per row of a frame with ``qid``, ``qanswer`` and what the judge needs.
+
+        Raises:
+            UsageError: when the judge goes by the question and the frame has none.
+            FatalLLMError: when no call can succeed (key, model, quota).
+            BudgetExceeded: when the budget is spent.
+        """
+        rows = responses.assign(question=self._questions(responses)).to_dict("records")
+        asked = [self.requests(row) for row in rows]
+        outcomes = iter(self.llm.ask([request for requests in asked for request in requests]))
+        return [self.settle(row, [next(outcomes) for _ in requests]) for row, requests in zip(rows, asked, strict=True)]
+
+    def requests(self, row: dict[str, Any]) -> list[Request]:
+        """What is asked about one response."""
+        return [self._request(row)]
+
+    def settle(self, row: dict[str, Any], outcomes: Sequence[Outcome]) -> Assessment:
+        """The judgement that the answers amount to."""
+        verdict = self._read(row["qid"], outcomes[0])
+        return self.judgement(row, verdict) if isinstance(verdict, Verdict) else verdict
+
+    def read(self, text: str) -> Verdict | None:
+        """The verdict in a completion, or None."""
+        raise NotImplementedError
+
+    def judgement(self, row: dict[str, Any], verdict: Verdict) -> Assessment:
+        """The value of a verdict."""
+        return Assessment(float(verdict.value), verdict.reason)
+
+    def _questions(self, responses: pd.DataFrame) -> list[str]:
+        return values(responses, asked_column(responses, self.name)) if self.about_question else [""] * len(responses)
+
+    def _request(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
+        shown = {
+            "question": row["question"],
+            "context": history_text(row.get("qhistory") or []),
+            "ptkb": ptkb_text(row.get("qptkb") or {}),
+            "response": row["qanswer"],
+            **more,
+        }
+        message = {"role": "user", "content": render(f"response_{self.topic}", folder=self.prompts, **shown)}
+        return Request([message], stage=STAGE, qid=row["qid"], prompt=f"judge_{self.topic}", item=item)
+
+    def _read(self, qid: str, outcome: Outcome) -> Verdict | Assessment:
+        if isinstance(outcome, LLMFailure):
+            return Assessment(None, str(outcome), "failed")
+        return self.read(outcome.text) or self._unusable(outcome)
+
+    def _unusable(self, outcome: Completion) -> Assessment:
+        self.llm.ledger.count(STAGE, self.llm.model, failures=1)
+        return Assessment(None, f"no verdict of the asked kind in the completion {outcome.text[:200]!r}", "failed")
+
+
+class Groundedness(LLMJudge):
+    """Whether everything that the response says is in the passages that it is based on: 1 yes, 0 no.
+
+    Reads ``qpassages``. A response that is based on no passage is not grounded: 0, without a call. The track's own
+    prompt of 2023 asks the reverse (whether anything is *not* in the documents); the value here is 1 for grounded.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ['{"reason": "The passage says so.", "verdict": "yes"}' for chat in chats]
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."], "qpassages": [["Rooibos is a tea."]]})
+        >>> Groundedness(ikat.llm(Model())).judge(frame)
+        [Assessment(value=1.0, reason='The passage says so.', outcome='judged')]
+    """
+
+    topic = "groundedness"
+    about_question = False
+    needs = ("qpassages",)
+
+    def requests(self, row: dict[str, Any]) -> list[Request]:
+        """One request, none when there is no passage."""
+        return [self._request(row, passages=row["qpassages"])] if row["qpassages"] else []
+
+    def settle(self, row: dict[str, Any], outcomes: Sequence[Outcome]) -> Assessment:
+        """Not grounded without a passage."""
+        return super().settle(row, outcomes) if outcomes else Assessment(0.0, "the response is based on no passage")
+
+    def read(self, text: str) -> Verdict | None:
+        """Yes or no."""
+        return read_yes_no(text)
+
+
+class _Graded(LLMJudge):
+    lowest: ClassVar[int]
+    highest: ClassVar[int]
+
+    def read(self, text: str) -> Verdict | None:
+        """A whole number of the scale."""
+        return read_score(text, self.lowest, self.highest)
+
+    def judgement(self, row: dict[str, Any], verdict: Verdict) -> Assessment:
+        """The grade; -1 means that the judge was unable to tell."""
+        return Assessment(float(verdict.value), verdict.reason, "unable" if verdict.value < 0 else "judged")
+
+
+class Completeness(_Graded):
+    """How completely the response answers: 0 not, 1 in part, 2 mostly, 3 fully; -1 unable to judge.
+
+    The prompt shows persona, conversation, question and response, as in 2023. A -1 is kept as the turn's value, counted
+    as ``unable``, and not averaged in: it says nothing about the response.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ['{"reason": "It skips the price.", "score": 2}' for chat in chats]
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea, and how dear?"], "qanswer": ["Rooibos."]})
+        >>> Completeness(ikat.llm(Model())).judge(frame)[0].value
+        2.0
+    """
+
+    topic, lowest, highest = "completeness", -1, 3
+
+
+class Relevance(_Graded):
+    """How well the response follows the conversation: 0 not, 1 partly off topic, 2 mostly, 3 clearly; -1 unable to judge.
+
+    The prompt shows persona, conversation, question and response, as in 2023; -1 as for :class:`Completeness`.
+    """
+
+    topic, lowest, highest = "relevance", -1, 3
+
+
+class Naturalness(_Graded):
+    """How natural the response reads, 0 to 4; the prompt shows the response alone, as in 2023."""
+
+    topic, lowest, highest = "naturalness", 0, 4
+    about_question = False
+
+
+class Preference(_Graded):
+    """How well the response would please this user, 0 to 4: a graded preference, in one call per turn.
+
+    TREC iKAT 2024 reports an LLM's preference without a released prompt; the scale, and that persona, conversation and
+    question are shown, is our decision. :class:`PairwisePreference` compares two responses instead.
+    """
+
+    topic, lowest, highest = "preference", 0, 4
+
+
+@dataclass(frozen=True)
+class PairwisePreference(LLMJudge):
+    """Whether the response is better than another one: 1 better, 0.5 tie, 0 worse.
+
+    Judges prefer what they read first (or last), so each pair is shown in both orders, two calls per turn, and the mean
+    of both is the value: 0.5 also when the verdict goes by the order alone. A turn with a failed call is a failure.
+
+    Args:
+        llm: see :class:`LLMJudge`.
+        prompts: see :class:`LLMJudge`.
+        against: the column of the turns with the other response: the gold answer, or one that you add for another
+            system.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class First:
+        ...     def generate(self, chats):
+        ...         return ['{"reason": "The first is better.", "better": "A"}' for chat in chats]
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"], "qanswer": ["Rooibos."], "gold_answer": ["Green tea."]})
+        >>> PairwisePreference(ikat.llm(First())).judge(frame)[0].value
+        0.5
+    """
+
+    against: str = "gold_answer"
+    topic = "pairwise"
+
+    @property
+    def name(self) -> str:
+        """What the judge is called in tables."""
+        return f"preference over {self.against}"
+
+    @property
+    def basis(self) -> str:  # type: ignore[override]
+        """The other response."""
+        return self.against
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The other response."""
+        return (self.against,)
+
+    def requests(self, row: dict[str, Any]) -> list[Request]:
+        """The response as A, then as B."""
+        ours, other = row["qanswer"], row[self.against]
+        return [self._request(row, "as A", first=ours, second=other), self._request(row, "as B", first=other, second=ours)]
+
+    def settle(self, row: dict[str, Any], outcomes: Sequence[Outcome]) -> Assessment:
+        """The mean of both orders."""
+        verdicts = [self._read(row["qid"], outcome) for outcome in outcomes]
+        failed = [verdict for verdict in verdicts if isinstance(verdict, Assessment)]
+        if failed:
+            return failed[0]
+        points = [0.5 if verdict.value == "tie" else float(verdict.value == ours) for verdict, ours in zip(verdicts, "AB", strict=True)]
+        return Assessment(sum(points) / 2, f"shown as A: {verdicts[0].reason}; shown as B: {verdicts[1].reason}")
+
+    def read(self, text: str) -> Verdict | None:
+        """A, B or a tie."""
+        return read_choice(text)
+
+
+class NuggetRecall(LLMJudge):
+    """The share of the turn's nuggets (single facts a good answer has) that the response states, 0 to 1.
+
+    Reads ``gold_nuggets``, a list of texts per turn; the track released nuggets for 2024 apart from its topics. One call
+    per turn: the model names the numbers of the nuggets that the response states. Numbers of no nugget are left out and
+    counted in the ledger as ``dropped``; when all are such, the turn is a failure. A turn without nuggets is left out.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ['{"reason": "No word of the taste.", "nuggets": [1]}' for chat in chats]
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["It has no caffeine."], "query": ["Rooibos?"],
+        ...                       "gold_nuggets": [["no caffeine", "sweet taste"]]})
+        >>> NuggetRecall(ikat.llm(Model())).judge(frame)
+        [Assessment(value=0.5, reason='states nuggets 1 of 2: No word of the taste.', outcome='judged')]
+    """
+
+    topic = "nuggets"
+    needs = ("gold_nuggets",)
+    basis = "gold_nuggets"
+
+    @property
+    def name(self) -> str:
+        """What the judge is called in tables."""
+        return "nugget recall"
+
+    def requests(self, row: dict[str, Any]) -> list[Request]:
+        """One request with all nuggets, numbered from 1."""
+        return [self._request(row, nuggets=row["gold_nuggets"])]
+
+    def read(self, text: str) -> Verdict | None:
+        """The numbers of the nuggets."""
+        return read_numbers(text)
+
+    def judgement(self, row: dict[str, Any], verdict: Verdict) -> Assessment:
+        """The share of the nuggets."""
+        total = len(row["gold_nuggets"])
+        stated = [number for number in verdict.value if 1 <= number <= total]
+        unknown = [number for number in verdict.value if number not in stated]
+        if unknown and not stated:
+            self.llm.ledger.count(STAGE, self.llm.model, failures=1)
+            return Assessment(None, f"the model names the nuggets {verdict.value} of 1 to {total}", "failed")
+        if unknown:
+            self.llm.ledger.count(STAGE, self.llm.model, dropped=len(unknown))
+        named = ", ".join(map(str, stated)) or "none"
+        left_out = f" (left out, not among them: {', '.join(map(str, unknown))})" if unknown else ""
+        return Assessment(len(stated) / total, f"states nuggets {named} of {total}{left_out}: {verdict.reason}")

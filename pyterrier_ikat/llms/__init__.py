@@ -1,0 +1,44 @@
+"""One way to ask a language model: backends, cache, ledger, budget and typed failures."""
+
+from .failures import (
+    BadRequest,
+    BudgetExceeded,
+    CutOff,
+    Empty,
+    FatalLLMError,
+    Filtered,
+    LLMFailure,
+    OnlyReasoning,
+    Refused,
+    StageError,
+    Transient,
+    Unavailable,
+    Unfinished,
+)
+from .ledger import Ledger
+from .model import LLM
+from .request import Backend, Completion, Reply, Request
+from .spec import llm
+
+__all__ = [
+    "LLM",
+    "Backend",
+    "BadRequest",
+    "BudgetExceeded",
+    "Completion",
+    "CutOff",
+    "Empty",
+    "FatalLLMError",
+    "Filtered",
+    "LLMFailure",
+    "Ledger",
+    "OnlyReasoning",
+    "Refused",
+    "Reply",
+    "Request",
+    "StageError",
+    "Transient",
+    "Unavailable",
+    "Unfinished",
+    "llm",
+]

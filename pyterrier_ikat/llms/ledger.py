@@ -1,0 +1,170 @@
+"""The account of all calls: how many, how long, how many tokens and what they cost, per stage and model."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+
+from ..operator import Remade
+
+COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
+AMOUNTS = ("prompt_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
+
+BETWEEN = ", "
+
+
+class Ledger(Remade):
+    """Counts per (stage, model), safe to share between threads and between language models.
+
+    ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests
+    answered without a call, ``failures`` requests without a usable completion (refused and unreadable ones, too),
+    ``fallbacks`` turns that went on without one, ``dropped`` pieces of completions that were left out or repaired (ids that do
+    not exist, scores out of range, copies of no statement, queries beyond ``n``, answers cut to their limit); ``seconds`` is the
+    time of the calls added up, ``cost`` in US dollars what was paid. ``worth`` is what the calls would cost that the cache
+    answered, by the tokens that were stored and the prices of today; ``alone`` what all distinct requests would, each once,
+    with nothing in the cache. ``model`` is the name that was asked for, ``served`` who answered, as the server says, also where
+    the answer came from the cache: several names are separated by commas. What one call does not tell (tokens, or the price)
+    makes the sum unknown (``pd.NA``), never 0.
+
+    Example:
+        >>> ledger = Ledger()
+        >>> ledger.count("answer", "gpt-4o", calls=1, prompt_tokens=200, cost=None)
+        >>> ledger.frame()[["stage", "calls", "prompt_tokens", "cost"]].values.tolist()
+        [['answer', 1, 200, <NA>]]
+    """
+
+    of_this_process = {"_lock": threading.Lock}
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], dict[str, _Sum]] = {}
+        self._served: dict[tuple[str, str], Counter[str]] = {}
+        self._alone: dict[str, tuple[tuple[str, str], _Sum]] = {}
+        self._followers: list[Ledger] = []
+        self._lock = threading.Lock()
+
+    def count(self, stage: str, model: str, *, served: Any = None, key: str | None = None, **increments: float | None) -> None:
+        """Add to the row of ``stage`` and ``model``.
+
+        Args:
+            stage: the operator's stage name.
+            model: the language model.
+            served: the model that answered, as the server names it, if it does.
+            key: what tells the request from others; the worth of one that was counted before is no further one.
+            increments: by column; None for an amount that is not known.
+
+        Raises:
+            TypeError: for a column that the ledger does not have.
+        """
+        for name in increments:
+            if name not in COUNTS + AMOUNTS:
+                raise TypeError(f"a ledger has no column {name!r}: it has {', '.join(COUNTS + AMOUNTS)}")
+        given = dict(increments)
+        with self._lock:
+            if key is not None:
+                self._price(stage, model, key, increments)
+            elif "cost" in increments:
+                increments.setdefault("alone", increments["cost"])
+            self._add(stage, model, {name: _sum(value) for name, value in increments.items()})
+            self._served[stage, model].update(served.split(BETWEEN) if served else ())
+        for follower in self._followers:
+            follower.count(stage, model, served=served, key=key, **given)
+
+    @contextmanager
+    def followed_by(self, other: "Ledger") -> Iterator[None]:
+        """Until the block ends, ``other`` counts what this one does."""
+        self._followers.append(other)
+        try:
+            yield
+        finally:
+            self._followers.remove(other)
+
+    def _price(self, stage: str, model: str, key: str, increments: dict[str, float | None]) -> None:
+        """Count a distinct request once: at the stage that was first to ask it, and with the price that was seen last."""
+        named = next((name for name in ("cost", "worth") if name in increments), None)
+        if named is None:
+            return
+        where, before = self._alone.get(key, ((stage, model), _Sum()))
+        price = _sum(increments[named])
+        if named == "worth" and key in self._alone:
+            increments["worth"] = 0
+        if key not in self._alone or not price.unknown:
+            self._alone[key] = where, price
+            self._add(*where, {"alone": price - before})
+
+    def _add(self, stage: str, model: str, change: dict[str, "_Sum"]) -> None:
+        row = self._rows.setdefault((stage, model), {name: _Sum() for name in COUNTS + AMOUNTS})
+        self._served.setdefault((stage, model), Counter())
+        for name, value in change.items():
+            row[name] += value
+
+    def frame(self) -> pd.DataFrame:
+        """The account, one row per stage and model in the order in which they were first counted.
+
+        Returns:
+            ``stage``, ``model``, ``served``, then the columns named in the class, as nullable integers (seconds and cost: nullable
+            floats); ``pd.NA`` = unknown.
+        """
+        with self._lock:
+            rows = [
+                [*key, BETWEEN.join(sorted(self._served[key])), *(row[name].value for name in COUNTS + AMOUNTS)]
+                for key, row in self._rows.items()
+            ]
+        frame = pd.DataFrame(rows, columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
+        whole = dict.fromkeys((*COUNTS, "prompt_tokens", "completion_tokens"), "Int64")
+        return frame.astype({**whole, **dict.fromkeys(("seconds", "cost", "worth", "alone"), "Float64")})
+
+    def served(self) -> dict[str, list[str]]:
+        """The models that answered, by the name that was asked for."""
+        with self._lock:
+            found = [(model, name) for (_, model), names in self._served.items() for name in names]
+        return {model: sorted({name for asked, name in found if asked == model}) for model, _ in found}
+
+    def snapshot(self) -> "Ledger":
+        """A copy as of now."""
+        return self.since(Ledger())
+
+    def since(self, earlier: "Ledger") -> "Ledger":
+        """What was counted after ``earlier``, a snapshot of this ledger; rows in which nothing happened are left out."""
+        share = Ledger()
+        with self._lock:
+            for key, row in self._rows.items():
+                before = earlier._rows.get(key, {})
+                change = {name: total - before.get(name, _Sum()) for name, total in row.items()}
+                if any(total.known or total.unknown for total in change.values()):
+                    share._rows[key] = change
+                    share._served[key] = self._served[key] - earlier._served.get(key, Counter())
+        return share
+
+    def __str__(self) -> str:
+        return str(self._readable().to_string(index=False))
+
+    def _repr_html_(self) -> str:
+        return str(self._readable().to_html(index=False))
+
+    def _readable(self) -> pd.DataFrame:
+        frame = self.frame().round({"seconds": 2, "cost": 4, "worth": 4, "alone": 4}).astype(object)
+        return frame.where(frame.notna(), "unknown")
+
+
+class _Sum:
+    """A sum that remembers how many of its terms were unknown, so that differences stay exact."""
+
+    def __init__(self, known: float = 0, unknown: int = 0) -> None:
+        self.known, self.unknown = known, unknown
+
+    def __add__(self, other: "_Sum") -> "_Sum":
+        return _Sum(self.known + other.known, self.unknown + other.unknown)
+
+    def __sub__(self, other: "_Sum") -> "_Sum":
+        return _Sum(self.known - other.known, self.unknown - other.unknown)
+
+    @property
+    def value(self) -> Any:
+        return pd.NA if self.unknown else self.known
+
+
+def _sum(value: float | None) -> _Sum:
+    return _Sum(value or 0, int(value is None))

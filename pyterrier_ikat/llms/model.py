@@ -1,0 +1,497 @@
+"""One way to ask a language model, whatever it runs on: cached, retried, counted and within a budget."""
+
+import json
+import re
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import islice
+from queue import Empty, SimpleQueue
+from threading import Event, Thread, current_thread
+from typing import Any, Generic, TypeVar
+
+import pyterrier as pt
+
+from ..completions.texts import spoken
+from .cache import Cache, key_of
+from .failures import BudgetExceeded, FatalLLMError, LLMFailure, Transient, Unavailable
+from .ledger import Ledger
+from .limits import Budget, Retry, Throttle
+from .openai import OpenAIBackend
+from .recorded import RecordedBackend
+from .request import Backend, Completion, GeneratorBackend, Reply, Request, failure_of, spoken_of
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+LOST = 5.0
+
+
+class Stopped(Exception):  # noqa: N818 - no error: the task was not begun, because another one ended the stage
+    """Raised by a task that finds the stage ended."""
+
+
+def run_all(
+    tasks: Sequence[Task],
+    work: Callable[[Task], Result],
+    *,
+    threads: int,
+    stop: Event,
+    done: Callable[[Result], None],
+    interrupted: Callable[[], None] = lambda: None,
+    abandoned: Callable[[], None] = lambda: None,
+) -> tuple[list[Result | None], Exception | None]:
+    """Run ``work`` on all ``tasks``, up to ``threads`` at a time.
+
+    Args:
+        tasks: what to work on.
+        work: called in the threads; an exception ends the stage: no task begins after it, those in flight are finished.
+        threads: the most tasks at a time.
+        stop: set when the stage ends early; ``work`` may look at it.
+        done: called in this thread with every result, in the order in which they arrive.
+        interrupted: called at the first Ctrl-C, before the tasks in flight are waited for.
+        abandoned: called at the second one, after which nobody waits for them.
+
+    Returns:
+        The results in the order of the tasks, None for those without, and the first exception.
+
+    Raises:
+        KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
+    """
+    pool = _Pool(tasks, work, stop)
+    try:
+        pool.start(min(threads, len(tasks)))
+        pool.collect(done)
+    except BaseException as error:
+        stop.set()
+        try:
+            if isinstance(error, KeyboardInterrupt):
+                interrupted()
+            pool.collect(lambda result: None)
+        except KeyboardInterrupt:
+            abandoned()
+            raise
+        raise
+    return pool.results, pool.error
+
+
+class _Pool(Generic[Task, Result]):
+    """Threads that the program's end does not wait for, other than those of `concurrent.futures`: a second Ctrl-C has to end it."""
+
+    def __init__(self, tasks: Sequence[Task], work: Callable[[Task], Result], stop: Event) -> None:
+        self.results: list[Result | None] = [None] * len(tasks)
+        self.error: Exception | None = None
+        self._work, self._stop, self._left = work, stop, deque(enumerate(tasks))
+        self._threads: set[Thread] = set()
+        self._arrived: SimpleQueue[tuple[int, Result] | Exception | Thread] = SimpleQueue()
+
+    def start(self, threads: int) -> None:
+        """Begin in as many threads."""
+        for number in range(threads):
+            thread = Thread(target=self._serve, name=f"ikat-llm_{number}", daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    def collect(self, done: Callable[[Result], None]) -> None:
+        """Take what arrives until every thread has ended."""
+        while self._threads:
+            found = self._next()
+            if isinstance(found, Thread):
+                self._threads.discard(found)
+            elif isinstance(found, tuple):
+                self.results[found[0]] = found[1]
+                done(found[1])
+            elif found is not None and not isinstance(found, Stopped):
+                self.error = self.error or found
+
+    def _next(self) -> "tuple[int, Result] | Exception | Thread | None":
+        try:
+            return self._arrived.get(timeout=LOST)
+        except Empty:  # a Ctrl-C between taking a thread's last word and noting it
+            self._threads = {thread for thread in self._threads if thread.is_alive()}
+            return None
+
+    def _serve(self) -> None:
+        with suppress(IndexError):
+            while not self._stop.is_set():
+                self._do(*self._left.popleft())
+        self._arrived.put(current_thread())
+
+    def _do(self, place: int, task: Task) -> None:
+        try:
+            self._arrived.put((place, self._work(task)))
+        except BaseException as error:
+            self._stop.set()
+            if isinstance(error, Exception):
+                self._arrived.put(error)
+
+
+Outcome = Completion | LLMFailure
+Batch = list[tuple[str, Request]]
+
+NO_LONGER = 3600.0
+"""Seconds that the call of a backend without a time-out may take before others ask the same."""
+MORE = 30.0
+"""Seconds that a call may take beyond its time-out."""
+
+
+class Sending:
+    """Sends distinct requests of one `LLM.ask`, many at a time; those that others are asking are left to them.
+
+    Args:
+        llm: who is asked.
+        hits: requests of the same `LLM.ask` that the cache answered, for the progress bar.
+    """
+
+    def __init__(self, llm: "LLM", hits: int = 0) -> None:
+        self.llm, self.hits = llm, hits
+        self.stop = Event()
+        self.failed = 0
+        self._asked: set[str] = set()
+        self._costs: list[float] = []
+
+    def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
+        """Send ``requests``, by cache key, and wait for them; see `LLM.ask` for the errors.
+
+        Returns:
+            The outcome of each that no other thread or process is asking.
+        """
+        if self.llm.cache is not None:
+            self.llm.cache.check_writable()
+        self.llm.open()
+        batches = list(_batches(requests, self.llm.backend.batch_size))
+        stages = ", ".join(dict.fromkeys(request.stage for request in requests.values()))
+        with pt.tqdm(
+            total=len(requests), desc=f"{stages} ({self.llm.model})", unit="call", delay=1, disable=self.llm.backend.replays
+        ) as bar:
+            results, error = run_all(
+                batches,
+                self._batch,
+                threads=self.llm.backend.concurrency,
+                stop=self.stop,
+                done=lambda result: self._show(bar, result),
+                interrupted=self._say_waiting,
+                abandoned=self._cut,
+            )
+        outcomes = {key: outcome for result in results if result for key, outcome in result.items()}
+        if isinstance(error, FatalLLMError | BudgetExceeded):
+            kept = outcomes.values() if self.llm.cache is not None else ()
+            done = sum(isinstance(outcome, Completion) for outcome in kept)
+            left = len(requests) - done
+            if isinstance(error, BudgetExceeded):
+                error.about = left * sum(self._costs) / len(self._costs) if self._costs else None
+            raise error.after(done, left, self.llm.kept_in) from None
+        if error is not None:
+            raise error
+        return outcomes
+
+    def _batch(self, batch: Batch) -> dict[str, Outcome]:
+        tries: list[Batch] = []
+        try:
+            return self.llm.retry.loop(self.stop)(lambda: self._attempt(batch, tries))
+        except Transient as error:
+            if self.stop.is_set():
+                raise Stopped from None
+            if error.unreached:
+                raise FatalLLMError(
+                    f"{error.reason} (it has never answered, {_tried(len(tries))}): start it, or correct base_url=..."
+                ) from None
+            return {key: self._gave_up(request, error, len(tries)) for key, request in tries[-1]}
+
+    def _attempt(self, batch: Batch, tries: list[Batch]) -> dict[str, Outcome]:
+        with self.llm.throttle.slot() as mark:
+            if self.stop.is_set():
+                raise Stopped
+            try:
+                with self._claimed(batch) as (hits, fresh):
+                    tries.append(fresh)
+                    return hits | self._call(fresh) if fresh else hits
+            except Transient as error:
+                if error.overloaded:
+                    self.llm.throttle.shrink(mark)
+                raise
+            except BaseException:
+                # Before the slot is free: whoever waits for it must not send another call into the same wall.
+                self.stop.set()
+                raise
+
+    @contextmanager
+    def _claimed(self, batch: Batch) -> Iterator[tuple[dict[str, Outcome], Batch]]:
+        """What got into the cache since we looked, and what nobody else is asking; of the rest, neither."""
+        cache = self.llm.cache
+        if cache is None:  # there is nothing to wait for: what others get is not kept
+            yield {}, batch
+            return
+        with cache.claims.holding([key for key, _ in batch], self._longest()) as ours:
+            hits: dict[str, Outcome] = {key: hit for key in ours if (hit := cache.get(key)) is not None}
+            yield hits, [(key, request) for key, request in batch if key in ours and key not in hits]
+
+    def _longest(self) -> float:
+        timeout = getattr(self.llm.backend, "timeout", None)
+        return NO_LONGER if timeout is None else timeout + MORE
+
+    def _call(self, batch: Batch) -> dict[str, Outcome]:
+        llm = self.llm
+        llm.budget.check()
+        for key, request in batch:
+            llm.ledger.count(request.stage, llm.model, key=self._named(key), **{"retries" if key in self._asked else "calls": 1})
+            self._asked.add(key)
+        started = llm.retry.clock()
+        replies = llm.backend.complete([request for _, request in batch])
+        seconds = (llm.retry.clock() - started) / len(batch)
+        outcomes = {key: self._settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
+        llm.throttle.grow()
+        return outcomes
+
+    def _named(self, key: str) -> str | None:
+        return None if self.llm.backend.replays else key  # what replays is not known by its key, and costs nothing
+
+    def _settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
+        llm = self.llm
+        if isinstance(reply, LLMFailure):
+            llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds)
+            return reply
+        cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
+        used = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
+        failure = failure_of(request, reply)
+        spent = {**used, "seconds": seconds, "cost": cost, "failures": int(failure is not None)}
+        # before it is kept: what is paid is counted first
+        llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), **spent)
+        self._costs.append(cost or 0.0)
+        written = completion_of(reply, llm.model, seconds)
+        if llm.cache is not None and failure is None and spoken(written.text):
+            written = replace(llm.cache.put(key, written), cached=False)
+        llm.budget.spend(cost)
+        llm.check_served(reply.model)
+        return failure or spoken_of(written)
+
+    def _gave_up(self, request: Request, error: Transient, tries: int) -> LLMFailure:
+        self.llm.ledger.count(request.stage, self.llm.model, failures=1)
+        return Unavailable(request.stage, request.qid, f"{error.reason} (given up after {_tried(tries)})")
+
+    def _say_waiting(self) -> None:
+        under_way = self.llm.throttle.busy
+        calls = "the call" if under_way == 1 else f"the {under_way} calls"
+        pt.tqdm.write(f"stopping: waiting for {calls} under way; press Ctrl-C again to end at once", file=sys.stderr)
+
+    def _cut(self) -> None:
+        cut = getattr(self.llm.backend, "cut", None)
+        if cut is not None:
+            cut()
+
+    def _show(self, bar: Any, result: dict[str, Outcome]) -> None:
+        self.failed += sum(isinstance(outcome, LLMFailure) for outcome in result.values())
+        bar.set_postfix(cached=self.hits, failed=self.failed, **self.llm.budget.shown(), refresh=False)
+        bar.update(len(result))
+
+
+def completion_of(reply: Reply, model: str, seconds: float) -> Completion:
+    """The completion that a usable ``reply`` is, as the model wrote it."""
+    tokens = (reply.prompt_tokens, reply.completion_tokens)
+    return Completion(reply.text or "", reply.model or model, reply.finish_reason, *tokens, seconds=seconds, cached=False)
+
+
+def _tried(tries: int) -> str:
+    return "1 try" if tries == 1 else f"{tries} tries"
+
+
+def _batches(requests: dict[str, Request], size: int) -> Iterator[Batch]:
+    items = iter(requests.items())
+    while batch := list(islice(items, size)):
+        yield batch
+
+
+_SNAPSHOT = re.compile(
+    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
+    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
+    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
+)
+
+
+class OtherModelWarning(UserWarning):
+    """Another model answers than the one that was asked for."""
+
+
+def same_model(asked: str, served: str) -> bool:
+    """Whether ``served`` is the name that was asked for, or a dated snapshot of it.
+
+    Example:
+        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
+        [True, True, False, False]
+    """
+    asked, served = asked.casefold(), served.casefold()
+    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)
+
+
+class LLM:
+    """A language model; made by `llm`.
+
+    Two of them are equal when they answer alike: same provider, model, base URL, decoding parameters and ``on_error``. Those made from
+    an object with ``.generate`` are equal when the objects are: nobody else knows what decides its answers.
+
+    Args:
+        backend: how the model is reached.
+        ledger: the account to count in; a new one when None.
+        cache: where finished completions are kept; None for nowhere.
+        budget: prices and the most US dollars to spend.
+        retry: how transient failures are retried.
+        on_error: what operators do that do not say it themselves where a call fails: ``"raise"`` or ``"fallback"``.
+        text: what ``repr`` shows as the argument of `llm`.
+
+    Attributes:
+        ledger: the account.
+        model: the model's name.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        ledger: Ledger | None = None,
+        cache: Cache | None = None,
+        budget: Budget | None = None,
+        retry: Retry | None = None,
+        on_error: str = "raise",
+        text: str | None = None,
+    ) -> None:
+        self.backend, self.model = backend, backend.model
+        self.ledger = Ledger() if ledger is None else ledger
+        self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
+        self.throttle, self.on_error = Throttle(backend.concurrency), on_error
+        self._told: dict[str, object] = {}
+        self._text = backend.model if text is None else text
+
+    @property
+    def kept_in(self) -> str:
+        """Where finished calls are kept: in a ``"file"``, in this ``"process"`` only, or nowhere (``""``)."""
+        if self.cache is None:
+            return "file" if self.backend.replays else ""
+        return "process" if self.cache.path == ":memory:" else "file"
+
+    def ask(self, requests: Sequence[Request]) -> list[Completion | LLMFailure]:
+        """Ask everything, many requests at a time, each distinct one once.
+
+        Several threads and processes may ask at a time: what one of them is asking, the others wait for and read from the cache.
+
+        Returns:
+            For each request, in their order, its completion or the failure that is left after all retries.
+
+        Raises:
+            FatalLLMError: when no call can succeed (key, model, quota); finished calls are kept.
+            BudgetExceeded: when the budget is spent; finished calls are kept.
+            DataError: when the cache cannot be used, or recorded completions are missing.
+
+        Example:
+            >>> import pyterrier_ikat as ikat
+            >>> class Echo:
+            ...     def generate(self, chats):
+            ...         return [chat[-1]["content"].upper() for chat in chats]
+            >>> request = Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")
+            >>> [completion.text for completion in ikat.llm(Echo()).ask([request])]
+            ['HI']
+        """
+        keys = [self._key(request, position) for position, request in enumerate(requests)]
+        first: dict[str, Request] = {}
+        for key, request in zip(keys, requests, strict=True):
+            first.setdefault(key, request)
+        answers, sent = self._answers(first)
+        results = []
+        for key, request in zip(keys, requests, strict=True):
+            results.append(answers[key] if key in sent else self._again(key, request, answers[key]))
+            sent.discard(key)
+        return results
+
+    def peek(self, request: Request) -> Completion | None:
+        """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
+        if isinstance(self.backend, RecordedBackend):
+            reply = self.backend.find(request)
+            return spoken_of(completion_of(reply, self.model, 0.0)) if reply and not failure_of(request, reply) else None
+        return self._cached(key_of(self.backend.identity, request))
+
+    def open(self) -> None:
+        """Make the client ready, which takes longer than to ask.
+
+        Raises:
+            FatalLLMError: when there is no key.
+        """
+        if isinstance(self.backend, OpenAIBackend):
+            self.backend.open()
+
+    def close(self) -> None:
+        """Close the connections and the cache file; the next call opens them again."""
+        if isinstance(self.backend, OpenAIBackend):
+            self.backend.close()
+        if self.cache is not None:
+            self.cache.close()
+
+    def check_served(self, served: str | None) -> None:
+        """Warn once of each model that answers in the place of the one that was asked for; a dated snapshot of it is the same model."""
+        first = object()  # of several threads one tells
+        if not served or self.backend.replays or same_model(self.model, served) or self._told.setdefault(served, first) is not first:
+            return
+        warnings.warn(
+            f"{served!r} answers in the place of {self.model!r}, says the server: the ledger and run.json name it; ask for that model "
+            "if you want it, or correct base_url",
+            OtherModelWarning,
+            stacklevel=2,
+        )
+
+    def _key(self, request: Request, position: int) -> str:
+        return str(position) if self.backend.replays else key_of(self.backend.identity, request)
+
+    def _answers(self, first: dict[str, Request]) -> tuple[dict[str, Outcome], set[str]]:
+        answers, sent, sending = dict[str, Outcome](), set[str](), Sending(self)
+        free = list(first)
+        while free:
+            answers.update(self._hits(free))
+            if fresh := {key: first[key] for key in free if key not in answers}:
+                sending.hits = len(answers)
+                got = sending.run(fresh)
+                answers.update(got)
+                sent.update(key for key, outcome in got.items() if not (isinstance(outcome, Completion) and outcome.cached))
+            left = [key for key in first if key not in answers]
+            free = self.cache.claims.wait(left) if left and self.cache is not None else []
+        return answers, sent
+
+    def _hits(self, keys: Iterable[str]) -> dict[str, Completion]:
+        return {key: hit for key in keys if (hit := self._cached(key)) is not None}
+
+    def _cached(self, key: str) -> Completion | None:
+        return self.cache.get(key) if self.cache is not None else None
+
+    def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, LLMFailure):
+            self.ledger.count(request.stage, self.model, failures=1)
+            return type(outcome)(request.stage, request.qid, outcome.reason)
+        self.ledger.count(request.stage, self.model, served=outcome.model, key=key, cache_hits=1, worth=self.budget.cost(outcome))
+        self.check_served(outcome.model)
+        return replace(outcome, cached=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "throttle"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, throttle=Throttle(state["backend"].concurrency))
+
+    def __copy__(self) -> "LLM":
+        return self  # what a copy asks is counted in the same account and paid from the same budget
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LLM":
+        return self
+
+    def __repr__(self) -> str:
+        return f"ikat.llm({self._text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LLM):
+            return NotImplemented
+        return self._sameness() == other._sameness()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.backend.identity, sort_keys=True))
+
+    def _sameness(self) -> tuple[Any, ...]:
+        generator = self.backend.generator if isinstance(self.backend, GeneratorBackend) else None
+        return self.backend.identity, self.on_error, generator

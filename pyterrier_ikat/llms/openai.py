@@ -1,0 +1,415 @@
+"""OpenAI-compatible servers: one client per address, several servers behind one name."""
+
+import json
+import os
+import re
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from ..operator import Remade
+from .address import HIDDEN, HTTP_LOGGERS, SHORTEST, Address, add_filter, redacted, telling
+from .connection import Network, bounded, within
+from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient, shorten
+from .limits import seconds_of
+from .request import Reply, Request
+
+if TYPE_CHECKING:
+    import openai
+
+NO_KEY = "none"
+SETTINGS = (*(name for proxy in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())), "SSL_CERT_FILE")
+LOGIN = re.compile(r"//[^/@\s]*@")
+FAILURES = 3
+SILENT = 10.0
+"""Seconds after which a server that has never answered is named, while it is still waited for."""
+
+
+class ServerLeftOutWarning(UserWarning):
+    """One of several servers failed several times in a row; the others take its calls."""
+
+
+class SilentServerWarning(UserWarning):
+    """A server took the first call and does not answer; it is waited for until the call's time is over."""
+
+
+class Server(Remade):
+    """One server and the client that talks to it, which all stages and threads share.
+
+    Args:
+        url: its base URL.
+        api_key_env: the environment variable that holds the key.
+        timeout: seconds that a call may take as a whole.
+
+    Attributes:
+        answered: whether anything ever came back from it.
+        busy: calls in flight.
+        failures: calls that failed in a row.
+    """
+
+    of_this_process = {
+        "_lock": threading.Lock,
+        "_network": Network,
+        "_client": type(None),  # made of the key that the other process finds in its environment
+        "_secrets": set,
+        "busy": int,
+        "failures": int,
+    }
+
+    def __init__(self, url: str, api_key_env: str, timeout: float) -> None:
+        self.address, self.api_key_env, self.timeout = Address(url), api_key_env, timeout
+        self.busy, self.failures, self.answered, self._told = 0, 0, False, False
+        self._secrets: set[str] = set(self.address.secrets)
+        self._client: openai.OpenAI | None = None
+        self._network = Network()
+        self._lock = threading.Lock()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._secrets |= set(self.address.secrets)
+
+    @property
+    def client(self) -> "openai.OpenAI":
+        """The client, made at first use.
+
+        Raises:
+            FatalLLMError: when there is no key for it.
+        """
+        with self._lock:
+            if self._client is None:
+                self._client = self._connected()
+            return self._client
+
+    def close(self) -> None:
+        """Close the connections; the next call opens them again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def cut(self) -> None:
+        """End the calls that are under way, without their answers."""
+        self._network.cut()
+
+    def clean(self, text: str) -> str:
+        """``text`` without the key and what is secret in the address."""
+        return redacted(text, self._secrets)
+
+    def clean_completion(self, text: str) -> str:
+        """What a model wrote, without secrets, but with what is a word or too short to tell: a key may read ``ollama``."""
+        return redacted(text, filter(telling, self._secrets))
+
+    @contextmanager
+    def first_answer(self) -> Iterator[None]:
+        """While the block waits for the server's very first answer, say so once when it takes long."""
+        if self.answered or self._told:
+            yield
+            return
+        timer = threading.Timer(min(SILENT, self.timeout), self._tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _tell(self) -> None:
+        with self._lock:
+            tell, self._told = not (self._told or self.answered), True
+        if tell and self.timeout > SILENT:
+            message = (
+                f"{self.address.shown} has not answered for {SILENT:g} seconds; each call waits for it up to {self.timeout:g} (timeout=...)"
+            )
+            warnings.warn(message, SilentServerWarning, stacklevel=1)
+
+    def _connected(self) -> "openai.OpenAI":
+        import openai
+
+        self._check_key()  # before the key is a local variable, which some tracebacks show
+        key = self._key() or self._no_key()
+        self._secrets |= {key} if len(key) >= SHORTEST and key != NO_KEY else set()
+        add_filter(HTTP_LOGGERS, self._secrets)
+        try:
+            # A redirect would take the key, or the question, to where nobody sent it.
+            http = openai.DefaultHttpxClient(auth=self.address.login, follow_redirects=False)
+        except Exception as error:  # each kind of wrong setting has one of its own
+            raise self._unprepared(error) from None
+        self._network = bounded(http)
+        return openai.OpenAI(
+            api_key=key,
+            base_url=self.address.url,
+            default_query=self.address.query,
+            timeout=self.timeout,
+            max_retries=0,
+            http_client=http,
+        )
+
+    def _unprepared(self, error: Exception) -> FatalLLMError:
+        found = ", ".join(name for name in SETTINGS if os.environ.get(name)) or "no variable for a proxy or certificates"
+        why = "a SOCKS proxy needs the package socksio" if isinstance(error, ImportError) else shorten(LOGIN.sub("//***@", str(error)))
+        return FatalLLMError(f"no connection to {self.address.shown} can be prepared: {why}: correct the environment, which sets {found}")
+
+    def _key(self) -> str:
+        return os.environ.get(self.api_key_env, "").strip()
+
+    def _check_key(self) -> None:
+        if not (self._key().isascii() and self._key().isprintable()):
+            raise FatalLLMError(f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again")
+
+    def _no_key(self) -> str:
+        if self.address.local or self.address.login:
+            return NO_KEY
+        raise FatalLLMError(
+            f"there is no key for {self.address.shown}: set the environment variable {self.api_key_env}, or name another one"
+        )
+
+
+class Servers(Remade):
+    """Servers of the same model; each call goes to the one with the fewest calls in flight.
+
+    A server that fails three times in a row (no connection, no answer in time, 5xx, no chat completion) is left out and named in a
+    `ServerLeftOutWarning`, as long as another one works; when none does, all are tried again.
+
+    Args:
+        servers: at least one.
+    """
+
+    of_this_process = {"_lock": threading.Lock}
+
+    def __init__(self, servers: list[Server]) -> None:
+        self.all = servers
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def next(self) -> Iterator[Server]:
+        """The server for one call, held until the call has ended."""
+        with self._lock:
+            server = min(self._working(), key=lambda one: one.busy)
+            server.busy += 1
+        try:
+            yield server
+            server.failures = 0
+        except Transient as error:
+            self._failed(server, error)
+            raise
+        finally:
+            with self._lock:
+                server.busy -= 1
+
+    def unreached(self, server: Server) -> bool:
+        """Whether nothing ever came back from any server, now that ``server`` has failed and all others have."""
+        return all(not one.answered and (one.failures > 0 or one is server) for one in self.all)
+
+    def _working(self) -> list[Server]:
+        return [server for server in self.all if server.failures < FAILURES] or self.all
+
+    def _failed(self, server: Server, error: Transient) -> None:
+        with self._lock:
+            server.failures = 0 if error.overloaded else server.failures + 1
+            just_now = server.failures == FAILURES
+            left = ", ".join(one.address.shown for one in self.all if one.failures < FAILURES)
+        if just_now and left:
+            warnings.warn(
+                f"{server.address.shown} is left out after {FAILURES} failures in a row ({error.reason}): its calls go to {left}",
+                ServerLeftOutWarning,
+                stacklevel=2,
+            )
+
+
+def addresses(base_url: str) -> list[str]:
+    """The addresses in ``base_url``, which are separated by commas.
+
+    Example:
+        >>> addresses("http://a:8000/v1?tags=x,y,http://b:8000/v1")
+        ['http://a:8000/v1?tags=x,y', 'http://b:8000/v1']
+    """
+    return re.split(r",(?=https?://)", base_url)
+
+
+OPENAI = "https://api.openai.com/v1"
+TRY_AGAIN = (408, 409, 425, 429)
+MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+MASKED = re.compile(r"\S*\*{3,}\S*")
+NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+
+
+class OpenAIBackend:
+    """Asks an OpenAI-compatible server, one request per call.
+
+    Args:
+        model: the model's name, as the server knows it.
+        base_url: the server; else the environment's ``OPENAI_BASE_URL``, else OpenAI. Several, separated by commas, share the calls: they
+            have to serve the same model. The first one's address stands for all in the cache key, so that adding machines repeats nothing.
+        api_key_env: the environment variable that holds the key.
+        params: decoding parameters (temperature, top_p, top_k, max_tokens, seed).
+        timeout: seconds that a call may take as a whole, from name look-up to the last byte; then it counts as failed and is tried again.
+        concurrency: the most calls at a time, over all servers.
+
+    Raises:
+        UsageError: when ``base_url`` is no web address.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        params: Mapping[str, Any] | None = None,
+        timeout: float = 120.0,
+        concurrency: int = 32,
+    ) -> None:
+        urls = addresses(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
+        self.model, self.timeout = model, timeout
+        self.servers = Servers([Server(url, api_key_env, timeout) for url in urls])
+        self.identity: dict[str, Any] = {
+            "provider": "openai",
+            "model": model,
+            "base_url": self.servers.all[0].address.identity,
+            "params": dict(params or {}),
+        }
+        self.batch_size, self.concurrency, self.replays = 1, concurrency, False
+
+    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        """Answer the one request (see `Backend.complete`)."""
+        return [self._ask(request) for request in requests]
+
+    def open(self) -> None:
+        """Load the client, so that the first call does not have to.
+
+        Raises:
+            FatalLLMError: when there is no key.
+        """
+        for server in self.servers.all:
+            _ = server.client
+
+    def close(self) -> None:
+        """Close the connections; the next call opens them again."""
+        for server in self.servers.all:
+            server.close()
+
+    def cut(self) -> None:
+        """End the calls that are under way, without their answers."""
+        for server in self.servers.all:
+            server.cut()
+
+    def __del__(self) -> None:
+        if "servers" in vars(self):
+            self.close()
+
+    def _ask(self, request: Request) -> Reply | LLMFailure:
+        with self.servers.next() as server:
+            return self._ask_one(server, request)
+
+    def _ask_one(self, server: Server, request: Request) -> Reply | LLMFailure:
+        import openai
+
+        try:
+            # Without the client's typed layer, which takes half of its CPU time: a stage's threads share one interpreter lock.
+            with server.first_answer(), within(server.timeout):
+                answer = server.client.post("/chat/completions", cast_to=object, body=self._body(server, request))
+        except UnicodeEncodeError:
+            return BadRequest(request.stage, request.qid, "the prompt holds half a character (a lone surrogate): clean the turn's text")
+        except (openai.APITimeoutError, TimeoutError):
+            raise Transient(None, f"no answer within {server.timeout:g} seconds (timeout=...)") from None
+        except (openai.APIConnectionError, ConnectionError) as error:
+            reason = server.clean(f"no connection to {server.address.shown}: {error.__cause__ or error}")
+            raise Transient(None, reason, unreached=self.servers.unreached(server)) from None
+        except openai.APIStatusError as error:
+            server.answered = True
+            return self._refused(server, request, error)
+        except (openai.APIError, ValueError, RecursionError) as error:
+            server.answered = True
+            raise _no_completion(server, getattr(error, "doc", str(error))) from None
+        server.answered = True
+        return _reply(server, answer)
+
+    def _refused(self, server: Server, request: Request, error: "openai.APIStatusError") -> LLMFailure:
+        shown, variable = server.address.shown, server.api_key_env
+        status, code, said = error.status_code, error.code or "", _quoted(server, error.body)
+        if 300 <= status < 400:
+            to = _target(server, error.response.headers.get("location", ""))
+            raise FatalLLMError(f"{shown} redirects to {to} ({status}), and no redirect is followed: correct base_url=...") from None
+        if status == 401:
+            raise FatalLLMError(
+                f"{shown} does not accept the key in {variable} (401: {said}): set that variable, or name another one with "
+                "api_key_env=VARIABLE"
+            ) from None
+        if status in (403, 407):
+            who = "the proxy" if status == 407 else shown
+            raise FatalLLMError(f"{who} does not allow the call with the key in {variable} ({status}): {said}") from None
+        if status == 404:
+            raise FatalLLMError(f"{shown} has no model {self.model!r} (404: {said}): check the name and base_url") from None
+        if status == 402 or code in NO_MONEY or error.type in NO_MONEY:
+            raise FatalLLMError(f"the quota of the key in {variable} is exhausted ({said}): add credit or use another key") from None
+        if status in TRY_AGAIN or status >= 500:
+            wait = seconds_of(error.response.headers.get("retry-after"), time.time())
+            raise Transient(wait, f"the server answers {status}: {said}", overloaded=status == 429) from None
+        if code == "content_filter":
+            return Filtered(request.stage, request.qid, "the provider's content filter withheld the prompt")
+        return BadRequest(request.stage, request.qid, f"the server rejects the request ({status}): {said}")
+
+    def _body(self, server: Server, request: Request) -> dict[str, Any]:
+        params = {**self.identity["params"], **request.params}
+        if "seed" in params:
+            params["seed"] += request.sample
+        if "max_tokens" in params and server.address.url == OPENAI:
+            params["max_completion_tokens"] = params.pop("max_tokens")
+        return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}
+
+
+def _reply(server: Server, answer: Any) -> Reply:
+    try:
+        choice, usage = answer["choices"][0], answer.get("usage") or {}
+        message = choice["message"]
+        text, thought = _written(message.get("content"))
+        text, model, refusal = (_clean(server, one) for one in (text, answer.get("model"), message.get("refusal")))
+        used = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        reason = "error" if choice.get("error") else _clean(server, choice.get("finish_reason"))
+        reasoned = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+        return Reply(text, model or None, reason, *used, refusal, reasoned)
+    except (TypeError, KeyError, IndexError, AttributeError):
+        raise _no_completion(server, answer) from None
+
+
+def _clean(server: Server, text: Any) -> str | None:
+    """A text of the server without what is secret, before anybody shows or keeps it."""
+    if not isinstance(text, str | None):
+        raise TypeError
+    return text and server.clean_completion(text)
+
+
+def _written(content: Any) -> tuple[Any, bool]:
+    """The text of a message, and whether reasoning stands beside it: some servers send both as a list of parts."""
+    if not isinstance(content, list) or not content:
+        return content, False
+    texts = [part["text"] for part in content if part["type"] in ("text", "output_text")]
+    return "".join(texts), len(texts) < len(content)
+
+
+def _count(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) else None
+
+
+def _no_completion(server: Server, answer: Any) -> Transient:
+    return Transient(None, f"the server's answer holds no completion, it says: {_quoted(server, answer)}")
+
+
+def _quoted(server: Server, answer: Any) -> str:
+    """What the server said, in one line: its message where it has one, the words of a page, or all of it."""
+    for name in ("error", "message", "detail"):
+        answer = (answer.get(name) or answer) if isinstance(answer, dict) else answer
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    words = MARKUP.sub(" ", text) if text.lstrip().startswith("<") else text
+    # Servers name a wrong key by its ends, with stars between them.
+    return shorten(MASKED.sub(HIDDEN, server.clean(words))) or "nothing"
+
+
+def _target(server: Server, location: str) -> str:
+    try:
+        return server.clean(Address(urljoin(f"{server.address.url}/chat/completions", location)).shown)
+    except ValueError:
+        return "no web address"

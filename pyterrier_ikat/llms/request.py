@@ -1,0 +1,243 @@
+"""What is asked and answered, what a backend is, and any object with ``.generate(list)`` as one."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from ..completions.reasoning import said
+from ..errors import UsageError
+from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unavailable, Unfinished
+
+WHOLE = (
+    "",
+    "stop",
+    "stop_sequence",
+    "stop_token",
+    "eos",
+    "eos_token",
+    "end_turn",
+    "complete",
+    "completed",
+    "endoftext",
+    "finish",
+    "finished",
+)
+"""Reasons of OpenAI, Mistral, TGI, Together, Anthropic, Cohere, Gemini, watsonx, Bedrock and AI21 for a text that is whole, casefolded."""
+CUT_OFF = (
+    *("length", "max_tokens", "max_token", "max_length", "max_output_tokens", "model_length", "token_limit", "limit", "error_limit"),
+    *("context_length_exceeded", "model_context_window_exceeded"),
+)
+FILTERED = (
+    *("content_filter", "content_filtered", "filtered", "safety", "image_safety", "recitation", "blocklist", "prohibited_content", "spii"),
+    *("guardrail_intervened", "error_toxic", "sensitive", "language"),
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to a language model.
+
+    Attributes:
+        messages: chat messages ``{"role": "system" | "user" | "assistant", "content": text}``, oldest first.
+        stage: the operator that asks, such as ``"answer"``; the ledger and recorded files go by it.
+        qid: the turn that it is asked for.
+        prompt: the prompt template's id, such as ``"queries_given_answer"``.
+        item: what within the turn it is about (a docno, a statement's id), or ``""``.
+        sample: the number of this sample, from 0, when the same messages are asked several times.
+        params: decoding parameters that override the model's own, such as ``{"max_tokens": 5}``.
+
+    Example:
+        >>> Request([{"role": "user", "content": "Which tea has no caffeine?"}], stage="answer", qid="9-1_3").sample
+        0
+    """
+
+    messages: Sequence[Mapping[str, str]]
+    stage: str
+    qid: str
+    prompt: str = ""
+    item: str = ""
+    sample: int = 0
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One usable answer of a language model: complete, not refused, not empty.
+
+    Attributes:
+        text: what the model wrote.
+        model: the model as the server names it.
+        finish_reason: why it stopped, in the server's words, or None.
+        prompt_tokens: tokens read, or None when the server does not tell.
+        completion_tokens: tokens written, or None when the server does not tell.
+        seconds: how long the call took when it was made.
+        cached: True when no call was made for this request.
+    """
+
+    text: str
+    model: str
+    finish_reason: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a backend got, before it is known whether it is usable (see `Completion` for the shared fields)."""
+
+    text: str | None
+    model: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    refusal: str | None = None
+    reasoned: bool = False
+    """True when the server has put reasoning beside the text."""
+
+
+class Backend(Protocol):
+    """How one kind of language model is reached; caching, retries, threads and accounts are `LLM`'s.
+
+    Attributes:
+        model: the name in the ledger.
+        identity: everything that decides what a request is answered with (provider, model, base URL, default decoding
+            parameters under ``"params"``); JSON values only, no secret; part of the cache key.
+        batch_size: the most requests that one `complete` takes.
+        concurrency: the most `complete` calls at a time.
+        replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
+    """
+
+    model: str
+    identity: dict[str, Any]
+    batch_size: int
+    concurrency: int
+    replays: bool
+
+    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        """Answer ``requests`` in their order.
+
+        Raises:
+            Transient: when trying the same again may help.
+            FatalLLMError: when no later call can succeed either (key, model, quota).
+        """
+        ...
+
+
+def failure_of(request: Request, reply: Reply | Completion) -> LLMFailure | None:
+    """Why ``reply`` is no usable completion of ``request``, or None when it is one."""
+    fault = fault_of(reply)
+    return None if fault is None else fault[0](request.stage, request.qid, fault[1])
+
+
+def fault_of(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
+    """What ``reply`` lacks to be whole, and why in words; None when the server says that it is whole, or says nothing, and it has a text.
+
+    Example:
+        >>> fault_of(Reply("half an", finish_reason="SAFETY"))[0].__name__, fault_of(Reply("whole", finish_reason="end_turn"))
+        ('Filtered', None)
+    """
+    reason = str(reply.finish_reason or "").strip()
+    if (kind := reason.casefold()) in CUT_OFF:
+        written = "" if reply.completion_tokens is None else f" after {reply.completion_tokens} tokens"
+        return CutOff, f"the completion was cut off at the token limit{written}: raise max_tokens"
+    if kind in FILTERED:
+        return Filtered, f"the provider's content filter withheld the completion (finish_reason {reason!r})"
+    if isinstance(reply, Reply) and reply.refusal:
+        return Refused, f"the model refused: {reply.refusal}"
+    if kind == "refusal":
+        return Refused, "the model refused (finish_reason 'refusal')"
+    if kind not in WHOLE:
+        return Unfinished, f"the server ended the completion with finish_reason {reason!r}, which is not the end of an answer"
+    return _lacks_text(reply)
+
+
+def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
+    written = reply.text or ""
+    text, is_open = said(written)
+    if is_open:
+        return OnlyReasoning, "the completion ends within the model's reasoning: raise max_tokens, or turn reasoning off"
+    if text:
+        return None
+    if written.strip() or (isinstance(reply, Reply) and reply.reasoned):
+        return OnlyReasoning, "the completion holds the model's reasoning and no answer: raise max_tokens, or turn reasoning off"
+    return Empty, "the completion is empty"
+
+
+def spoken_of(completion: Completion) -> Completion:
+    """The completion as everybody reads it: without reasoning, its half characters mended. What the cache keeps is what the model wrote."""
+    return replace(completion, text=said(mended(completion.text)).text)
+
+
+def mended(text: str) -> str:
+    r"""The text with halves of characters that belong together joined, and lone ones replaced: no file and no server takes them.
+
+    Example:
+        >>> mended("\ud83e\uded6 tea \ud83e") == "\U0001fad6 tea \N{REPLACEMENT CHARACTER}"
+        True
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def as_text(messages: Sequence[Mapping[str, str]]) -> str:
+    r"""The chat as plain text, for models without a chat template; ends where the model is to continue.
+
+    Example:
+        >>> as_text([{"role": "user", "content": "Which tea?"}])
+        'user: Which tea?\nassistant:'
+    """
+    return "\n".join([f"{message['role']}: {message['content']}" for message in messages] + ["assistant:"])
+
+
+ERROR = "ERROR::"
+"""How pyterrier_rag's backends write an exception into the completion's text."""
+
+NO_LIST = (str, bytes, Mapping, Set)
+"""What can be gone through like a list, but does not hold one completion per chat in their order."""
+
+
+class GeneratorBackend:
+    """Asks ``generator.generate(chats)``, which returns one object with ``.text``, or one string, per chat.
+
+    A chat is a list of messages, or plain text when the object says ``supports_message_input = False``. Decoding parameters are
+    the object's own. Exceptions and texts that start with ``ERROR::`` are failures.
+
+    Args:
+        generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
+    """
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+        self.model = str(getattr(generator, "model_id", None) or type(generator).__name__)
+        self.identity: dict[str, Any] = {"provider": "generator", "model": self.model, "params": {}}
+        self.batch_size = int(getattr(generator, "batch_size", None) or 32)
+        self.concurrency, self.replays = 1, False
+
+    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        """Ask the object.
+
+        Raises:
+            UsageError: when it does not return one completion per chat.
+        """
+        chats = [self._chat(request) for request in requests]
+        try:
+            returned = self.generator.generate(chats)
+            outputs = [] if isinstance(returned, NO_LIST) else list(returned)
+        except Exception as error:
+            return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
+        if len(outputs) != len(requests):
+            what = f"one {type(returned).__name__}" if isinstance(returned, NO_LIST) else f"{len(outputs)} completions"
+            raise UsageError(f"{self.model}.generate returned {what} for {len(requests)} chats: it must return a list with one per chat")
+        return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
+
+    def _chat(self, request: Request) -> Any:
+        if getattr(self.generator, "supports_message_input", True):
+            return [dict(message) for message in request.messages]
+        return as_text(request.messages)
+
+    def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
+        text = output if isinstance(output, str) else getattr(output, "text", None)
+        if isinstance(text, str) and text.startswith(ERROR):
+            return Unavailable(request.stage, request.qid, f"{self.model} answered {text}")
+        return Reply(text if isinstance(text, str) else None, self.model)

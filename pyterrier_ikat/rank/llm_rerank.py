@@ -1,0 +1,105 @@
+"""An LLM's relevance judgement as re-ranker (LLaMA10)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from ..completions.texts import parse_label
+from ..conversations.frame import texts_in, turns_of, values
+from ..errors import DataError, UsageError
+from ..llm_operator import LLMOperator
+from ..llms import LLM, Request
+from ..operator import Plan
+from ..order import ranked
+
+UNJUDGED = -1
+
+
+class LLMRerank(LLMOperator):
+    """Keep each turn's ``depth`` best passages, in the order of the relevance label 0-4 that the model gives each.
+
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text``; sets ``score`` and ``rank``. One call
+    per passage. Passages of equal label keep their order; the rest of the ranking is cut off, as in the run
+    "llama2_only_10_docs". Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4, LLaMA10. With
+    ``on_error="fallback"`` a passage without a usable label comes after the judged ones.
+
+    Args:
+        llm: the model to ask.
+        depth: how many passages of each turn are judged and kept.
+        style: as for the other LLM operators; the prompt is the same unless your own folder has a
+            ``rerank_llama.jinja``.
+        prompts: a folder of your own prompt templates.
+        on_error: ``"raise"`` or ``"fallback"``.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.LLMRerank(ikat.llm("recorded:sample"), depth=5)
+        ikat.LLMRerank(ikat.llm('recorded:sample'), depth=5)
+    """
+
+    one_row_per_turn = False
+    stage = "rerank"
+    schematic = {"label": "LLM rerank"}
+    question = "query"
+
+    def __init__(self, llm: LLM, depth: int = 10, *, style: str = "gpt", prompts: str | None = None, on_error: str | None = None) -> None:
+        super().__init__()
+        if depth < 1:
+            raise UsageError(f"depth={depth}: judge at least one passage")
+        self.depth = depth
+        self._set(llm, style, "query", prompts, on_error)
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per row, told apart by its passage."""
+        return [
+            Request(
+                [self.message("rerank", {"question": query, "passage": text})],
+                stage=self.stage,
+                qid=qid,
+                prompt=self.prompt,
+                item=docno,
+            )
+            for qid, query, docno, text in zip(
+                frame["qid"], texts_in(frame, "query"), values(frame, "docno"), texts_in(frame, "text"), strict=True
+            )
+        ]
+
+    def parse(self, text: str) -> int | None:
+        """The label."""
+        return parse_label(text)
+
+    def fallback(self, frame: pd.DataFrame) -> list[int]:
+        """Below every label."""
+        return [UNJUDGED] * len(frame)
+
+    def typical(self, frame: pd.DataFrame) -> list[int]:
+        """Label 2 for every passage."""
+        return [2] * len(frame)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """One request for each of the ``depth`` best passages of a turn."""
+        plan.ask(self, plan.passages(frame, self.depth))
+        return frame
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Order each turn by label, then by the rank before; the score is the label plus a fraction that keeps that order strict."""
+        turn, label = turns_of(frame), np.array(list(found), dtype=np.float64)
+        order = np.lexsort((frame["rank"].to_numpy(dtype=np.float64), -label, turn))
+        judged = ranked(frame.take(order).reset_index(drop=True), turn[order])
+        return ranked(judged, turn[order], label[order] + 1 / (judged["rank"].to_numpy() + 2))
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Judge and re-order a result frame."""
+        pt.validate.result_frame(inp, extra_columns=["query", "rank", "text"], context=self)
+        turns_of(inp)
+        if inp["rank"].isna().any():
+            where = inp["qid"][inp["rank"].isna()].iloc[0]
+            raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
+        places = inp["rank"].astype(float).groupby(inp["qid"], sort=False).rank(method="first")
+        top = inp[places <= self.depth].reset_index(drop=True)
+        if len(top) == 0:
+            return self.write(top, [])
+        return self.write(top, self.settle(top, self.llm.ask(self.requests(top))))

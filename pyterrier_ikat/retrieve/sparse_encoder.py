@@ -1,0 +1,164 @@
+"""Texts as sparse vectors of terms: the encoder, and passages encoded once in batches."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+from tqdm.auto import tqdm
+
+from ..errors import DataError, UsageError
+from ..store.files import atomic_write
+from ..store.models import fingerprint, load, loaded_once
+
+SCALE = 100
+"""Impacts per unit of weight, on the passages' and on the queries' side: a score of PISA is SCALE * SCALE times the dot product."""
+
+Numbers = npt.NDArray[np.uint32]
+
+
+class Impacts(NamedTuple):
+    """The impacts of some texts, one text after the other."""
+
+    ends: npt.NDArray[np.int64]
+    """Where each text's entries end in ``terms`` and ``weights``."""
+    terms: Numbers
+    """Numbers of the vocabulary."""
+    weights: Numbers
+    """Impacts, at least 1."""
+
+    def as_dicts(self, names: Sequence[str]) -> list[dict[str, int]]:
+        """For each text, its impact by the name of the term."""
+        starts = [0, *self.ends.tolist()[:-1]]
+        return [
+            {names[term]: weight for term, weight in zip(self.terms[a:b].tolist(), self.weights[a:b].tolist(), strict=True)}
+            for a, b in zip(starts, self.ends.tolist(), strict=True)
+        ]
+
+
+@loaded_once(size=2)
+def load_sparse_encoder(model: str) -> Any:
+    """The loaded model; equal names share it.
+
+    Raises:
+        UsageError: when it can't be loaded, isn't a SPLADE model, or the library for it isn't installed.
+    """
+
+    def make() -> Any:
+        from sentence_transformers import SparseEncoder
+
+        return SparseEncoder(model)
+
+    loaded = load("sparse encoder", model, make)
+    if not any(type(module).__name__ == "SpladePooling" for module in loaded.modules()):
+        raise UsageError(f"the model {model!r} isn't a SPLADE model: it has no weights of a masked language model for the vocabulary")
+    return loaded
+
+
+def numbers(model: Any) -> list[str]:
+    """The names under which :class:`Splade` indexes the dimensions of the model's vectors: their numbers.
+
+    PISA turns the terms of queries, though not those of passages, to lower case, so under their tokens ``"[SEP]"`` and the capitals of a
+    cased vocabulary would never be found.
+    """
+    # A model reports its hidden size as dimension until it has encoded something.
+    size = model.encode_document(["."], show_progress_bar=False).shape[1]
+    return [str(number) for number in range(size)]
+
+
+def tokens(model: Any) -> list[str]:
+    """The names under which PyTerrier's SPLADE indexes them: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
+    named = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
+    return [*named, *numbers(model)[len(named) :]]  # a model may have more dimensions than its tokenizer has tokens
+
+
+def impacts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> Impacts:
+    """Encode texts.
+
+    Args:
+        model: a ``sentence_transformers.SparseEncoder``.
+        texts: what to encode; each is cut off at the tokens that the model can read. A blank text has no impacts.
+        of: ``"query"`` or ``"document"``; most models encode both alike.
+        batch_size: texts that the model gets at a time.
+
+    Raises:
+        UsageError: when the model gives a weight that isn't finite.
+    """
+    places = [place for place, text in enumerate(texts) if text.strip()]
+    if not places:
+        return Impacts(np.zeros(len(texts), np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+    encode = model.encode_query if of == "query" else model.encode_document
+    asked = [_encodable(texts[place]) for place in places]
+    vectors = encode(asked, batch_size=batch_size, show_progress_bar=False, convert_to_sparse_tensor=True, save_to_cpu=True).coalesce()
+    values = vectors.values().float().numpy().astype(np.float64)
+    if not np.isfinite(values).all():
+        raise UsageError("the sparse encoder gave a weight that is no finite number: its weights are damaged, use another model")
+    rows, terms = vectors.indices().numpy()
+    weights = np.rint(values * SCALE)
+    kept = weights > 0
+    sizes = np.bincount(np.asarray(places)[rows[kept]], minlength=len(texts))
+    return Impacts(np.cumsum(sizes), terms[kept].astype(np.uint32), weights[kept].astype(np.uint32))
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()  # tokenizers fail on a lone surrogate
+
+
+BATCHES_PER_FILE = 16
+
+
+def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: str, batch_size: int, total: int) -> list[Path]:
+    """Encode the passages that ``folder`` doesn't have yet.
+
+    Args:
+        folder: where the encoded batches are kept; made when missing.
+        passages: (docno, text), in the order of the index.
+        model: the sparse encoder's name.
+        batch_size: texts that the model gets at a time; a file holds 16 such batches.
+        total: the number of passages, for the progress bar.
+
+    Returns:
+        The files, in the order of the passages; each has ``docnos`` and the fields of :class:`Impacts`.
+
+    Raises:
+        UsageError: when the model can't be loaded or gives a weight that isn't finite.
+    """
+    made_by, files = fingerprint("splade", model).hex(), []
+    with tqdm(total=total, desc="encoding passages", unit="passage", delay=2) as bar:
+        for batch in _chunks(passages, BATCHES_PER_FILE * batch_size):
+            file = folder / f"{_key(made_by, batch)}.npz"
+            if not file.exists():
+                found = impacts(load_sparse_encoder(model), [text for _, text in batch], of="document", batch_size=batch_size)
+                with atomic_write(file, "wb") as out:
+                    np.savez_compressed(out, docnos=np.array([docno for docno, _ in batch]), **found._asdict())
+            files.append(file)
+            bar.update(len(batch))
+    return files
+
+
+def has_terms(file: Path) -> bool:
+    """Whether any passage of an encoded batch has a term.
+
+    Raises:
+        DataError: when the file is damaged.
+    """
+    try:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as batch:
+            return bool(batch["terms"].size)
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, BadZipFile) as error:
+        raise DataError(f"{file} holds no encoded passages ({error}): remove it, and the same call encodes them again") from error
+
+
+def _key(made_by: str, batch: Sequence[tuple[str, str]]) -> str:
+    return hashlib.sha256(json.dumps([SCALE, made_by, batch]).encode()).hexdigest()[:32]
+
+
+def _chunks(passages: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
+    iterator = iter(passages)
+    while chunk := list(islice(iterator, size)):
+        yield chunk

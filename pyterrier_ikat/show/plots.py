@@ -1,0 +1,375 @@
+"""Plots: scores by depth and conversation, wins and losses, cost against quality, agreement and labels."""
+
+from collections.abc import Iterator, Mapping
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ir_measures
+import numpy as np
+import pandas as pd
+from ir_measures import nDCG
+
+from ..errors import DataError, UsageError
+from ..evaluation import Agreement, as_measures, check_qrels, label
+from ..evaluation.breakdown import SAME, figures_by_run
+from ..store.files import atomic_write
+from .tables_ledger import Ledgers, ledger_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The palette of Okabe and Ito, Color Universal Design (2008), without its yellow, which is too pale for lines on white."""
+
+BETTER, WORSE = "#0072B2", "#E69F00"
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", ":")
+HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++", "--")
+
+_TEXT_AS_TEXT: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "pyterrier_ikat"}
+_UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+_DOTS_PER_INCH = 200
+
+
+def looks() -> Iterator[tuple[str, str, str]]:
+    """Colour, marker and line of each system; all three together repeat after 168 systems."""
+    return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
+
+
+def new_axes(width: float = 6.4, height: float = 4.8) -> "Axes":
+    """Axes of their own; width and height in inches.
+
+    Raises:
+        UsageError: when matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from error
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def plain(text: str) -> str:
+    """A name as it is: matplotlib takes what stands between two dollar signs as a formula."""
+    return text.replace("$", r"\$")
+
+
+def legend_beside(ax: "Axes", title: str, handles: list[Any], names: list[str]) -> None:
+    """A legend that hides nothing, and takes names that begin with an underscore too."""
+    if handles:
+        ax.legend(handles, [plain(name) for name in names], title=title, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+
+
+def save_plot(ax: "Axes", path: str | Path) -> Path:
+    """Write a plot for a paper: text stays text that can be searched and edited, the same plot gives the same bytes.
+
+    Args:
+        ax: what a plot returned.
+        path: a file that ends with ``.svg``, ``.pdf`` or ``.png`` (200 dots per inch).
+
+    Returns:
+        The file.
+
+    Raises:
+        UsageError: for another ending.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.show.plots import plot_labels
+        >>> qrels = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "b"], "label": [0, 2]})
+        >>> save_plot(plot_labels({"NIST": qrels}), "labels.svg").name
+        'labels.svg'
+    """
+    from matplotlib import rc_context
+
+    file_format = Path(path).suffix.lower()
+    if file_format not in _UNDATED:
+        raise UsageError(f"{path}: a plot is saved as {', '.join(_UNDATED)}: end the name with one of them")
+    figure: Any = ax.get_figure(root=True)
+    with rc_context(_TEXT_AS_TEXT), atomic_write(path, "wb") as file:
+        figure.savefig(file, format=file_format[1:], bbox_inches="tight", dpi=_DOTS_PER_INCH, metadata=_UNDATED[file_format])
+    return Path(path)
+
+
+AMOUNTS = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost in US dollars"}
+"""What systems can be plotted against, and how it is called."""
+
+_MOST_NAMED = 40
+"""Turns that can be named under their bars without overlap."""
+
+
+def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
+    """Draw what :func:`~pyterrier_ikat.evaluation.breakdown` returned: a line per system over the depth, or marks for each conversation.
+
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
+
+    Args:
+        table: the breakdown.
+        ax: the matplotlib Axes to draw on; new ones when None.
+
+    Returns:
+        The Axes. Under each depth or conversation stands in brackets how many turns its means are over.
+
+    Raises:
+        UsageError: when matplotlib is not installed.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> figures = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "nDCG@5": [1.0, 0.5]})
+        >>> plot_breakdown(ikat.breakdown({"AD": figures}, by="depth")).get_ylabel()
+        'mean nDCG@5'
+    """
+    by, systems = table.columns[0], [name for name in table.columns[1:] if name != "turns"]
+    ax = new_axes(8) if ax is None else ax
+    places = list(range(len(table))) if by == "conversation" else table[by].tolist()
+    drawn = []
+    for name, (colour, marker, line) in zip(systems, looks(), strict=False):
+        drawn += ax.plot(places, table[name], color=colour, marker=marker, linestyle=line if by == "depth" else "")
+    between = "\n" if by == "depth" else " "
+    shown = [f"{key}{between}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
+    ax.set_xticks(places, shown, rotation=0 if by == "depth" else 90)
+    what = "depth: number of the turn in its conversation" if by == "depth" else "conversation"
+    ax.set_xlabel(f"{what} (in brackets: turns, {table['turns'].sum()} in all)")
+    ax.set_ylabel(f"mean {table.columns.name or 'figure'}")
+    ax.set_ylim(bottom=0)
+    ax.grid(axis="y" if by == "depth" else "both", alpha=0.3)
+    legend_beside(ax, "system", drawn, systems)
+    return ax
+
+
+def plot_differences(
+    runs: Mapping[str, pd.DataFrame],
+    qrels: pd.DataFrame | None = None,
+    measure: ir_measures.Measure | str = nDCG @ 5,
+    *,
+    baseline: str,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw by how much one of two systems is better on each turn: a bar per turn, from its greatest gain to its greatest loss.
+
+    Args:
+        runs: the two systems, as for :func:`~pyterrier_ikat.evaluation.breakdown`.
+        qrels: ``qid``, ``docno``, ``label``; needed for result frames.
+        measure: an ir_measures measure or its name.
+        baseline: the one of the two that is subtracted.
+        ax: the matplotlib Axes to draw on; new ones when None.
+
+    Returns:
+        The Axes. Up to 40 turns are named under their bars; a turn without a bar is a tie (less than 1e-9 apart).
+
+    Raises:
+        UsageError: when there are not two runs, the baseline is none of them, a result frame comes without qrels, or
+            matplotlib is not installed.
+        DataError: when the runs' figures are not about the same turns.
+
+    Example:
+        >>> import pandas as pd
+        >>> base = pd.DataFrame({"qid": ["1_1", "1_2"], "nDCG@5": [0.5, 0.5]})
+        >>> other = base.assign(**{"nDCG@5": [0.25, 0.75]})
+        >>> plot_differences({"QR": base, "AD": other}, baseline="QR").get_ylabel()
+        'nDCG@5: AD − QR'
+    """
+    if baseline not in runs or len(runs) != 2:
+        raise UsageError(f"a difference is between two runs, one of them the baseline {baseline!r}: these are {', '.join(runs) or 'none'}")
+    other = next(name for name in runs if name != baseline)
+    figures = figures_by_run(runs, qrels, measure)
+    change = (figures[other] - figures[baseline]).sort_values(ascending=False, kind="stable")
+    ax = new_axes(8) if ax is None else ax
+    drawn, told = _bars(ax, change, other, baseline)
+    legend_beside(ax, "turns", drawn, told)
+    named = len(change) <= _MOST_NAMED
+    ax.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90)
+    ax.set_xlabel(f"{len(change)} turns, sorted by the difference")
+    ax.set_ylabel(f"{label(as_measures(measure)[0])}: {plain(other)} − {plain(baseline)}")
+    return ax
+
+
+def _bars(ax: "Axes", change: "pd.Series[Any]", other: str, baseline: str) -> tuple[list[Any], list[str]]:
+    places, heights = np.arange(len(change)), change.to_numpy()
+    better, worse = heights >= SAME, heights <= -SAME
+    ties = len(change) - int(better.sum()) - int(worse.sum())
+    drawn = [
+        ax.bar(places[better], heights[better], color=BETTER, width=0.9),
+        ax.bar(places[worse], heights[worse], color=WORSE, width=0.9, hatch="//", edgecolor="white", linewidth=0),
+        ax.axhline(0, color="black", linewidth=0.8),
+        ax.axhline(heights.mean(), color="black", linestyle="--", linewidth=1),
+    ]
+    told = [f"{other} better: {better.sum()}", f"{baseline} better: {worse.sum()}", f"ties: {ties}", f"mean {heights.mean():+.4f}"]
+    return drawn, told
+
+
+def plot_cost(
+    table: pd.DataFrame,
+    ledgers: Ledgers,
+    measure: ir_measures.Measure | str = nDCG @ 5,
+    against: str = "calls",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw how good each system is against what its LLM calls came to.
+
+    Args:
+        table: what ``ikat.evaluation.evaluate`` or ``ikat.experiment`` returned.
+        ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or ``Ledger``; see
+            :func:`~pyterrier_ikat.show.tables_ledger.ledger_frame`.
+        measure: one of the table's measures.
+        against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. What a
+            cache answered cost nothing; the legend tells how many requests that were.
+        ax: the matplotlib Axes to draw on; new ones when None.
+
+    Returns:
+        The Axes, with a marker for each system of the table.
+
+    Raises:
+        UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not installed.
+        DataError: when a system has no ledger, or its tokens or cost are unknown.
+
+    Example:
+        >>> import pandas as pd
+        >>> from pyterrier_ikat.llms import Ledger
+        >>> spent = Ledger()
+        >>> spent.count("rewrite", "gpt-4o", calls=2)
+        >>> table = pd.DataFrame({"name": ["raw", "QR"], "nDCG@5": [0.25, 0.5], "turns": [2, 2]})
+        >>> plot_cost(table, {"raw": Ledger(), "QR": spent}).get_xlabel()
+        'LLM calls'
+    """
+    column = label(as_measures(measure)[0])
+    if column not in table.columns:
+        raise UsageError(f"the table has no column {column}: evaluate with this measure")
+    if against not in AMOUNTS:
+        raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AMOUNTS)}")
+    spent = _spent(ledger_frame(ledgers), table["name"].tolist(), against)
+    ax = new_axes(8) if ax is None else ax
+    drawn, names = [], []
+    for (name, figure), (colour, marker, _) in zip(zip(table["name"], table[column], strict=True), looks(), strict=False):
+        amount, cached = spent[name]
+        drawn += ax.plot(amount, figure, color=colour, marker=marker, linestyle="", markersize=9)
+        names.append(f"{name} (and {cached} cached)" if cached else name)
+    ax.set_xlabel(AMOUNTS[against])
+    ax.set_ylabel(f"mean {column} of {table['turns'].iloc[0]} turns")
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0.08)
+    ax.grid(alpha=0.3)
+    legend_beside(ax, "system", drawn, names)
+    return ax
+
+
+def _spent(ledger: pd.DataFrame, systems: list[str], against: str) -> dict[str, tuple[float, int]]:
+    columns = ["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]
+    found = {}
+    for name in systems:
+        rows = ledger[ledger["system"] == name]
+        if rows.empty:
+            raise DataError(
+                f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger"
+            )
+        amounts = rows[columns]
+        if amounts.isna().any(axis=None):
+            raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AMOUNTS)}, or leave the system out")
+        found[name] = float(amounts.to_numpy(dtype=float).sum()), int(rows["cache_hits"].sum())
+    return found
+
+
+_DARK = 0.7
+"""Share from which on a cell is so dark that its text is white."""
+_ROOM_FOR_TEXT = 0.06
+"""Share of a bar that has room for its percentage."""
+
+
+def plot_agreement(found: Agreement, first: str = "first judge", second: str = "second judge", ax: "Axes | None" = None) -> "Axes":
+    """Draw the confusion matrix of two judges: in each cell the number of pairs and their share of the row.
+
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4.
+
+    Args:
+        found: what :func:`~pyterrier_ikat.evaluation.agreement` returned.
+        first: who gave the labels of the rows.
+        second: who gave the labels of the columns.
+        ax: the matplotlib Axes to draw on; new ones when None.
+
+    Returns:
+        The Axes; the darker a cell, the greater its share of the row.
+
+    Raises:
+        UsageError: when matplotlib is not installed.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> qrels = pd.DataFrame({"qid": ["1_1"] * 3, "docno": list("abc"), "label": [0, 1, 3]})
+        >>> plot_agreement(ikat.agreement(qrels, qrels), "GPT-4o", "NIST").get_xlabel()
+        'label by NIST'
+    """
+    counts = found.confusion.to_numpy()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    ax = new_axes(6.4, 5.6) if ax is None else ax
+    ax.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for row, column in np.ndindex(*counts.shape):
+        shown = f"{counts[row, column]:,}\n{shares[row, column]:.0%}"
+        ax.text(column, row, shown, ha="center", va="center", color="white" if shares[row, column] > _DARK else "black")
+    labels = [str(one) for one in found.confusion.index]
+    ax.set_xticks(range(len(labels)), labels)
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_xlabel(f"label by {plain(second)}")
+    ax.set_ylabel(f"label by {plain(first)} (a row is 100 %)")
+    ax.set_title(_told(found), fontsize="medium")
+    return ax
+
+
+def _told(found: Agreement) -> str:
+    graded, binary = (f"{kappa:.3f}" if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
+    relevant = f"relevant from label {found.threshold} on: agreement {found.binary:.1%}, kappa {binary}"
+    return f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}"
+
+
+def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None) -> "Axes":
+    """Draw how the relevance labels are distributed: a bar per source, stacked from the lowest label to the highest.
+
+    Args:
+        qrels: source -> ``qid``, ``docno``, ``label``.
+        ax: the matplotlib Axes to draw on; new ones when None.
+
+    Returns:
+        The Axes. Beside each bar stands how many pairs and turns it is about, in it the percentages from 6 % on.
+
+    Raises:
+        UsageError: when there is no source, or matplotlib is not installed.
+        DataError: when one of them is no clean qrels frame.
+
+    Example:
+        >>> import pandas as pd
+        >>> qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "a"], "label": [0, 2]})
+        >>> plot_labels({"NIST": qrels}).get_yticklabels()[0].get_text().splitlines()
+        ['NIST', '2 pairs, 2 turns']
+    """
+    if not qrels:
+        raise UsageError('there are no qrels: give {"NIST": qrels, ...}')
+    checked = {name: check_qrels(frame, f"the qrels of {name}") for name, frame in qrels.items()}
+    shares = pd.DataFrame({name: frame["label"].value_counts(normalize=True) for name, frame in checked.items()}).fillna(0.0).sort_index()
+    ax = new_axes(8, 1.8 + 0.7 * len(checked)) if ax is None else ax
+    drawn = _stack(ax, shares)
+    told = [f"{plain(name)}\n{len(frame):,} pairs, {frame['qid'].nunique()} turns" for name, frame in checked.items()]
+    ax.set_yticks(range(len(checked)), told)
+    ax.invert_yaxis()
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("judged pairs of turn and passage (%)")
+    legend_beside(ax, "label", drawn, [str(one) for one in shares.index])
+    return ax
+
+
+def _stack(ax: "Axes", shares: pd.DataFrame) -> list[Any]:
+    """Bars in a scale from light to dark, which is even for all kinds of colour vision, each label with its own hatch."""
+    from matplotlib import colormaps
+
+    colours = colormaps["Blues"](np.linspace(0.1, 0.9, len(shares)))
+    drawn, left = [], np.zeros(len(shares.columns))
+    for place, row in enumerate(shares.to_numpy()):
+        hatch = HATCHES[place % len(HATCHES)]
+        drawn.append(
+            ax.barh(range(len(row)), 100 * row, left=100 * left, color=colours[place], hatch=hatch, edgecolor="black", linewidth=0.5)
+        )
+        for bar, share in enumerate(row):
+            if share >= _ROOM_FOR_TEXT:
+                at = 100 * (left[bar] + share / 2)
+                ax.text(at, bar, f"{share:.0%}", ha="center", va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})
+        left = left + row
+    return drawn

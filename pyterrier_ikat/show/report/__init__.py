@@ -1,0 +1,116 @@
+"""The run explorer: runs as conversations to read, in one HTML file."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import ir_measures
+import pandas as pd
+import pyterrier as pt
+
+from ...conversations import find_dataset
+from ...conversations.datasets import IkatDataset
+from ...errors import UsageError, advice
+from ...evaluation import TRACK_2023
+from ...store.files import atomic_write
+from .figures import figures_by_turn, means
+from .html import calls_by_run, render
+from .material import find_material
+from .passages import passages_by_turn
+from .runs import Runs, read_runs
+from .turns import conversations, shown_turns
+
+
+class Report:
+    """A page that shows runs; it displays itself in a notebook.
+
+    Attributes:
+        html: the whole page, which loads nothing from anywhere.
+        name: what it shows, for screen readers.
+    """
+
+    def __init__(self, html: str, name: str) -> None:
+        self.html = html
+        self.name = name
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page into a file, whole or not at all.
+
+        Returns:
+            The file.
+        """
+        with atomic_write(path) as file:
+            file.write(self.html)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own: its script can't reach the notebook."""
+        page, name = escape(self.html), escape(self.name)
+        return f'<iframe title="{name}" srcdoc="{page}" sandbox="allow-scripts" width="100%" height="720" style="border: 0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"<report of {self.name}, {len(self.html.encode()) / 1e6:.1f} MB: .save(path) writes it>"
+
+
+def report(
+    runs: Runs,
+    dataset: IkatDataset | str | None = None,
+    *,
+    qrels: pd.DataFrame | str | None = None,
+    texts: pt.Transformer | None = None,
+    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    passages: int = 20,
+) -> Report:
+    """Show one run, or several side by side, as conversations to read.
+
+    Each turn has its utterance and for every run the rewrite, the chosen statements of the persona, the sub-queries, the draft answer, the
+    response and what it is based on, the figures and the best passages with score and relevance label. What differs from the first run
+    is marked. The page filters by conversation, turn, measure and win or loss, searches, and is walked through with j and k.
+
+    Args:
+        runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
+            submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``.
+        dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
+        qrels: judgements ``qid``, ``docno``, ``label``, or the name of the dataset's variant; its default without.
+        texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
+        measures: the first one colours the overview. Without qrels the figures are those of the run folders.
+        passages: how many passages of each run and turn are shown.
+
+    Returns:
+        The page: the last line of a notebook's cell displays it, ``.save(path)`` writes it. Of a passage the first 120
+        words are in it, fewer in a large report.
+
+    Raises:
+        UsageError: when two runs have one name, were made on different datasets, or an argument is unknown.
+        DataError: when a file can't be read, a run has turns that the dataset lacks, or ``texts`` lacks a passage.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> run = pd.DataFrame({"qid": ["1-1_1"], "docno": ["sample-walk-001:0"], "score": [1.5], "rank": [0]})
+        >>> page = ikat.show.report({"mine": run}, "ikat:sample").save("report.html")
+        >>> "Conversation 1-1" in page.read_text(encoding="utf-8")
+        True
+    """
+    if passages < 1:
+        raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
+    data = find_dataset(dataset) if isinstance(dataset, str) else dataset
+    read = read_runs(runs, data)
+    material = find_material(read, data, qrels, texts)
+    turns = shown_turns(read, material)
+    names, figures = figures_by_turn(read, material.qrels, turns, measures)
+    listed, words = passages_by_turn(read, material.qrels, material.texts, passages)
+    page = render(
+        runs=read,
+        dataset=material.name,
+        notes=material.notes,
+        conversations=conversations(read, material, listed, figures),
+        turns=turns,
+        measures=names,
+        means=means(figures),
+        judged=len(figures),
+        labelled=material.qrels is not None,
+        depth=passages,
+        words=words,
+        calls=calls_by_run(read),
+    )
+    return Report(page, ", ".join(run.name for run in read))

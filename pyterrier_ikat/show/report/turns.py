@@ -1,0 +1,250 @@
+"""The turns of a report, side by side over the runs, and what differs between them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from ...conversations.frame import statements_of
+from ...errors import DataError
+from ...evaluation.breakdown import natural
+from .figures import Figures
+from .material import Material
+from .passages import Passage
+from .runs import RunData
+
+Pieces = list[tuple[str, bool]]
+"""A text in pieces; the flag tells that the baseline's text lacks the piece."""
+
+
+def marked(text: str, baseline: str | None) -> Pieces:
+    """Split a text at the words that the baseline's text lacks; case doesn't count.
+
+    Args:
+        text: the text to show.
+        baseline: the text that it is compared with; None marks nothing.
+
+    Returns:
+        Pieces that together are ``text`` without white space around it.
+
+    Example:
+        >>> marked("trails for a bad knee", "Trails for dogs")
+        [('trails for ', False), ('a bad knee', True)]
+    """
+    if baseline is None:
+        return [(text.strip(), False)]
+    words = re.split(r"(?<=\s)(?=\S)", text.strip())
+    theirs, ours = baseline.lower().split(), [word.strip().lower() for word in words]
+    blocks = SequenceMatcher(None, theirs, ours, autojunk=False).get_matching_blocks()
+    same = {place for block in blocks for place in range(block.b, block.b + block.size)}
+    pieces: Pieces = []
+    for place, word in enumerate(words):
+        new = place not in same
+        if pieces and pieces[-1][1] == new:
+            word = pieces.pop()[0] + word
+        pieces.append((word, new))
+    return pieces
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A chosen statement: ``relevant`` for the organisers, ``new`` when the baseline didn't choose it."""
+
+    name: str
+    text: str
+    relevant: bool
+    new: bool
+
+
+@dataclass(frozen=True)
+class SubQuery:
+    """A sub-query and how many passages it brought (None: not known); ``new`` when the baseline has others of them, but not it."""
+
+    text: str
+    found: int | None
+    new: bool
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one run did with a turn; empty where it wrote nothing.
+
+    Attributes:
+        rewrite: the rewritten utterance, in pieces.
+        statements: the chosen statements, best first; None when the run chooses none.
+        subqueries: in the order in which they were written.
+        draft: the answer that was written before retrieval.
+        response: the answer for the user.
+        cited: the numbers (from 1) of the passages in the turn's list that the response is based on.
+        missing: passages that the response names and the run's ranking lacks.
+        found: how many passages the run has.
+        asked: whether the run was made for this turn, as far as is known.
+    """
+
+    rewrite: Pieces
+    statements: list[Statement] | None
+    subqueries: list[SubQuery]
+    draft: str
+    response: str
+    cited: list[int]
+    missing: list[str]
+    found: int
+    asked: bool
+
+
+@dataclass(frozen=True)
+class TurnView:
+    """One turn; ``number`` counts the turns of the report from 1, ``depth`` those of the conversation."""
+
+    number: int
+    qid: str
+    depth: int
+    utterance: str
+    resolved: str
+    gold: str
+    sides: list[Side]
+    passages: list[Passage]
+    figures: Figures | None
+
+
+@dataclass(frozen=True)
+class PersonaStatement:
+    """A statement of the user: in which turns each run chose it, and in which the organisers found it relevant."""
+
+    name: str
+    text: str
+    chosen: list[list[int]]
+    relevant: list[int]
+
+
+@dataclass(frozen=True)
+class ConversationView:
+    """A conversation."""
+
+    name: str
+    persona: list[PersonaStatement]
+    turns: list[TurnView]
+
+
+def conversations(
+    runs: Sequence[RunData], material: Material, passages: Mapping[str, list[Passage]], figures: Mapping[str, Figures]
+) -> list[ConversationView]:
+    """The turns of all runs, by conversation.
+
+    Raises:
+        DataError: when a run has a turn that the dataset lacks, or a qid is not ``<conversation>_<turn>``.
+    """
+    counts = [run.results["qid"].value_counts().to_dict() for run in runs]
+    grouped: dict[str, list[TurnView]] = {}
+    known: dict[str, Mapping[str, Any]] = {}
+    for number, qid in enumerate(shown_turns(runs, material), 1):
+        name, depth = _place(qid)
+        turn = _known(runs, material, qid)
+        known[qid] = turn
+        listed = passages.get(qid, [])
+        sides = _sides(runs, qid, turn, listed, [count.get(qid, 0) for count in counts])
+        utterance, resolved, gold = (_text(turn, key) for key in ("qutterance", "qresolved", "gold_answer"))
+        view = TurnView(number, qid, depth, utterance, resolved, gold, sides, listed, figures.get(qid))
+        grouped.setdefault(name, []).append(view)
+    return [ConversationView(name, _persona(turns, known), turns) for name, turns in grouped.items()]
+
+
+def shown_turns(runs: Sequence[RunData], material: Material) -> list[str]:
+    """The turns that the runs were made for: the dataset's, or those of the run folders where there is nothing but such.
+
+    Raises:
+        DataError: when a run has a turn that the dataset lacks.
+    """
+    found = {qid for run in runs for qid in [*run.turns, *run.results["qid"].unique()]}
+    if not material.turns:
+        return sorted(found, key=natural)
+    foreign = sorted(found - set(material.turns), key=natural)
+    if foreign:
+        run = next(run.name for run in runs if foreign[0] in run.turns or foreign[0] in set(run.results["qid"]))
+        raise DataError(f"run {run} has the turn {foreign[0]}, which {material.name} lacks: give the dataset that it was made for")
+    if all(run.asked is not None for run in runs):
+        return [qid for qid in material.turns if qid in found]
+    return list(material.turns)
+
+
+def _place(qid: str) -> tuple[str, int]:
+    name, _, turn = qid.rpartition("_")
+    if not name or not turn.isdecimal():
+        raise DataError(f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3: rename the turns of the run")
+    return name, int(turn)
+
+
+def _known(runs: Sequence[RunData], material: Material, qid: str) -> Mapping[str, Any]:
+    if qid in material.turns:
+        return material.turns[qid]
+    return next((run.turns[qid] for run in runs if qid in run.turns), {})
+
+
+def _text(turn: Mapping[str, Any], key: str) -> str:
+    value = turn.get(key)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _sides(runs: Sequence[RunData], qid: str, turn: Mapping[str, Any], listed: list[Passage], counts: list[int]) -> list[Side]:
+    base = runs[0].turns.get(qid, {})
+    return [
+        _side(run.turns.get(qid, {}), None if run is runs[0] else base, turn, listed, count, run.asked is None or qid in run.asked)
+        for run, count in zip(runs, counts, strict=True)
+    ]
+
+
+def _side(
+    own: Mapping[str, Any], base: Mapping[str, Any] | None, turn: Mapping[str, Any], listed: list[Passage], found: int, asked: bool
+) -> Side:
+    rewrite, response, draft = (_text(own, key) for key in ("qrewrite", "response", "qanswer"))
+    theirs = _text(base, "qrewrite") if base is not None else ""
+    numbers = {passage.docno: number for number, passage in enumerate(listed, 1)}
+    used = own.get("used", [])
+    return Side(
+        rewrite=marked(rewrite, theirs or None) if rewrite else [],
+        statements=_statements(own, base, turn),
+        subqueries=_subqueries(own, base),
+        draft="" if draft == response else draft,
+        response=response,
+        cited=[numbers[docno] for docno in used if docno in numbers],
+        missing=[docno for docno in used if docno not in numbers],
+        found=found,
+        asked=asked,
+    )
+
+
+def _statements(own: Mapping[str, Any], base: Mapping[str, Any] | None, turn: Mapping[str, Any]) -> list[Statement] | None:
+    chosen = own.get("qstatements")
+    if chosen is None:
+        return None
+    theirs = None if base is None or "qstatements" not in base else {str(name) for name, _ in base["qstatements"]}
+    texts, relevant = statements_of(turn.get("qptkb")), set(turn.get("qgoldptkb") or ())
+    return [
+        Statement(str(name), str(texts.get(name, name)), name in relevant, theirs is not None and str(name) not in theirs)
+        for name, _ in chosen
+    ]
+
+
+def _subqueries(own: Mapping[str, Any], base: Mapping[str, Any] | None) -> list[SubQuery]:
+    texts = own.get("qsubqueries") or []
+    counts = own.get("qfound") or []
+    known = 0 < len(counts) <= len(texts)  # a turn without sub-queries was its own
+    found = [*counts, *[0] * (len(texts) - len(counts))] if known else [None] * len(texts)
+    theirs = {text.strip().lower() for text in (base or {}).get("qsubqueries") or ()}
+    comparable = any(text.strip().lower() in theirs for text in texts)
+    return [SubQuery(text, number, comparable and text.strip().lower() not in theirs) for text, number in zip(texts, found, strict=True)]
+
+
+def _persona(turns: Sequence[TurnView], known: Mapping[str, Mapping[str, Any]]) -> list[PersonaStatement]:
+    texts = {str(name): text for turn in turns for name, text in statements_of(known[turn.qid].get("qptkb")).items()}
+    chosen: dict[str, list[list[int]]] = {name: [[] for _ in turns[0].sides] for name in texts}
+    relevant: dict[str, list[int]] = {name: [] for name in texts}
+    for turn in turns:
+        for number, side in enumerate(turn.sides):
+            for statement in side.statements or ():
+                if statement.name in chosen:
+                    chosen[statement.name][number].append(turn.depth)
+        for name in known[turn.qid].get("qgoldptkb") or ():
+            relevant[name].append(turn.depth)
+    return [PersonaStatement(name, text, chosen[name], relevant[name]) for name, text in texts.items()]

@@ -1,0 +1,1 @@
+"""What is kept on disk and in memory: files that are whole or absent, caches on sqlite, models that load once."""

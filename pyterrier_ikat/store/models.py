@@ -1,0 +1,98 @@
+"""Models and their files: loaded once, with errors that say what to do, and told apart by a fingerprint."""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from ..errors import UsageError
+from .results import digest
+
+Arguments = ParamSpec("Arguments")
+Model = TypeVar("Model")
+
+
+def fingerprint(kind: str, model: str, *settings: str) -> bytes:
+    """What tells a model's results from another's, of 16 bytes.
+
+    Of a folder it knows the size and time of change of each file, also of those that links lead to. A name of the Hugging Face hub stands
+    for itself: a model that is replaced there under the same name is not told apart, nor are versions of the libraries that run it.
+
+    Args:
+        kind: what the model is used as.
+        model: its name, or its folder.
+        settings: whatever else the results depend on; as many for all models of a kind.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        return digest(kind, *settings, model)
+    return digest(kind, *settings, str(folder.resolve()), *(_described(path, folder) for path in files_below(folder)))
+
+
+def files_below(folder: Path) -> list[Path]:
+    """All files of a folder and the folders in it, also where these are links."""
+    return sorted(_walked(folder, frozenset()))
+
+
+def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Arguments, Model]]:
+    """A decorator like ``lru_cache``, for what loads a model: it is loaded again when files of a folder that an argument names changed.
+
+    Args:
+        size: models kept at most.
+    """
+
+    def decorate(load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
+        @lru_cache(maxsize=size)
+        def kept(state: bytes, *arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
+            return load(*arguments, **named)
+
+        @wraps(load)
+        def loaded(*arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
+            state = digest(*(fingerprint("model", value) for value in arguments if isinstance(value, str)))
+            return kept(state, *arguments, **named)  # type: ignore[arg-type]
+
+        return loaded
+
+    return decorate
+
+
+def _walked(folder: Path, around: frozenset[Path]) -> Iterator[Path]:
+    here = folder.resolve()
+    if here in around:  # a link that leads back
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _walked(path, around | {here})
+        elif path.is_file():
+            yield path
+
+
+def _described(path: Path, folder: Path) -> str:
+    about = path.stat()
+    return f"{path.relative_to(folder)} {about.st_size} {about.st_mtime_ns}"
+
+
+Loaded = TypeVar("Loaded")
+
+
+def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
+    """What ``make`` gives.
+
+    Args:
+        kind: what the model is, for the message.
+        model: its name on the Hugging Face hub, or its folder.
+        make: loads it.
+
+    Raises:
+        UsageError: when the model can't be loaded, or the library for it isn't installed.
+    """
+    try:
+        return make()
+    except ImportError as error:
+        raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install 'pyterrier_ikat[rank]'") from error
+    except Exception as error:
+        why = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UsageError(
+            f"can't load the {kind} {model!r} ({why}): give the folder of a downloaded model, or a name on the Hugging Face hub "
+            "where the hub can be reached (HF_HUB_OFFLINE not set)"
+        ) from error
