@@ -139,7 +139,7 @@ def test_an_index_of_pyterrier_is_compared_by_its_own_docnos(tmp_path, monkeypat
     PisaIndex(str(tmp_path / "p"), stemmer="none").toks_indexer().index(rows)
     index = ikat.SpladeIndex(tmp_path / "p", "some/model")
     assert list(pisa.docnos(tmp_path / "p")) == docnos
-    assert list(index.held(["none", docnos[7], docnos[0]])) == [docnos[0], docnos[7]]
+    assert list(index.docnos(["none", docnos[7], docnos[0]])) == [docnos[0], docnos[7]]
     check_collection(index, SAMPLE, SAMPLE.name, SAMPLE.get_qrels())
     with pytest.raises(ikat.UsageError, match="has none of the 1 passages"):
         check_collection(index, SAMPLE, SAMPLE.name, judged("none"))

@@ -108,7 +108,7 @@ class BM25(Operator):
         key = (index, terms, self.k1, self.b)
         if key not in self._pisa:
             threads = min(max(os.cpu_count() or 2, 2), 16)  # with one thread PISA keeps Python's lock while it searches
-            self._pisa[key] = self.index.retriever(self.k1, self.b, self.num_results + 1, threads, terms)
+            self._pisa[key] = self.index.pisa_retriever(self.k1, self.b, self.num_results + 1, threads, terms)
         return self._pisa[key]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -225,6 +225,16 @@ class PassageIndex:
         """BM25 over this index; see :class:`BM25`."""
         return BM25(self, k1, b, num_results, cache)
 
+    def retriever(self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float = 0.9, b: float = 0.4) -> BM25:
+        """What searches an index of any kind: here BM25."""
+        return BM25(self, k1, b, num_results, cache)
+
+    def warm_up(self) -> None:
+        """Load now what the first search would load: of this index, nothing that takes long."""
+
+    has_text = True
+    """Whether the index gives its passages' text."""
+
     def text_loader(self) -> PassageText:
         """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
         return PassageText(self)
@@ -238,10 +248,10 @@ class PassageIndex:
         self.describe()
         return read_texts(Path(self.path) / TEXTS, list(docnos))
 
-    def held(self, docnos: Sequence[str]) -> Iterator[str]:
-        """Those of ``docnos`` that the index has, looked up as they are asked for."""
+    def docnos(self, among: Sequence[str]) -> Iterator[str]:
+        """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
         self.describe()
-        return held(Path(self.path) / TEXTS, docnos)
+        return held(Path(self.path) / TEXTS, among)
 
     def describe(self) -> dict[str, Any]:
         """What the index says of itself, read again when another one was put in its place.
@@ -266,7 +276,7 @@ class PassageIndex:
         described = {name: value for name, value in self.describe().items() if name != "files"}
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
-    def retriever(self, k1: float, b: float, num_results: int, threads: int, terms: bool = False) -> Any:
+    def pisa_retriever(self, k1: float, b: float, num_results: int, threads: int, terms: bool = False) -> Any:
         """PISA's own retriever over this index; queries have to go through :func:`plain` before. ``terms``: for ``query_toks``."""
         stops = self.describe()["stops"]
         folder = Path(self.path) / PISA

@@ -142,9 +142,20 @@ class SpladeIndex:
         self._described: tuple[tuple[tuple[int, ...], ...], dict[str, Any]] | None = None
         self._terms: dict[str, list[str]] = {}
 
-    def retriever(self, num_results: int = 1000, cache: str | Path | None = None) -> SpladeRetriever:
-        """Retrieval over this index; see :class:`SpladeRetriever`."""
+    def retriever(
+        self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float | None = None, b: float | None = None
+    ) -> SpladeRetriever:
+        """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are BM25's: here they mean nothing."""
         return SpladeRetriever(self, num_results, cache)
+
+    def warm_up(self) -> None:
+        """Load now what the first search would load: the model that encodes queries."""
+        self.encode_queries(["tea"])
+
+    @property
+    def has_text(self) -> bool:
+        """Whether its retriever gives the passages' text."""
+        return self.text is not None or self.describe()["texts"] is not None
 
     def describe(self) -> dict[str, Any]:
         """What the index is, looked up again when another one was put in its place.
@@ -187,20 +198,18 @@ class SpladeIndex:
             raise DataError(f"the index {self.path} has no texts: give ikat.SpladeIndex(..., text=ikat.TextLoader(path))")
         return read_texts(file, list(docnos))
 
-    def held(self, docnos: Sequence[str]) -> Iterator[str]:
-        """Those of ``docnos`` that the index has, looked up as they are asked for."""
+    def docnos(self, among: Sequence[str]) -> Iterator[str]:
+        """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
         described = self.describe()
         if described["texts"] is not None:
-            return held(described["texts"], docnos)
-        return filter(frozenset(docnos).__contains__, pisa.docnos(described["pisa"]))
+            return held(described["texts"], among)
+        return filter(frozenset(among).__contains__, pisa.docnos(described["pisa"]))
 
     def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
         """``found`` with the column ``text``, or as it is when there is neither a store nor a loader of texts."""
-        if self.text is not None:
-            return self.text.transform(found)
-        if self.describe()["texts"] is None:
+        if not self.has_text:
             return found
-        return with_texts(found, self.texts)
+        return with_texts(found, self.texts) if self.text is None else self.text.transform(found)
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
         """Impacts by term, for each of ``queries``.

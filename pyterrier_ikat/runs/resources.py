@@ -163,7 +163,7 @@ def check_collection(index: PassageIndex | SpladeIndex, dataset: Any, name: str,
         UsageError: when it has none of the judged passages, so that every figure would be 0.
     """
     judged = sorted(set(qrels["docno"]))
-    there = index.held(judged)
+    there = index.docnos(judged)
     if judged and next(there, None) is None:
         make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
         raise UsageError(
@@ -171,7 +171,7 @@ def check_collection(index: PassageIndex | SpladeIndex, dataset: Any, name: str,
             f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
         )
     size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
-    if len(index) == size and (docnos is None or sum(1 for _ in index.held(sorted(docnos))) == size):
+    if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
         return
     what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"
     sizes = f"{len(index):,} passages" + (f", not the same {size:,}" if size else "")
