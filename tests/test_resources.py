@@ -25,10 +25,10 @@ class Holding:
     path = "some.index"
 
     def __init__(self, docnos, size=None):
-        self.docnos, self.size = set(docnos), len(set(docnos)) if size is None else size
+        self.held, self.size = set(docnos), len(set(docnos)) if size is None else size
 
-    def held(self, docnos):
-        return iter([docno for docno in docnos if docno in self.docnos])
+    def docnos(self, among):
+        return iter([docno for docno in among if docno in self.held])
 
     def __len__(self):
         return self.size
