@@ -8,6 +8,7 @@ from . import submit as submit
 from .chat import Chat as Chat
 from .conversations import TextLoader as TextLoader
 from .conversations import conversation as conversation
+from .conversations import dataset as dataset
 from .conversations.chunker import chunk_documents as chunk_documents
 from .conversations.passages import PassageFiles as PassageFiles
 from .distribute import on_ray as on_ray

@@ -259,7 +259,7 @@ def test_other_qrels_give_new_figures_of_the_same_run(sample_index, tmp_path):
     anew = run(sample_index, tmp_path / "a", "ad", "--qrels", "provenance")
     assert anew.exit_code == 0
     assert "LLM ledger" not in anew.output
-    qrels = ikat.conversations.find_dataset("ikat:sample").get_qrels("provenance")
+    qrels = ikat.dataset("ikat:sample").get_qrels("provenance")
     assert (folder / "measures.csv").read_text() == per_turn(RunFolder(folder).results(), qrels).to_csv(index=False) != graded
     assert (folder / "run.trec").stat().st_mtime_ns == ranking
     assert run(sample_index, tmp_path / "a", "ad").exit_code == 0

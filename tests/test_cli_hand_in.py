@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.evaluation import agreement, evaluate_ptkb, pool
 from pyterrier_ikat.runs import RunFolder, write_run
@@ -35,7 +34,7 @@ def refused(*arguments):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """The folders of two systems on the sample: rtg responds and chooses statements, raw does neither."""
-    path, data = tmp_path_factory.mktemp("sample"), find_dataset("ikat:sample")
+    path, data = tmp_path_factory.mktemp("sample"), ikat.dataset("ikat:sample")
     index = ikat.PassageIndex(path / "index").index(data.get_corpus_iter(verbose=False))
     done = call("run", "raw", "--dataset", "ikat:sample", "--index", path / "index", "--out", path / "runs")
     assert done.exit_code == 0, done.output
@@ -57,7 +56,7 @@ def test_submit_validate_and_read_back(runs, tmp_path):
     *problems, last = checked.stdout.splitlines()
     assert problems == done.stderr.splitlines()
     assert last == f"{out}: 0 errors, {len(problems)} warnings"
-    read = read_submission(out, find_dataset("ikat:sample"))
+    read = read_submission(out, ikat.dataset("ikat:sample"))
     write_run(read.results, tmp_path / "rtg.trec")
     figures = [call("evaluate", path, "--dataset", "ikat:sample").stdout for path in (runs / "rtg", tmp_path / "rtg.trec")]
     assert figures[0] == figures[1]
@@ -94,7 +93,7 @@ def test_equal_warnings_are_one_line_with_the_turns(runs, tmp_path):
 
 @pytest.mark.filterwarnings("default:.*nobody judged them")
 def test_a_submission_of_2025_with_new_statements_goes_through_every_command(tmp_path, ikat_data):
-    out, turns = tmp_path / "new.jsonl", find_dataset("ikat:2025").get_topics()
+    out, turns = tmp_path / "new.jsonl", ikat.dataset("ikat:2025").get_topics()
     metadata = {"team_id": "t", "run_id": "r", "run_type": "automatic"}
     with out.open("w") as file:
         for qid, ptkb in zip(turns["qid"], turns["qptkb"], strict=True):
@@ -109,7 +108,7 @@ def test_a_submission_of_2025_with_new_statements_goes_through_every_command(tmp
     figures = call("evaluate-ptkb", out, "--dataset", "ikat:2025")
     assert figures.exit_code == 0, figures.output
     assert "new has 188 statements that the topics lack" in figures.stderr
-    expected = evaluate_of_firsts(turns, find_dataset("ikat:2025").get_qrels("ptkb"))
+    expected = evaluate_of_firsts(turns, ikat.dataset("ikat:2025").get_qrels("ptkb"))
     assert figures.stdout.splitlines()[1].split()[5] == f"{expected:.4f}"
     shown = call("report", out, "--dataset", "ikat:2025", "--out", tmp_path / "report.html")
     assert shown.exit_code == 0, shown.output
@@ -166,7 +165,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(runs, tmp_path, arguments, mes
 def test_a_turn_without_a_response_is_refused_with_the_repair(runs, tmp_path):
     made, out = RunFolder(runs / "rtg"), tmp_path / "out"
     results = made.results().query("qid != '1-1_2'").assign(used=True, qanswer="Yes.")
-    RunFolder(tmp_path / "fewer").write(find_dataset("ikat:sample").get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
+    RunFolder(tmp_path / "fewer").write(ikat.dataset("ikat:sample").get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
     done = call("submit", tmp_path / "fewer", "--dataset", "ikat:sample", *SUBMIT, "--out", out)
     assert done.exit_code == 2
     first, *_, last = done.stderr.splitlines()
@@ -178,7 +177,7 @@ def test_a_turn_without_a_response_is_refused_with_the_repair(runs, tmp_path):
 def test_evaluate_ptkb_prints_the_figures_of_the_package(runs):
     shown = call("evaluate-ptkb", runs / "rtg", "--dataset", "ikat:sample")
     assert shown.exit_code == 0, shown.output
-    table = evaluate_ptkb({"rtg": runs / "rtg"}, find_dataset("ikat:sample").get_qrels("ptkb"))
+    table = evaluate_ptkb({"rtg": runs / "rtg"}, ikat.dataset("ikat:sample").get_qrels("ptkb"))
     header, row = (line.split() for line in shown.stdout.splitlines())
     assert header == list(table.columns)
     assert row == ["rtg", *(f"{value:.4f}" for value in table.iloc[0, 1:-2]), *(str(count) for count in table.iloc[0, -2:])]
@@ -255,14 +254,14 @@ def script():
 
 @pytest.fixture
 def mini_index(ikat_data, tmp_path):
-    ikat.PassageIndex(tmp_path / "index").index(find_dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
+    ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False))
     return tmp_path / "index"
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_real_turns_of_each_year_are_handed_in_and_evaluated_like_pytrec_eval(script, year, mini_index, tmp_path, capsys):
-    data = find_dataset(f"ikat:{year}")
+    data = ikat.dataset(f"ikat:{year}")
     data.conversations = data.conversations[:1]
     qids = data.get_topics()["qid"]
     run = script.ranked("raw", data, ikat.PassageIndex(mini_index))

@@ -7,6 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -97,10 +98,9 @@ def test_outputs_tell_nothing_of_the_machine(name):
 
 
 def test_no_text_of_the_real_data_is_saved(ikat_data):
-    from pyterrier_ikat.conversations import find_dataset
 
     shown = (FOLDER / "real_data.ipynb").read_text(encoding="utf-8") + "".join(map(texts, code(saved("real_data"))))
-    data = find_dataset("ikat:2023-mini")
+    data = ikat.dataset("ikat:2023-mini")
     topics = data.get_topics("manual")
     said = {*topics["qutterance"], *topics["qresolved"], *(text for ptkb in topics["qptkb"] for text in ptkb.values())}
     said |= {passage["text"].strip()[:40] for passage in data.get_corpus_iter(verbose=False)}

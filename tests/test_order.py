@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.order import by_score, ranked
 
 CLOSE = [0.0, -0.0, 1e-45, -1e-40, 0.1, 0.1 + 1e-12, 0.1 - 1e-9, 1.0, 1 + 2**-24, 1 + 2**-23, 16777216.0, 16777217.0, -3.4e38, 3.4e38]
@@ -136,7 +135,7 @@ def found_by(scores, frame):
 
 
 def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(tmp_path):
-    data = find_dataset("ikat:2023-mini")
+    data = ikat.dataset("ikat:2023-mini")
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
     halves = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[[query, query.split(maxsplit=3)[-1]] for query in turns["query"]]))
     expanded = halves >> ikat.ExplodeQueries() >> bm25

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE, SampleDataset, find_dataset
+from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE, SampleDataset
 from pyterrier_ikat.llms import LLM, Ledger
 from pyterrier_ikat.retrieve import pisa
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.resources import OtherCollectionWarning, check_collection
 from pyterrier_ikat.runs.session import Session
 
-SAMPLE = find_dataset("sample")
+SAMPLE = ikat.dataset("sample")
 
 
 class Holding:
@@ -69,12 +69,12 @@ def test_refused_without_any_judged_passage_silent_on_the_same_passages_else_a_w
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_all_years_share_one_collection_whatever_the_index_was_built_from(year):
     full = Holding({"clueweb22-en0000-00-00000:1"}, COLLECTION_SIZE)
-    check_collection(full, find_dataset(f"ikat:{year}"), f"ikat:{year}", judged("clueweb22-en0000-00-00000:1", "clueweb22-en9999:0"))
-    check_collection(full, find_dataset(f"ikat:{year}"), f"ikat:{year}", judged())
+    check_collection(full, ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged("clueweb22-en0000-00-00000:1", "clueweb22-en9999:0"))
+    check_collection(full, ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged())
     with pytest.warns(
         OtherCollectionWarning, match=r"is of another collection than that of ikat:20.. \(1 passages, not the same 116,838,987"
     ):
-        check_collection(Holding(full.docnos), find_dataset(f"ikat:{year}"), f"ikat:{year}", judged(*full.docnos))
+        check_collection(Holding(full.docnos), ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged(*full.docnos))
 
 
 def test_labels_of_zero_tell_the_collection_too():
@@ -91,13 +91,13 @@ def test_of_a_dataset_that_does_not_know_its_collection_it_says_that_it_cannot_t
 
 
 def test_the_mini_collection_is_not_that_of_2023(ikat_data):
-    mini = find_dataset("2023-mini")
+    mini = ikat.dataset("2023-mini")
     size, docnos = mini.collection()
     assert (size, docnos) == (700, {passage["docno"] for passage in mini.get_corpus_iter(verbose=False)})
     check_collection(Holding(docnos), mini, mini.name, mini.get_qrels())
-    nist = find_dataset("2023").get_qrels()
+    nist = ikat.dataset("2023").get_qrels()
     with pytest.warns(OtherCollectionWarning, match=rf"700 passages, not .*: {len(set(nist['docno']) & docnos)} of the "):
-        check_collection(Holding(docnos), find_dataset("2023"), "ikat:2023", nist)
+        check_collection(Holding(docnos), ikat.dataset("2023"), "ikat:2023", nist)
     with pytest.raises(ikat.UsageError, match="the index some.index has none of the "):
         check_collection(Holding(docnos), SAMPLE, "ikat:sample", SAMPLE.get_qrels())
 

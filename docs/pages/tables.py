@@ -1,6 +1,6 @@
 """Tables of what the package knows: datasets, the keys of an LLM's specification."""
 
-from pyterrier_ikat.conversations import find_dataset
+import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import DATASETS, PREFIX
 from pyterrier_ikat.llms.spec import KINDS, OPTIONS
 
@@ -11,7 +11,7 @@ def dataset_table(_: str) -> str:
     """The datasets, what each offers, and the variants of its judgements."""
     rows = []
     for name in DATASETS:
-        dataset = find_dataset(name)
+        dataset = ikat.dataset(name)
         variants = ", ".join("the default" if variant is None else f"`{variant}`" for variant in dataset._qrels())
         rows.append((f"`{PREFIX}{name}`", dataset.summary, variants))
     return table(["name", "what it offers", "qrels"], rows)

@@ -17,7 +17,7 @@ from zlib import crc32
 import pandas as pd
 from bench import Row, median_seconds
 
-from pyterrier_ikat.conversations import find_dataset
+import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import Report, report
 
@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "show"))
 
 def rows() -> Iterator[Row]:
     """The page of both cases: made, opened, and searched for the first time, with the 0.12 s that it waits for a next letter."""
-    dataset = find_dataset("ikat:2023")
+    dataset = ikat.dataset("ikat:2023")
     for shared, case in ((True, "most passages shared"), (False, "no passage shared")):
         runs = {f"system {number + 1}": _run(dataset, number, shared) for number in range(SYSTEMS)}
         started = time.perf_counter()
@@ -50,7 +50,7 @@ def rows() -> Iterator[Row]:
 def _run(dataset: Any, number: int, shared: bool) -> pd.DataFrame:
     topics = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid")
     judged = dataset.get_qrels().groupby("qid")["docno"].agg(list)
-    texts = [passage["text"] for passage in find_dataset("ikat:2023-mini").get_corpus_iter(verbose=False)]
+    texts = [passage["text"] for passage in ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False)]
     pick = random.Random(number)
     scores = [float(DEPTH - rank) for rank in range(DEPTH)]
     frames = []

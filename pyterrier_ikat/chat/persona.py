@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..conversations import Conversation, find_dataset, read_topics
+from ..conversations import Conversation, datasets, read_topics
 from ..conversations.datasets import DATASETS, PREFIX
 from ..errors import DataError, UsageError
 
@@ -49,7 +49,7 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
     if source is None:
         return Persona(number=number or NUMBER)
     if str(source).startswith(PREFIX) or (str(source) in DATASETS and not Path(source).exists()):
-        data = find_dataset(str(source))
+        data = datasets.dataset(str(source))
         return _of(data.conversations, data.name, number)
     path = Path(source)
     found = _content(path)

@@ -58,9 +58,9 @@ def main() -> None:
 
 def dataset_named(name: str) -> Any:
     """The dataset of that name."""
-    from ..conversations import find_dataset
+    from ..conversations import dataset
 
-    return find_dataset(name)
+    return dataset(name)
 
 
 def quiet(command: Callable[..., None]) -> Callable[..., None]:

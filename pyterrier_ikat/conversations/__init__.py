@@ -1,6 +1,6 @@
 """Where turns come from: the turn frame, topic readers, datasets, passages and the bundled sample."""
 
-from .datasets import find_dataset
+from .datasets import dataset
 from .frame import conversation
 from .passages import TextLoader
 from .qrels import read_qrels
@@ -12,7 +12,7 @@ __all__ = [
     "Turn",
     "answers_frame",
     "conversation",
-    "find_dataset",
+    "dataset",
     "provenance_qrels",
     "ptkb_qrels",
     "read_qrels",

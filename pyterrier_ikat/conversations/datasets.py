@@ -27,8 +27,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         summary: what it offers, in one line.
 
     Example:
-        >>> from pyterrier_ikat.conversations.datasets import find_dataset
-        >>> find_dataset("ikat:sample")
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.dataset("ikat:sample")
         pt.get_dataset('ikat:sample')
     """
 
@@ -336,7 +336,7 @@ def full_name(name: str) -> str:
     return PREFIX + name if name in DATASETS else name
 
 
-def find_dataset(name: str) -> IkatDataset:
+def dataset(name: str) -> IkatDataset:
     """The dataset ``name``, with or without ``ikat:``.
 
     Raises:
@@ -358,7 +358,7 @@ class IkatProvider(pt.datasets.DatasetProvider):
             KeyError: for an unknown name, as PyTerrier expects, listing the known ones.
         """
         try:
-            return find_dataset(name)
+            return dataset(name)
         except UsageError as error:
             raise KeyError(str(error)) from error
 

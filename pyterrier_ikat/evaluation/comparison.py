@@ -10,7 +10,7 @@ import pyterrier as pt
 from ir_measures import NumQ
 
 from ..arguments import checked
-from ..conversations import find_dataset
+from ..conversations import datasets
 from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError
 from ..operator import Operator
@@ -60,7 +60,7 @@ def turns_and_qrels(
         UsageError: when there is neither dataset nor both frames.
         DataError: when a turn or judgement is there twice, or a judged turn is not among the topics.
     """
-    data: Any = find_dataset(dataset) if isinstance(dataset, str) else dataset
+    data: Any = datasets.dataset(dataset) if isinstance(dataset, str) else dataset
     if data is None and (topics is None or qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
     turns = data.get_topics() if topics is None else topics

@@ -30,10 +30,10 @@ def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
 
     Example:
         >>> import pathlib, tempfile
-        >>> from pyterrier_ikat.conversations import find_dataset
+        >>> import pyterrier_ikat as ikat
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
         >>> _ = path.write_text('{"run_name": "mine", "run_type": "lucky", "turns": []}')
-        >>> print(validate(path, find_dataset("ikat:sample"))[0])
+        >>> print(validate(path, ikat.dataset("ikat:sample"))[0])
         error: run_type: it is "lucky": it has to be automatic or manual
     """
     topics, place = Topics.of(dataset), Place()

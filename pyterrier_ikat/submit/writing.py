@@ -72,9 +72,9 @@ def write_submission(
 
     Example:
         >>> import pathlib, tempfile, pandas as pd
-        >>> from pyterrier_ikat.conversations import find_dataset
+        >>> import pyterrier_ikat as ikat
         >>> from pyterrier_ikat.submit import read_submission
-        >>> data = find_dataset("ikat:sample")
+        >>> data = ikat.dataset("ikat:sample")
         >>> turns = data.get_topics()[["qid"]].assign(qanswer="Rooibos has no caffeine.")
         >>> results = turns[["qid"]].assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True)
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"

@@ -5,7 +5,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import open_chat
-from pyterrier_ikat.conversations import find_dataset, read_topics, topics_frame
+from pyterrier_ikat.conversations import read_topics, topics_frame
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import resources
 
@@ -15,7 +15,7 @@ RECORDED = {"persona": "ikat:sample", "number": "1-1", "llm_spec": "recorded:sam
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     path = tmp_path_factory.mktemp("sample") / "index"
-    ikat.PassageIndex(path).index(find_dataset("ikat:sample").get_corpus_iter(verbose=False))
+    ikat.PassageIndex(path).index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
     return str(path)
 
 
@@ -55,7 +55,7 @@ def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, re
     while chat.expected() is not None and len(chat.turns) < 2:
         assert chat.say(chat.expected()).response
     saved = read_topics(path)
-    recorded = find_dataset("ikat:sample").conversations[0]
+    recorded = ikat.dataset("ikat:sample").conversations[0]
     assert saved[0].ptkb == recorded.ptkb
     assert [turn.utterance for turn in saved[0].turns] == [turn.utterance for turn in recorded.turns[:2]]
     assert topics_frame(saved)["qhistory"][1][1]["content"] == chat.turns[0].response

@@ -5,7 +5,8 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
-from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider, SampleDataset, find_dataset
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider, SampleDataset
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
 
@@ -58,7 +59,7 @@ def test_progress_is_shown_unless_silenced(tiny, capsys):
 
 
 def test_the_bundled_sample_is_whole():
-    data = find_dataset("ikat:sample")
+    data = ikat.dataset("ikat:sample")
     topics, qrels, docnos = data.get_topics(), data.get_qrels(), {passage["docno"] for passage in data.get_corpus_iter(verbose=False)}
     assert topics["qconversation"].nunique() >= 3
     assert len(topics) >= 18
@@ -73,7 +74,7 @@ def test_the_bundled_sample_is_whole():
 
 
 def test_the_sample_ptkb_qrels_are_its_topics_own():
-    data, keys = find_dataset("ikat:sample"), ["qid", "docno"]
+    data, keys = ikat.dataset("ikat:sample"), ["qid", "docno"]
     own = pd.concat(
         [pd.DataFrame({"qid": qid, "docno": list(ptkb), "label": 0}) for qid, ptkb in data.get_topics()[["qid", "qptkb"]].values]
     )
@@ -185,7 +186,7 @@ def test_without_the_collection_the_error_says_what_to_do(get, tmp_path, monkeyp
 def test_unknown_names_list_the_known_ones(get):
     known = "ikat:sample, ikat:2023-mini, ikat:2023, ikat:2024, ikat:2025"
     with pytest.raises(UsageError, match=f"no dataset 'ikat:2022'; there are {known}"):
-        find_dataset("ikat:2022")
+        ikat.dataset("ikat:2022")
     with pytest.raises(KeyError, match="2022") as caught:
         get("ikat:2022")
     assert known in str(caught.value.__cause__)

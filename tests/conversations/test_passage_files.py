@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat import PassageFiles
-from pyterrier_ikat.conversations.datasets import COLLECTION, find_dataset
+from pyterrier_ikat.conversations.datasets import COLLECTION
 from pyterrier_ikat.errors import DataError
 
 CORPUS = [{"docno": f"d{number // 15}:{number % 15}", "text": f"passage {number}"} for number in range(50)]
@@ -59,7 +60,7 @@ def test_a_file_that_was_changed_under_way_is_named(files):
 
 def test_the_passages_of_a_years_dataset_can_be_traced_while_they_go_by(files, monkeypatch):
     monkeypatch.setenv("IKAT_DATA", str(files.parent))
-    corpus = find_dataset("ikat:2024").get_corpus_iter(verbose=False)
+    corpus = ikat.dataset("ikat:2024").get_corpus_iter(verbose=False)
     assert [item["docno"] for item in corpus] == [item["docno"] for item in CORPUS]
     assert corpus.where(26) == f"{files / 'b.jsonl.gz'}, line 1"
     assert list(corpus) == []

@@ -3,7 +3,7 @@
 import pytest
 from small_runs import DOCNOS, ranking
 
-from pyterrier_ikat.conversations import find_dataset
+import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.evaluation import per_turn
 from pyterrier_ikat.llms import Ledger
@@ -12,7 +12,7 @@ from pyterrier_ikat.runs import RunFolder
 
 @pytest.fixture
 def sample():
-    return find_dataset("ikat:sample")
+    return ikat.dataset("ikat:sample")
 
 
 @pytest.fixture

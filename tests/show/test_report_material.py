@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 from small_runs import ranking
 
-from pyterrier_ikat.conversations import find_dataset
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.show.report.material import find_material
 from pyterrier_ikat.show.report.runs import RunData
@@ -45,7 +45,7 @@ def test_a_dataset_out_of_reach_is_told_in_the_report(monkeypatch, tmp_path):
     assert (found.name, found.turns, found.qrels, found.texts) == ("", {}, None, None)
     assert found.notes[0] == "ikat:2024 can't be read, so only what the run folders keep is shown: no topics here"
     with pytest.raises(DataError, match="no topics here"):
-        find_material([made_on("ikat:2024")], find_dataset("ikat:2024"), None, None)
+        find_material([made_on("ikat:2024")], ikat.dataset("ikat:2024"), None, None)
 
 
 def _unreachable(name):
@@ -64,7 +64,7 @@ def test_a_year_without_qrels_is_told_in_the_report_unless_they_were_asked_for(s
 
 
 def test_a_collection_too_large_for_a_loader_is_told(ikat_data):
-    found = find_material([PLAIN], find_dataset("ikat:2023"), None, None)
+    found = find_material([PLAIN], ikat.dataset("ikat:2023"), None, None)
     assert found.texts is None
     assert found.notes[0].startswith("No passage texts: ikat:2023 has 116,838,987 passages, too many to hold")
 

@@ -6,7 +6,6 @@ import pytest
 import pytrec_eval
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate
@@ -43,7 +42,7 @@ def made_up(dataset, passages, ranked=RANKED):
 
 @pytest.mark.parametrize(("year", "count"), [(2023, 332), (2024, 218), (2025, 188)])
 def test_a_full_submission_is_written_valid_and_read_back_equal(tmp_path, passages, year, count):
-    data = find_dataset(f"ikat:{year}")
+    data = ikat.dataset(f"ikat:{year}")
     results, turns = made_up(data, passages)
     path = tmp_path / "run"
     warnings = write_submission((results, turns), data, path, run_id="made-up", run_type="automatic", **HEADER[year])
@@ -69,7 +68,7 @@ def rows(path):
 
 
 def test_the_mini_collection_is_handed_in_like_2023(tmp_path, passages):
-    data = find_dataset("ikat:2023-mini")
+    data = ikat.dataset("ikat:2023-mini")
     results, turns = made_up(data, passages)
     assert write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="manual") == []
     assert len(rows(tmp_path / "run")) == 280
@@ -77,11 +76,11 @@ def test_the_mini_collection_is_handed_in_like_2023(tmp_path, passages):
 
 def test_the_formats_to_the_letter(tmp_path, passages):
     for year in (2023, 2024, 2025):
-        data = find_dataset(f"ikat:{year}")
+        data = ikat.dataset(f"ikat:{year}")
         results, turns = made_up(data, passages, ranked=4)
         write_submission((results, turns), data, tmp_path / str(year), run_id="x", run_type="automatic", **HEADER[year])
     first = rows(tmp_path / "2023")[0]
-    topics = find_dataset("ikat:2023").get_topics()
+    topics = ikat.dataset("ikat:2023").get_topics()
     assert first == {
         "turn_id": "9-1_1",
         "responses": [
@@ -100,7 +99,7 @@ def test_the_formats_to_the_letter(tmp_path, passages):
     assert {name: whole[name] for name in whole if name != "turns"} == {"run_name": "x", "run_type": "automatic", "eval_response": True}
     assert whole["turns"][0]["turn_id"] == "0_1"
     assert whole["turns"][0]["responses"][0]["ptkb_provenance"] == [1, 2]
-    persona = find_dataset("ikat:2025").get_topics()["qptkb"][0]
+    persona = ikat.dataset("ikat:2025").get_topics()["qptkb"][0]
     assert rows(tmp_path / "2025")[0] == {
         "metadata": {"team_id": "team1", "run_id": "x", "run_type": "automatic"},
         "turn_id": "1-1_1",
@@ -117,7 +116,7 @@ def test_the_formats_to_the_letter(tmp_path, passages):
 
 
 def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
-    data = find_dataset("ikat:2025")
+    data = ikat.dataset("ikat:2025")
     results, turns = made_up(data, passages, ranked=600)
     results["score"] = 1 / (600 + results["rank"])  # the last ones are equal with six decimals
     assert (1 / 1198 - 1 / 1199) < 1e-6
@@ -130,10 +129,10 @@ def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
 
 
 def test_equal_scores_are_parted_by_the_least_that_six_decimals_show(tmp_path, passages):
-    results, turns = made_up(find_dataset("ikat:2025"), passages, ranked=4)
+    results, turns = made_up(ikat.dataset("ikat:2025"), passages, ranked=4)
     for best in (1.0, 0.0):
         tied = results.assign(score=best)
-        assert write_submission((tied, turns), find_dataset("ikat:2025"), tmp_path / "run", run_id="x", run_type="manual", team="t")
+        assert write_submission((tied, turns), ikat.dataset("ikat:2025"), tmp_path / "run", run_id="x", run_type="manual", team="t")
         for line in rows(tmp_path / "run"):
             assert list(line["references"].values()) == pytest.approx([best, best - 2e-6, best - 4e-6, best - 6e-6], abs=2.5e-7)
 
@@ -148,7 +147,7 @@ def folder(tmp_path, data, passages, **columns):
 
 
 def test_a_run_folder_is_handed_in(tmp_path, passages):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     made = folder(tmp_path, data, passages)
     first = made.turns()[0]
     assert first["used"] == passages[:3]
@@ -165,7 +164,7 @@ def test_a_run_folder_is_handed_in(tmp_path, passages):
 
 
 def test_a_folder_without_responses(tmp_path, passages):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     made = folder(tmp_path, data, passages, used=None)
     assert not any("response" in turn or "used" in turn for turn in made.turns())
     with pytest.raises(UsageError, match="has no responses: run a system that ends with Respond"):
@@ -173,7 +172,7 @@ def test_a_folder_without_responses(tmp_path, passages):
 
 
 def test_a_folder_that_is_no_finished_run(tmp_path, passages):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     made = folder(tmp_path, data, passages)
     (made.path / "run.json").unlink()
     with pytest.raises(DataError, match="is no finished run"):
@@ -182,7 +181,7 @@ def test_a_folder_that_is_no_finished_run(tmp_path, passages):
 
 
 def test_a_submission_of_2025_read_without_its_topics_can_be_handed_in_again(tmp_path, passages):
-    data = find_dataset("ikat:2025")
+    data = ikat.dataset("ikat:2025")
     header = {"run_id": "x", "run_type": "automatic", "team": "t"}
     write_submission(made_up(data, passages, 3), data, tmp_path / "run", **header)
     read = read_submission(tmp_path / "run")  # the statements' words are their ids
@@ -191,7 +190,7 @@ def test_a_submission_of_2025_read_without_its_topics_can_be_handed_in_again(tmp
 
 
 def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages):
-    data = find_dataset("ikat:2023")
+    data = ikat.dataset("ikat:2023")
     results, turns = made_up(data, passages, 1)
     chosen = [("2", 1.0), ("1", 1.0), ("4", 3.0), ("3", 0.5)]
     turns["qstatements"] = [chosen if qid.startswith("9-1_") else [] for qid in turns["qid"]]
@@ -201,7 +200,7 @@ def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages
 
 
 def test_a_turn_without_passages_has_no_response_and_the_repair_works(tmp_path, passages):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     results, turns = made_up(data, passages, 2)
     results = results[~results["qid"].isin(["0_2", "0_4"])].assign(qanswer="As the passages say.")
     made = RunFolder(tmp_path / "run")
@@ -236,7 +235,7 @@ class Says:
 @pytest.fixture(scope="module")
 def drafted(tmp_path_factory):
     """The turns with a draft of the answer, and the ranking with the response."""
-    data = find_dataset("ikat:sample")
+    data = ikat.dataset("ikat:sample")
     index = ikat.PassageIndex(tmp_path_factory.mktemp("sample") / "index").index(data.get_corpus_iter(verbose=False))
     draft = ikat.Answer(ikat.llm(Says("the heath walk, as a draft")))
     topics = data.get_topics()
@@ -244,7 +243,7 @@ def drafted(tmp_path_factory):
 
 
 def handed_in(path, results, turns):
-    data = find_dataset("ikat:sample")
+    data = ikat.dataset("ikat:sample")
     write_submission((results, turns), data, path, run_id="x", run_type="automatic")
     return dict(read_submission(path, data).turns[["qid", "qanswer"]].to_numpy().tolist())
 
@@ -284,7 +283,7 @@ def test_two_responses_to_a_turn_are_refused(tmp_path, drafted):
 
 
 def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages):
-    data = find_dataset("ikat:2023")
+    data = ikat.dataset("ikat:2023")
     results, turns = made_up(data, passages, 3)
     marks = results.assign(used=results["rank"].map({0: 1.0, 1: None, 2: 0.0}))
     write_submission((marks, turns), data, tmp_path / "run", run_id="x", run_type="automatic")
@@ -292,7 +291,7 @@ def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages)
 
 
 def test_statements_may_be_tuples_or_arrays(tmp_path, passages):
-    data = find_dataset("ikat:2023")
+    data = ikat.dataset("ikat:2023")
     results, turns = made_up(data, passages, 1)
     for form in (tuple, lambda pairs: np.array(pairs, dtype=object)):
         given = turns.assign(qstatements=column(map(form, turns["qstatements"])))
@@ -301,7 +300,7 @@ def test_statements_may_be_tuples_or_arrays(tmp_path, passages):
 
 
 def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     made = folder(tmp_path, data, passages, qresolved="rewritten by hand")
     with pytest.raises(UsageError, match="made with manual rewrites"):
         write_submission(made, data, tmp_path / "run", run_id="x", run_type="automatic")
@@ -313,7 +312,7 @@ def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
 
 
 def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages):
-    data = find_dataset("ikat:2025")
+    data = ikat.dataset("ikat:2025")
     results, turns = made_up(data, passages, ranked=3)
     turns.loc[4, "qanswer"] = "Oats are cheap here. " * 63  # 252 words
     with pytest.warns(ResponseCutWarning, match=f"1 responses had more than 250 words .* turns {turns['qid'][4]}$"):
@@ -322,7 +321,7 @@ def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages)
 
 
 def test_a_long_response_without_a_sentence_end_is_cut_after_250_words(tmp_path, passages):
-    data = find_dataset("ikat:2025")
+    data = ikat.dataset("ikat:2025")
     results, turns = made_up(data, passages, ranked=3)
     turns.loc[0, "qanswer"] = "oats and " * 150
     with pytest.warns(ResponseCutWarning, match="or after 250 words where no sentence ends before: turns 1-1_1$"):
@@ -331,7 +330,7 @@ def test_a_long_response_without_a_sentence_end_is_cut_after_250_words(tmp_path,
 
 
 def test_where_nothing_can_be_written(tmp_path, passages):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     (tmp_path / "file").write_text("mine")
     for path, message in ((tmp_path, "is a folder: give the path of the file"), (tmp_path / "file" / "run", "can't be written")):
         with pytest.raises(UsageError, match=message):
@@ -342,7 +341,7 @@ def test_where_nothing_can_be_written(tmp_path, passages):
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
     """The run in memory, the run file, the folder and the submission: one set of figures, that of pytrec_eval."""
-    data = find_dataset(f"ikat:{year}")
+    data = ikat.dataset(f"ikat:{year}")
     results, turns = made_up(data, passages, 50)
     results["score"] = 1 / (60 + results["rank"]) ** 2  # close together: parted before they are written
     chosen = results[["qid", "docno"]].sample(400, random_state=1)
@@ -392,7 +391,7 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
     ],
 )
 def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, error, message):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     (tmp_path / "run").write_text("old")
     with pytest.raises(error, match=message):
         write_submission(change(*made_up(data, passages, 4)), data, tmp_path / "run", run_id="x", run_type="automatic")
@@ -408,13 +407,13 @@ def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, 
     ],
 )
 def test_the_header_is_checked_first(tmp_path, passages, year, header, message):
-    data = find_dataset(f"ikat:{year}")
+    data = ikat.dataset(f"ikat:{year}")
     with pytest.raises(UsageError, match=message):
         write_submission(made_up(data, passages, 1), data, tmp_path / "run", run_id="x", **header)
 
 
 def test_the_refusal_lists_all_errors(tmp_path, passages):
-    data = find_dataset("ikat:2024")
+    data = ikat.dataset("ikat:2024")
     results, turns = made_up(data, passages, 2)
     with pytest.raises(RefusedError) as caught:
         write_submission((results, turns.assign(qanswer="")), data, tmp_path / "run", run_id="two words", run_type="automatic")
@@ -423,7 +422,7 @@ def test_the_refusal_lists_all_errors(tmp_path, passages):
 
 
 def test_an_id_that_the_user_lacks_is_not_handed_in_as_a_new_statement(tmp_path, passages):
-    data = find_dataset("ikat:2025")
+    data = ikat.dataset("ikat:2025")
     results, turns = made_up(data, passages, 2)
     header = {"run_id": "x", "run_type": "automatic", "team": "t"}
     with pytest.raises(DataError, match="turn 1-1_1: the user has no statement 99: give an id of the topics, or a new one's words"):

@@ -12,7 +12,6 @@ from llm.chat_server import said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat
-from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.retrieve.passage_index import BM25
@@ -24,7 +23,7 @@ from pyterrier_ikat.submit import read_submission, write_submission
 
 from .killing import killed_before, started
 
-SAMPLE = find_dataset("ikat:sample")
+SAMPLE = ikat.dataset("ikat:sample")
 DOCNOS = ("sample-walk-001:0", "sample-walk-002:0")
 
 

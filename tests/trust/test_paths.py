@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations import find_dataset
 from pyterrier_ikat.conversations.download import SOURCES, data_file
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS, find
@@ -40,7 +39,7 @@ OUTSIDE = [
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_dataset_data_file_or_method_is_one_of_a_list_and_no_path(name, home, monkeypatch):
     monkeypatch.delenv("IKAT_DATA")
-    for look_up in (find_dataset, data_file, find):
+    for look_up in (ikat.dataset, data_file, find):
         with pytest.raises(UsageError):
             look_up(name)
     with pytest.raises(KeyError):
@@ -63,7 +62,7 @@ def test_a_run_name_on_the_command_line_is_a_method_and_leaves_nothing(tmp_path)
 
 
 def test_the_run_id_of_a_submission_is_text_in_the_file_and_no_path(tmp_path):
-    dataset = find_dataset("ikat:sample")
+    dataset = ikat.dataset("ikat:sample")
     turns = dataset.get_topics()[["qid"]].assign(qanswer="Rooibos has no caffeine.")
     results = turns[["qid"]].assign(docno="sample-walk-001:0", score=1.5, rank=0, used=True)
     folder = tmp_path / "mine"

@@ -117,7 +117,7 @@ def test_everything_that_displays_itself(server, address, model, sample_index, t
     system = ikat.Answer(model) >> ikat.MultiQuery(model) >> index.bm25()
     chat = Chat(system)
     turn = chat.say("Where may I walk?")
-    dataset = ikat.conversations.find_dataset("ikat:sample")
+    dataset = ikat.dataset("ikat:sample")
     spec = f"openai:m base_url={address}"
     session = Session.open(dataset, "ikat:sample", ["aqd"], index_path=sample_index, out=str(tmp_path / "runs"), llm_spec=spec)
     drawing = ikat.show.draw(system)

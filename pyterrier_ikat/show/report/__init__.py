@@ -8,7 +8,7 @@ import ir_measures
 import pandas as pd
 import pyterrier as pt
 
-from ...conversations import find_dataset
+from ...conversations import datasets
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
 from ...evaluation import TRACK_2023
@@ -93,7 +93,7 @@ def report(
     """
     if passages < 1:
         raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
-    data = find_dataset(dataset) if isinstance(dataset, str) else dataset
+    data = datasets.dataset(dataset) if isinstance(dataset, str) else dataset
     read = read_runs(runs, data)
     material = find_material(read, data, qrels, texts)
     turns = shown_turns(read, material)

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ...conversations import find_dataset
+from ...conversations import datasets
 from ...conversations.datasets import IkatDataset, full_name
 from ...errors import DataError, IkatError, UsageError, advice
 from .runs import RunData
@@ -62,7 +62,7 @@ def _dataset(runs: Sequence[RunData], dataset: IkatDataset | None, notes: list[s
         return None
     name = next(iter(named.values()))
     try:
-        found = find_dataset(name)
+        found = datasets.dataset(name)
         found.get_topics("manual")
     except IkatError as error:
         notes.append(f"{name} can't be read, so only what the run folders keep is shown: {error}")
