@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -13,6 +14,9 @@ hypothesis.settings.load_profile("ikat")
 
 ROOT = Path(__file__).parents[1]
 IKAT_DATA = ROOT.parent / "shared" / "ikat"
+
+# A shell starts what goes on in the background, and its children, deaf to Ctrl-C, which some tests press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["PT_TEST_TRANSFORMER_REPORTS"] = "0"
 os.environ["HF_HUB_OFFLINE"] = "1"

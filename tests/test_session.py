@@ -7,6 +7,7 @@ import tracemalloc
 import pandas as pd
 import pyterrier as pt
 import pytest
+from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -252,6 +253,23 @@ def test_batches_that_a_kill_left_beside_the_finished_run_are_removed(index, tmp
     assert sorted(os.listdir(tmp_path)) == ["raw", "raw.partial"]
     opened(index, tmp_path, "raw", turns=FIVE).run()
     assert os.listdir(tmp_path) == ["raw"]
+
+
+@pytest.mark.parametrize("cut", [lambda ranking: ranking[:-1], lambda ranking: ranking[:-3], lambda ranking: ranking[: len(ranking) // 2], None])
+def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(cut, index, tmp_path):
+    told = ["run", "raw", "--dataset", "ikat:sample", "--index", index, "--turns", FIVE, "--out", str(tmp_path)]
+    assert CliRunner().invoke(main, told).exit_code == 0
+    path = tmp_path / "raw" / "run.trec"
+    whole = path.read_bytes()
+    path.unlink()
+    if cut:
+        path.write_bytes(cut(whole))
+    done = CliRunner().invoke(main, told)
+    assert done.exit_code == 2
+    assert done.output.startswith("ikat: ")
+    assert ("the file was cut, make the run again" if cut else "has no run.trec: remove the folder to make the run again") in done.output
+    path.write_bytes(whole)
+    assert CliRunner().invoke(main, told).exit_code == 0
 
 
 def test_batches_that_do_not_say_what_they_belong_to_are_refused(index, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ counts as ours.
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -48,7 +49,7 @@ class Sample:
     def complete(self, requests: Sequence[Any]) -> list[Any]:
         """The recorded completions."""
         self.computed += [_request(self.model, request) for request in requests]
-        return list(self.recorded.complete(requests))
+        return [replace(reply, model=self.model) for reply in self.recorded.complete(requests)]
 
 
 def _request(model: str, request: Any) -> str:

@@ -31,7 +31,7 @@ CALLS, ALLOWED, SHORTEST, LONGEST, SEED = 332, 32, 0.2, 0.8, 1
 SERIAL_CALLS, PROCESSES, STAGES = 16, 3, 2
 SPAWN = multiprocessing.get_context("spawn")
 COMPLETION = (
-    b'{"id": "1", "object": "chat.completion", "created": 1, "model": "served", "choices": [{"index": 0, "finish_reason": "stop", '
+    b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": "stop", '
     b'"message": {"role": "assistant", "content": "Rooibos has no caffeine, and it keeps its colour with milk."}}], '
     b'"usage": {"prompt_tokens": 700, "completion_tokens": 14, "total_tokens": 714}}'
 )

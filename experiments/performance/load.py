@@ -61,6 +61,10 @@ class Sample:
         qrels = pt.get_dataset("ikat:sample").get_qrels()
         return qrels.assign(qid="1-" + qrels["qid"])
 
+    def collection(self) -> tuple[int, None]:
+        """How many passages the index is made of."""
+        return PASSAGES, None
+
     def _describe_component(self, name: str) -> list[str]:
         return ["passages"]
 

@@ -85,16 +85,16 @@ class Troubled:
             self.troubles["slowly"] += 1
             await asyncio.sleep(LONG_PAUSE)
         self.answered[request] += 1
-        return _response("200 OK", _said(completion(said["model"], prompt)))
+        return _response("200 OK", _said(said["model"], completion(said["model"], prompt)))
 
     def _refused(self, status: int) -> bytes:
         self.troubles["refused"] += 1
         return _response(f"{status} No\r\nRetry-After: 0", {"error": {"message": "try later", "type": "requests", "code": None}})
 
 
-def _said(text: str) -> dict[str, object]:
+def _said(model: str, text: str) -> dict[str, object]:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": "served", "choices": [choice]}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": model, "choices": [choice]}
 
 
 def _response(status: str, body: dict[str, object]) -> bytes:

@@ -88,7 +88,7 @@ class Cache:
             connection.execute("BEGIN IMMEDIATE")
             first = _read(connection, key)
             if first is None:
-                connection.execute("INSERT OR REPLACE INTO completions VALUES (?, ?, ?)", (key, value, _checksum(key, value)))
+                connection.execute("INSERT OR REPLACE INTO completions VALUES (?, ?, ?)", (key, value, _checksum(key, value.encode())))
             self.claims.end(connection, key)
             connection.execute("COMMIT")
         self.claims.ended(key)
@@ -109,8 +109,8 @@ class Cache:
 
 
 def _read(connection: sqlite3.Connection, key: str) -> Completion | None:
-    rows = connection.execute("SELECT value, sha256 FROM completions WHERE key = ?", (key,)).fetchall()
-    if not rows or _checksum(key, rows[0][0]) != rows[0][1]:
+    rows = connection.execute("SELECT CAST(value AS BLOB), CAST(sha256 AS BLOB) FROM completions WHERE key = ?", (key,)).fetchall()
+    if not rows or _checksum(key, rows[0][0]).encode() != rows[0][1]:
         return None
     try:
         kept = Completion(**json.loads(rows[0][0]))
@@ -119,5 +119,5 @@ def _read(connection: sqlite3.Connection, key: str) -> Completion | None:
         return None
 
 
-def _checksum(key: str, value: Any) -> str:
-    return hashlib.sha256(f"{key} {value}".encode()).hexdigest()
+def _checksum(key: str, value: bytes) -> str:
+    return hashlib.sha256(key.encode() + b" " + value).hexdigest()

@@ -123,6 +123,7 @@ _PACKAGES = (
     *("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
     *("sentence-transformers", "openvino", "ir-measures", "openai"),
 )
+FILES = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv")
 PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
     *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb"),
@@ -226,12 +227,13 @@ class RunFolder:
                 )
 
     def lines(self) -> dict[str, int]:
-        """How many lines ``turns.jsonl`` and the tables have; what follows a table's last line end may be cut, and is none."""
-        found = {}
-        for name in ("turns.jsonl", "measures.csv", "ledger.csv"):
-            content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
-            found[name] = content.count(b"\n") + (name == "turns.jsonl" and not content.endswith(b"\n") and content != b"")
-        return found
+        """How many lines each file but ``run.json`` has."""
+        return {name: self._lines(name) for name in FILES}
+
+    def _lines(self, name: str) -> int:
+        """The lines of a file; what follows the last line end may be cut, and is none, but of ``turns.jsonl``, where it would be no JSON."""
+        content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
+        return content.count(b"\n") + (name == "turns.jsonl" and not content.endswith(b"\n") and content != b"")
 
     def check_lines(self, name: str) -> None:
         """Whether a file of a finished run has the lines that were written.
@@ -242,7 +244,7 @@ class RunFolder:
         written = self.parameters().get("lines") if self.complete else None
         if not isinstance(written, dict) or name not in written or not (self.path / name).is_file():
             return  # a folder of an earlier version, or one that lacks the file, which its reader says
-        there = self.lines()[name]
+        there = self._lines(name)
         if there != written[name]:
             raise DataError(f"{self.path / name} has {there} lines, {written[name]} were written: the file was cut, make the run again")
 
@@ -289,6 +291,7 @@ class RunFolder:
 
         Raises:
             UsageError: when another run, or anything else, is here.
+            DataError: when the ranking lost lines.
         """
         if not self.complete:
             if self.path.is_symlink():
@@ -301,6 +304,9 @@ class RunFolder:
         found = self.parameters()
         if differs := another(found, parameters):
             raise UsageError(f"{self.path} holds a run with {differs}: choose another --out, or remove it")
+        if not (self.path / "run.trec").is_file():
+            raise DataError(f"{self.path} has no run.trec: remove the folder to make the run again")
+        self.check_lines("run.trec")
         if differs := another(found, {"versions": versions()}):
             warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to make it anew", OtherVersionsWarning, 2)
         return True

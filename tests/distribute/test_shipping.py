@@ -38,7 +38,8 @@ def test_every_method_arrives_as_it_was_sent(name, index):
 def test_a_key_and_a_password_stay_at_home(monkeypatch):
     monkeypatch.setenv("SOME_KEY", "sk-very-secret")
     llm = ikat.llm("openai:m base_url=http://me:swordfish@127.0.0.1:9/v1?api-key=tokentoken api_key_env=SOME_KEY retries=0 cache=none")
-    llm.ask([Request([{"role": "user", "content": "hi"}], stage="answer", qid="1")])  # connects in vain; the client has the key now
+    with pytest.raises(FatalLLMError, match="it has never answered, 1 try"):  # the client has the key now
+        llm.ask([Request([{"role": "user", "content": "hi"}], stage="answer", qid="1")])
     packed, _ = pack(ikat.Answer(llm) >> ikat.MultiQuery(llm))
     assert not any(secret in packed for secret in (b"sk-very-secret", b"swordfish", b"tokentoken"))
 

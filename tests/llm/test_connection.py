@@ -19,6 +19,7 @@ from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, connecti
 from pyterrier_ikat.llms import openai as servers
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.model import OtherModelWarning
 from pyterrier_ikat.llms.openai import ServerLeftOutWarning, SilentServerWarning
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -286,7 +287,8 @@ def test_no_redirect_is_followed(model, server, status, location):
 
 def test_a_secret_in_a_completion_is_removed_before_it_is_kept(model, server, home):
     server.respond = lambda body: Answer(200, said(f"Your key is {KEY}.").body | {"model": f"m {KEY}"})
-    (completion,) = model().ask(ask("a"))
+    with pytest.warns(OtherModelWarning, match=r"'m \*\*\*' answers in the place of 'm'"):
+        (completion,) = model().ask(ask("a"))
     assert (completion.text, completion.model) == ("Your key is ***.", "m ***")
     assert not any(KEY.encode() in path.read_bytes() for path in home.iterdir())
 

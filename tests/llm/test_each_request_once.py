@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pyterrier as pt
 import pytest
@@ -35,7 +36,7 @@ class Counting:
             question = json.dumps([request.messages, request.sample, dict(request.params)])
             self.asked[question] += 1
             self.texts[json.dumps(request.messages)] = reply.text
-        return replies
+        return [replace(reply, model=self.model) for reply in replies]
 
 
 @pytest.fixture(scope="module")

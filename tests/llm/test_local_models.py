@@ -19,6 +19,7 @@ from transformers import AutoTokenizer
 from pyterrier_ikat.completions.reasoning import without_reasoning
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BadRequest, CutOff, Request, llm
+from pyterrier_ikat.llms.model import OtherModelWarning
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,8 @@ def served(model):
 def test_a_real_model_behind_a_real_server(templated):
     with served(templated) as url:
         model = llm(f"openai:{templated} base_url={url} temperature=0 max_tokens=8")
-        tea, on = model.ask(ask("which tea", "on"))
+        with pytest.warns(OtherModelWarning, match="@main' answers in the place of "):
+            tea, on = model.ask(ask("which tea", "on"))
         model.close()
     assert tea.text == "drink rooibos"
     assert (tea.finish_reason, tea.prompt_tokens) == ("stop", 4)

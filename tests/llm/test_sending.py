@@ -69,8 +69,8 @@ class Own:
 
 
 def test_a_completion_without_a_models_name_has_that_of_the_backend():
-    named, unnamed = llm(Own(lambda text: Reply("fine", model=text or None))).ask(ask("served", ""))
-    assert (named.model, unnamed.model) == ("served", "own")
+    named, unnamed = llm(Own(lambda text: Reply("fine", model=text or None))).ask(ask("own-2026-01-31", ""))
+    assert (named.model, unnamed.model) == ("own-2026-01-31", "own")
 
 
 def test_without_a_key_no_call_is_counted():

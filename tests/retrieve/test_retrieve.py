@@ -406,7 +406,7 @@ def test_an_index_that_is_not_there_says_how_to_make_it(tmp_path):
     [
         ({"k1": -1}, "BM25 needs k1 >= 0"),
         ({"b": 1.5}, "0 <= b <= 1"),
-        ({"k1": float("nan")}, "BM25 needs k1 >= 0"),
+        ({"k1": float("nan")}, "k1=nan: give a number"),
         ({"k1": 1.2345678}, "k1=1.2345678 has more than the 6 digits that PISA keeps: round it to 1.23457"),
         ({"num_results": 0}, "num_results=0: retrieve at least one"),
     ],

@@ -192,7 +192,7 @@ def test_a_value_that_is_no_completion_though_its_checksum_is_right_is_a_miss(tm
     made = Cache(tmp_path / "cache.sqlite")
     made.put("key", completion(1))
     with made._file.connection() as connection:
-        connection.execute("UPDATE completions SET value = ?, sha256 = ?", (value, completions._checksum("key", value)))
+        connection.execute("UPDATE completions SET value = ?, sha256 = ?", (value, completions._checksum("key", value.encode())))
     assert made.get("key") is None
     made.put("key", completion(2))
     assert made.get("key") == completion(2)
