@@ -255,7 +255,9 @@ def test_batches_that_a_kill_left_beside_the_finished_run_are_removed(index, tmp
     assert os.listdir(tmp_path) == ["raw"]
 
 
-@pytest.mark.parametrize("cut", [lambda ranking: ranking[:-1], lambda ranking: ranking[:-3], lambda ranking: ranking[: len(ranking) // 2], None])
+@pytest.mark.parametrize(
+    "cut", [lambda ranking: ranking[:-1], lambda ranking: ranking[:-3], lambda ranking: ranking[: len(ranking) // 2], None]
+)
 def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(cut, index, tmp_path):
     told = ["run", "raw", "--dataset", "ikat:sample", "--index", index, "--turns", FIVE, "--out", str(tmp_path)]
     assert CliRunner().invoke(main, told).exit_code == 0
