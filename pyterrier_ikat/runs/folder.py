@@ -231,7 +231,7 @@ class RunFolder:
         return {name: self._lines(name) for name in FILES}
 
     def _lines(self, name: str) -> int:
-        """The lines of a file; what follows the last line end may be cut, and is none, but of ``turns.jsonl``, where it would be no JSON."""
+        """Its lines; what follows the last line end may be cut, and is none, but of ``turns.jsonl``, where it would be no JSON."""
         content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
         return content.count(b"\n") + (name == "turns.jsonl" and not content.endswith(b"\n") and content != b"")
 
