@@ -1,6 +1,6 @@
 """Stand-ins for models: real LLM objects whose answers are queued, and scorers that can be worked out by hand."""
 
-from pyterrier_ikat.llms import LLM, llm
+from pyterrier_ikat.llms import LLM, Backend, llm
 from pyterrier_ikat.llms import Reply as BackendReply
 
 
@@ -37,12 +37,12 @@ def scripted(*texts):
     return llm(backend), backend
 
 
-class ByPrompt:
+class ByPrompt(Backend):
     """An LLM whose backend answers by the request's prompt id, and remembers the requests."""
 
     def __init__(self, **answers):
         self.answers, self.asked = answers, []
-        self.model, self.batch_size, self.concurrency, self.replays = "by-prompt", 1, 1, True
+        self.model, self.replays = "by-prompt", True
         self.identity = {"provider": "fake", "model": str(id(self)), "params": {}}
         self.llm = LLM(self)
 

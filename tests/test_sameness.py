@@ -33,7 +33,6 @@ def test_other_texts_beside_the_same_vectors_are_another_run():
         lambda folder: [ikat.CrossEncoder("hub/name"), ikat.Ensemble(["hub/name", ikat.BiEncoder(folder)])],
         lambda folder: ikat.Ensemble([folder]),
         lambda folder: ikat.Seq2SeqRewrite(folder),
-        lambda folder: ikat.llm(f"hf:{folder}"),
         lambda folder: ikat.Rewrite(ikat.llm("recorded:sample"), prompts=folder),
     ],
 )

@@ -25,7 +25,7 @@ from bench import Row
 from reranking import save_model
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import LLM
+from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank import backends
@@ -37,10 +37,10 @@ FEW_TURNS, TOKENS = 2, 64
 Things = dict[str, list[Any]]
 
 
-class Sample:
+class Sample(Backend):
     """The sample's completions as an LLM that counts what it is asked."""
 
-    replays, concurrency, batch_size = False, 4, 1
+    concurrency = 4
 
     def __init__(self, name: str, computed: list[Any]) -> None:
         self.recorded, self.model, self.computed = RecordedBackend(name), name, computed

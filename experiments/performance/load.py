@@ -26,7 +26,7 @@ from load_server import Troubled, completion, prompt_of, running, turn_of
 from process_memory import watched
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import LLM, Ledger, LLMFailure, Reply, StageError
+from pyterrier_ikat.llms import LLM, Backend, Ledger, LLMFailure, Reply, StageError
 from pyterrier_ikat.runs.session import Session
 
 TURNS, PASSAGES = 332, 60
@@ -74,10 +74,8 @@ def _history(conversation: str, messages: list[dict[str, str]]) -> list[dict[str
     return [message | {"content": f"{message['content']} {turn}"} for message, turn in zip(messages, turns, strict=True)]
 
 
-class Untroubled:
+class Untroubled(Backend):
     """A model in this process that answers what the server answers."""
-
-    batch_size, concurrency, replays = 1, 1, False
 
     def __init__(self, model: str) -> None:
         self.model, self.identity = model, {"provider": "own", "model": model, "params": {}}

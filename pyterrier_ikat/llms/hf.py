@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..operator import Remade
 from ..store.models import fingerprint
 from .failures import BadRequest, LLMFailure, shorten
-from .request import Reply, Request, as_text
+from .request import Backend, Reply, Request, as_text
 
 MAX_TOKENS = 1024
 UNBOUNDED = 1 << 30
@@ -20,7 +20,7 @@ TAIL = 16
 """Tokens of a prompt that may hold the mark with which the model's reasoning begins."""
 
 
-class HFBackend(Remade):
+class HFBackend(Remade, Backend):
     """Generates with ``transformers``, several chats at a time; the model is loaded at the first call.
 
     A chat goes through the tokenizer's chat template, or as plain text when it has none. Without ``temperature`` (or with 0) decoding is
@@ -41,7 +41,7 @@ class HFBackend(Remade):
         self.identity: dict[str, Any] = {"provider": "hf", "model": name, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
         if Path(name).is_dir():  # ./model is another one elsewhere, and another one after more training
             self.identity |= {"model": str(Path(name).resolve()), "files": fingerprint("llm", name).hex()}
-        self.batch_size, self.concurrency, self.replays = batch_size, 1, False
+        self.batch_size = batch_size
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
 

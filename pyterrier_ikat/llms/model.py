@@ -1,6 +1,5 @@
 """One way to ask a language model, whatever it runs on: cached, retried, counted and within a budget."""
 
-import json
 import re
 import sys
 import warnings
@@ -20,9 +19,7 @@ from .cache import Cache, key_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, Transient, Unavailable
 from .ledger import Ledger
 from .limits import Budget, Retry, Throttle
-from .openai import OpenAIBackend
-from .recorded import RecordedBackend
-from .request import Backend, Completion, GeneratorBackend, Reply, Request, failure_of, spoken_of
+from .request import Backend, Completion, Reply, Request, failure_of, spoken_of
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -173,7 +170,7 @@ class Sending:
                 stop=self.stop,
                 done=lambda result: self._show(bar, result),
                 interrupted=self._say_waiting,
-                abandoned=self._cut,
+                abandoned=self.llm.backend.cut,
             )
         outcomes = {key: outcome for result in results if result for key, outcome in result.items()}
         if isinstance(error, FatalLLMError | BudgetExceeded):
@@ -229,7 +226,7 @@ class Sending:
             yield hits, [(key, request) for key, request in batch if key in ours and key not in hits]
 
     def _longest(self) -> float:
-        timeout = getattr(self.llm.backend, "timeout", None)
+        timeout = self.llm.backend.timeout
         return NO_LONGER if timeout is None else timeout + MORE
 
     def _call(self, batch: Batch) -> dict[str, Outcome]:
@@ -275,11 +272,6 @@ class Sending:
         under_way = self.llm.throttle.busy
         calls = "the call" if under_way == 1 else f"the {under_way} calls"
         pt.tqdm.write(f"stopping: waiting for {calls} under way; press Ctrl-C again to end at once", file=sys.stderr)
-
-    def _cut(self) -> None:
-        cut = getattr(self.llm.backend, "cut", None)
-        if cut is not None:
-            cut()
 
     def _show(self, bar: Any, result: dict[str, Outcome]) -> None:
         self.failed += sum(isinstance(outcome, LLMFailure) for outcome in result.values())
@@ -329,7 +321,7 @@ class LLM:
     """A language model; made by `llm`.
 
     Two of them are equal when they answer alike: same provider, model, base URL, decoding parameters and ``on_error``. Those made from
-    an object with ``.generate`` are equal when the objects are: nobody else knows what decides its answers.
+    objects with ``.generate`` are equal when the objects are, or their ``identity`` is.
 
     Args:
         backend: how the model is reached.
@@ -405,9 +397,8 @@ class LLM:
 
     def peek(self, request: Request) -> Completion | None:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
-        if isinstance(self.backend, RecordedBackend):
-            reply = self.backend.find(request)
-            return spoken_of(completion_of(reply, self.model, 0.0)) if reply and not failure_of(request, reply) else None
+        if (reply := self.backend.find(request)) is not None:
+            return None if failure_of(request, reply) else spoken_of(completion_of(reply, self.model, 0.0))
         return self._cached(key_of(self.backend.identity, request))
 
     def open(self) -> None:
@@ -416,13 +407,11 @@ class LLM:
         Raises:
             FatalLLMError: when there is no key.
         """
-        if isinstance(self.backend, OpenAIBackend):
-            self.backend.open()
+        self.backend.open()
 
     def close(self) -> None:
         """Close the connections and the cache file; the next call opens them again."""
-        if isinstance(self.backend, OpenAIBackend):
-            self.backend.close()
+        self.backend.close()
         if self.cache is not None:
             self.cache.close()
 
@@ -487,11 +476,7 @@ class LLM:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LLM):
             return NotImplemented
-        return self._sameness() == other._sameness()
+        return self.backend == other.backend and self.on_error == other.on_error
 
     def __hash__(self) -> int:
-        return hash(json.dumps(self.backend.identity, sort_keys=True))
-
-    def _sameness(self) -> tuple[Any, ...]:
-        generator = self.backend.generator if isinstance(self.backend, GeneratorBackend) else None
-        return self.backend.identity, self.on_error, generator
+        return hash(self.backend)

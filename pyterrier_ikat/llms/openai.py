@@ -16,7 +16,7 @@ from .address import HIDDEN, HTTP_LOGGERS, SHORTEST, Address, add_filter, redact
 from .connection import Network, bounded, within
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient, shorten
 from .limits import seconds_of
-from .request import Reply, Request
+from .request import Backend, Reply, Request
 
 if TYPE_CHECKING:
     import openai
@@ -236,7 +236,7 @@ MASKED = re.compile(r"\S*\*{3,}\S*")
 NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 
 
-class OpenAIBackend:
+class OpenAIBackend(Backend):
     """Asks an OpenAI-compatible server, one request per call.
 
     Args:
@@ -271,7 +271,7 @@ class OpenAIBackend:
             "base_url": self.servers.all[0].address.identity,
             "params": dict(params or {}),
         }
-        self.batch_size, self.concurrency, self.replays = 1, concurrency, False
+        self.concurrency = concurrency
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer the one request (see `Backend.complete`)."""

@@ -1,14 +1,14 @@
 """Replays completions from a file of JSON lines: no key, no network, always the same."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..errors import DataError
 from .failures import LLMFailure
-from .request import Reply, Request
+from .request import Backend, Reply, Request
 
 _FOLDER = Path(__file__).parent.parent / "conversations" / "sample"
 SAMPLE = {"sample": _FOLDER / "recorded.jsonl", "sample-claude": _FOLDER / "recorded_claude.jsonl"}
@@ -24,7 +24,7 @@ class _Record:
     model: str
 
 
-class RecordedBackend:
+class RecordedBackend(Backend):
     """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
 
     A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage; the most specific record wins, one with a
@@ -38,12 +38,15 @@ class RecordedBackend:
         DataError: when the file is missing, a line is malformed, or two lines answer the same request differently.
     """
 
+    batch_size, replays = 1_000_000, True
+
     def __init__(self, path: str) -> None:
         self.path = SAMPLE.get(path, Path(path))
         self.model = "recorded"
-        self.identity: dict[str, Any] = {"provider": "recorded", "model": str(self.path.resolve()), "params": {}}
-        self.batch_size, self.concurrency, self.replays = 1_000_000, 1, True
-        self._records = _read(self.path)
+        content = _content(self.path)
+        place, checksum = str(self.path.resolve()), hashlib.sha256(content).hexdigest()
+        self.identity = {"provider": "recorded", "model": place, "params": {}, "sha256": checksum}
+        self._records = _read(self.path, content)
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Replay the completions of ``requests``.
@@ -66,12 +69,19 @@ class RecordedBackend:
         return None
 
 
-def _read(path: Path) -> dict[Key, _Record]:
+def _content(path: Path) -> bytes:
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        return path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"there is no file {path} of recorded completions: check the path after 'recorded:'") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise DataError(f"{path} cannot be read as recorded completions (UTF-8 JSON lines): {error}") from None
+
+
+def _read(path: Path, content: bytes) -> dict[Key, _Record]:
+    try:
+        lines = content.decode("utf-8").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as error:
         raise DataError(f"{path} cannot be read as recorded completions (UTF-8 JSON lines): {error}") from None
     records: dict[Key, _Record] = {}
     for key, record in _parsed(path, lines):

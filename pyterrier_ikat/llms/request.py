@@ -1,12 +1,12 @@
-"""What is asked and answered, what a backend is, and any object with ``.generate(list)`` as one."""
+"""What is asked and answered, and what a backend is."""
 
-from collections.abc import Mapping, Sequence, Set
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ..completions.reasoning import said
-from ..errors import UsageError
-from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unavailable, Unfinished
+from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
 WHOLE = (
     "",
@@ -97,23 +97,39 @@ class Reply:
     """True when the server has put reasoning beside the text."""
 
 
-class Backend(Protocol):
+class Backend:
     """How one kind of language model is reached; caching, retries, threads and accounts are `LLM`'s.
+
+    A subclass gives ``model``, ``identity`` and :meth:`complete`, and whatever else differs from the defaults. Two backends are equal
+    when their identities are.
 
     Attributes:
         model: the name in the ledger.
         identity: everything that decides what a request is answered with (provider, model, base URL, default decoding
-            parameters under ``"params"``); JSON values only, no secret; part of the cache key.
+            parameters under ``"params"``); JSON values only, no secret; part of the cache key and of a run's identity.
+        identified: whether ``identity`` tells its answers from those of every other model, so that they may be kept in a file.
         batch_size: the most requests that one `complete` takes.
         concurrency: the most `complete` calls at a time.
+        timeout: the most seconds of a call; None where nothing ends it.
         replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Echo(Backend):
+        ...     model, identity = "echo", {"provider": "mine", "model": "echo"}
+        ...     def complete(self, requests):
+        ...         return [Reply(request.messages[-1]["content"].upper()) for request in requests]
+        >>> [one.text for one in ikat.llm(Echo()).ask([Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")])]
+        ['HI']
     """
 
     model: str
     identity: dict[str, Any]
-    batch_size: int
-    concurrency: int
-    replays: bool
+    identified: bool = True
+    batch_size: int = 1
+    concurrency: int = 1
+    timeout: float | None = None
+    replays: bool = False
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer ``requests`` in their order.
@@ -122,7 +138,30 @@ class Backend(Protocol):
             Transient: when trying the same again may help.
             FatalLLMError: when no later call can succeed either (key, model, quota).
         """
-        ...
+        raise NotImplementedError
+
+    def open(self) -> None:
+        """Make ready what the first call would have to wait for.
+
+        Raises:
+            FatalLLMError: when no call can succeed, for example without a key.
+        """
+
+    def close(self) -> None:
+        """Let go of connections and the like; the next call makes them anew."""
+
+    def cut(self) -> None:
+        """End the calls that are under way, without their answers."""
+
+    def find(self, request: Request) -> Reply | None:
+        """The reply that is known without asking anybody, or None."""
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Backend) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.identity, sort_keys=True))
 
 
 def failure_of(request: Request, reply: Reply | Completion) -> LLMFailure | None:
@@ -188,56 +227,3 @@ def as_text(messages: Sequence[Mapping[str, str]]) -> str:
         'user: Which tea?\nassistant:'
     """
     return "\n".join([f"{message['role']}: {message['content']}" for message in messages] + ["assistant:"])
-
-
-ERROR = "ERROR::"
-"""How pyterrier_rag's backends write an exception into the completion's text."""
-
-NO_LIST = (str, bytes, Mapping, Set)
-"""What can be gone through like a list, but does not hold one completion per chat in their order."""
-
-
-class GeneratorBackend:
-    """Asks ``generator.generate(chats)``, which returns one object with ``.text``, or one string, per chat.
-
-    A chat is a list of messages, or plain text when the object says ``supports_message_input = False``. Decoding parameters are
-    the object's own. Exceptions and texts that start with ``ERROR::`` are failures.
-
-    Args:
-        generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
-    """
-
-    def __init__(self, generator: Any) -> None:
-        self.generator = generator
-        self.model = str(getattr(generator, "model_id", None) or type(generator).__name__)
-        self.identity: dict[str, Any] = {"provider": "generator", "model": self.model, "params": {}}
-        self.batch_size = int(getattr(generator, "batch_size", None) or 32)
-        self.concurrency, self.replays = 1, False
-
-    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
-        """Ask the object.
-
-        Raises:
-            UsageError: when it does not return one completion per chat.
-        """
-        chats = [self._chat(request) for request in requests]
-        try:
-            returned = self.generator.generate(chats)
-            outputs = [] if isinstance(returned, NO_LIST) else list(returned)
-        except Exception as error:
-            return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
-        if len(outputs) != len(requests):
-            what = f"one {type(returned).__name__}" if isinstance(returned, NO_LIST) else f"{len(outputs)} completions"
-            raise UsageError(f"{self.model}.generate returned {what} for {len(requests)} chats: it must return a list with one per chat")
-        return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
-
-    def _chat(self, request: Request) -> Any:
-        if getattr(self.generator, "supports_message_input", True):
-            return [dict(message) for message in request.messages]
-        return as_text(request.messages)
-
-    def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
-        text = output if isinstance(output, str) else getattr(output, "text", None)
-        if isinstance(text, str) and text.startswith(ERROR):
-            return Unavailable(request.stage, request.qid, f"{self.model} answered {text}")
-        return Reply(text if isinstance(text, str) else None, self.model)

@@ -1,31 +1,36 @@
 """The specification of a language model, such as ``openai:gpt-4o temperature=0``, and the model that it names."""
 
+import inspect
 import math
 import os
 import re
 import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from ..errors import UsageError
-from .address import Address
+from ..store.sqlite_file import IN_MEMORY
+from .address import HIDDEN, SECRET_NAME, Address
 from .cache import Cache, default_path
+from .generator import GeneratorBackend
 from .hf import HFBackend
 from .ledger import Ledger
 from .limits import Budget, Retry
 from .model import LLM
 from .openai import OpenAIBackend, addresses
 from .recorded import RecordedBackend
-from .request import Backend, GeneratorBackend
+from .request import Backend
 
 
 class Spec(NamedTuple):
     """A parsed specification.
 
     Attributes:
-        provider: ``openai``, ``hf`` or ``recorded``.
+        provider: ``openai``, ``hf``, ``recorded``, or the name of an installed one.
         name: the model's name or path.
         options: by key, converted.
         shown: the specification without secrets.
@@ -96,6 +101,10 @@ OPTIONS: dict[str, dict[str, Convert]] = {
     "recorded": {"on_error": _policy},
 }
 """What each provider understands."""
+GROUP = "pyterrier_ikat.llm"
+"""Where installed packages register providers of their own."""
+UNDECIDING = (*ACCOUNT, "timeout", "concurrency", "api_key_env", "device", "batch_size")
+"""Options that no answer depends on."""
 
 
 def parse(text: str) -> Spec:
@@ -115,7 +124,7 @@ def parse(text: str) -> Spec:
     if "://" in head:
         raise UsageError(f"an LLM is named {_forms()}: the address of its server is given as base_url=ADDRESS")
     provider, _, name = head.partition(":")
-    if provider not in OPTIONS or not name:
+    if not name or (provider not in OPTIONS and not _installed(provider)):
         raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: it is named {_forms()}")
     if name.startswith("~/"):
         name = os.path.expanduser(name)
@@ -126,13 +135,39 @@ def parse(text: str) -> Spec:
         if key in options:
             raise UsageError(f"the LLM option {key} is given twice")
         options[key] = value
-        shown.append(f"{key}={','.join(Address(url).shown for url in addresses(value))}" if key == "base_url" else word)
+        shown.append(_without_secrets(provider, key, word))
     return Spec(provider, name, options, " ".join(map(_quoted, shown)))
+
+
+def deciding(spec: str) -> str:
+    """The words of a specification that the answers depend on: no time-out, number of calls at a time, cache, budget or on_error.
+
+    Example:
+        >>> deciding("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
+        'openai:gpt-4o temperature=0'
+    """
+    head, *words = shlex.split(parse(spec).shown)
+    return shlex.join([head, *(word for word in words if word.partition("=")[0] not in UNDECIDING)])
+
+
+def _without_secrets(provider: str, key: str, word: str) -> str:
+    value = word.partition("=")[2]
+    if value.startswith(("http://", "https://")):
+        return f"{key}={','.join(Address(url).shown for url in addresses(value))}"
+    return f"{key}={HIDDEN}" if _is_secret(provider, key) else word
+
+
+def _is_secret(provider: str, key: str) -> bool:
+    return provider not in OPTIONS and SECRET_NAME.search(key) is not None
+
+
+def _installed(provider: str) -> list[metadata.EntryPoint]:
+    return list(metadata.entry_points(group=GROUP, name=provider))
 
 
 def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
     key, equals, value = word.partition("=")
-    known = OPTIONS[provider]
+    known = OPTIONS.get(provider, ACCOUNT)
     if key == "api_key":
         raise UsageError(
             "a key does not belong in code or on a command line: put it in an environment variable and give api_key_env=VARIABLE"
@@ -140,6 +175,8 @@ def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
     if not equals or "://" in key:
         lacks, names = "key" if equals else "'='", ", ".join(known)
         raise UsageError(f"option {position} of the LLM has no {lacks}: options are key=value with the keys {names}")
+    if key not in known and provider not in OPTIONS:
+        return key, value  # the package that registered the provider checks it
     if key not in known:
         raise UsageError(f"unknown LLM option {key!r}: {provider} knows {', '.join(known)}")
     try:
@@ -154,7 +191,8 @@ def _quoted(word: str) -> str:
 
 
 def _forms() -> str:
-    return "openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE or recorded:sample, then key=value ..."
+    installed = sorted({f"{one.name}:..." for one in metadata.entry_points(group=GROUP)})
+    return ", ".join(["openai:MODEL", "hf:MODEL_OR_FOLDER", *installed, "recorded:FILE or recorded:sample, then key=value ..."])
 
 
 _asked: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
@@ -179,7 +217,18 @@ def asking(given: Any) -> LLM:
     return made
 
 
-def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
+def llm(
+    spec_or_object: Any,
+    *,
+    ledger: Ledger | None = None,
+    identity: Any = None,
+    cache: str | Path | None = None,
+    price_in: float | None = None,
+    price_out: float | None = None,
+    budget: float | None = None,
+    retries: int | None = None,
+    on_error: str | None = None,
+) -> LLM:
     """A language model to build operators with.
 
     Args:
@@ -191,15 +240,27 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
               calls at a time, over all servers, 32; adapts below it when a server refuses).
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` those of the bundled sample.
-            - an object with ``.generate(list)``, such as a pyterrier_rag backend, or a `Backend`; its completions are kept in memory.
+            - ``"NAME:REST key=value ..."``: what an installed package registers as NAME in the entry point group
+              ``pyterrier_ikat.llm``: a function ``make(rest, **options)`` that returns an object with ``.generate`` or a `Backend`.
+            - an object with ``.generate(list)``, such as a pyterrier_rag backend: see the arguments below; or a `Backend`.
 
-            Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``; ``retries`` (5); ``cache`` (a file,
-            or ``none``); ``price_in``, ``price_out`` (US dollars per million tokens) and ``budget`` (US dollars).
-            All three: ``on_error`` (``raise``, or ``fallback``: operators go on with their fallback where a call fails, and count it).
+            Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``. Keys of all but recorded ones, in the
+            specification, and arguments for an object: ``retries`` (5); ``cache`` (a file, or ``none``); ``price_in``, ``price_out``
+            (US dollars per million tokens) and ``budget`` (US dollars). Keys of all: ``on_error``.
         ledger: the account to count in; a new one when None.
+        identity: of an object: what decides its answers beside its class and ``model_id``, such as ``{"temperature": 0, "version": 3}``;
+            the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
+        cache: of an object: the file in which completions are kept, or ``"none"``. Without an ``identity`` they are kept in this process,
+            unless a file is named and ``model_id`` alone tells the answers from those of every other model.
+        price_in: of an object: US dollars per million prompt tokens.
+        price_out: of an object: US dollars per million completion tokens.
+        budget: of an object: the most US dollars to spend; its outputs have to tell ``prompt_tokens`` and ``completion_tokens``.
+        retries: of an object: how often a call is tried again.
+        on_error: of an object: ``raise``, or ``fallback``: operators go on with their fallback where a call fails, and count it.
 
     Raises:
         UsageError: for a specification that is not understood; it lists what is valid. For an `LLM` that counts in another ledger.
+            For a file that would keep completions of a model that nothing tells from others.
         DataError: for a file of recorded completions that is missing or malformed.
 
     Example:
@@ -207,33 +268,56 @@ def llm(spec_or_object: Any, *, ledger: Ledger | None = None) -> LLM:
         >>> ikat.llm("openai:gpt-4o temperature=0")
         ikat.llm('openai:gpt-4o temperature=0')
     """
+    options = {"cache": cache, "price_in": price_in, "price_out": price_out, "budget": budget, "retries": retries, "on_error": on_error}
+    options = {name: _checked(name, value) for name, value in options.items() if value is not None}
+    if isinstance(spec_or_object, LLM | str) and (given := [*options, *(["identity"] if identity is not None else [])]):
+        raise UsageError(f"{', '.join(given)}: these are arguments for an object with .generate; a specification has them as key=value")
     if isinstance(spec_or_object, LLM):
         if ledger is not None and ledger is not spec_or_object.ledger:
             raise UsageError(f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, or read its own, .ledger")
         return spec_or_object
     if isinstance(spec_or_object, str):
-        return _from_spec(parse(spec_or_object), ledger)
-    if isinstance(spec_or_object, type):
-        raise UsageError(f"{spec_or_object.__name__} is a class: give an object of it, {spec_or_object.__name__}(...)")
-    if hasattr(spec_or_object, "complete"):
-        return LLM(spec_or_object, ledger=ledger, cache=None if spec_or_object.replays else Cache(":memory:"))
-    if hasattr(spec_or_object, "generate"):
-        return LLM(GeneratorBackend(spec_or_object), ledger=ledger, cache=Cache(":memory:"))
+        spec = parse(spec_or_object)
+        backend = _backend(spec.provider, spec.name, {name: value for name, value in spec.options.items() if name not in ACCOUNT})
+        return _model(backend, spec.options, ledger, default_path(), spec.shown)
+    backend = _of_object(spec_or_object, identity)
+    return _model(backend, options, ledger, default_path() if getattr(backend, "told", None) is not None else IN_MEMORY, None)
+
+
+def _of_object(given: Any, identity: Any, name: str | None = None) -> Backend:
+    if isinstance(given, type):
+        raise UsageError(f"{given.__name__} is a class: give an object of it, {given.__name__}(...)")
+    if isinstance(given, Backend):
+        return given
+    if hasattr(given, "generate"):
+        return GeneratorBackend(given, identity, name)
     raise UsageError(
-        f"{type(spec_or_object).__name__} is no language model: give 'openai:MODEL', 'hf:MODEL', 'recorded:FILE' "
-        "or an object with .generate"
+        f"{type(given).__name__} is no language model: give 'openai:MODEL', 'hf:MODEL', 'recorded:FILE' "
+        "an object with .generate, or a pyterrier_ikat.llms.Backend"
     )
 
 
-def _from_spec(spec: Spec, ledger: Ledger | None) -> LLM:
-    options = dict(spec.options)
-    prices = {name: options.pop(name, None) for name in ("price_in", "price_out")}
-    budget = Budget(**prices, limit=options.pop("budget", None), model=spec.name)
-    retry = Retry(tries=1 + options.pop("retries", 5))
-    place, on_error = options.pop("cache", None), options.pop("on_error", "raise")
-    backend = _backend(spec.provider, spec.name, options)
-    cache = None if place == "none" or backend.replays else Cache(place or default_path())
-    return LLM(backend, ledger=ledger, cache=cache, budget=budget, retry=retry, on_error=on_error, text=spec.shown)
+def _checked(name: str, value: Any) -> Any:
+    """The value of an account's option that is given as an argument."""
+    try:
+        return ACCOUNT[name](str(value))
+    except ValueError:
+        raise UsageError(f"{name}={value!r}: it is {KINDS[ACCOUNT[name]]}") from None
+
+
+def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, place: str | Path, shown: str | None) -> LLM:
+    """The model over a backend, with the options of `ACCOUNT`; its completions are kept in ``place`` unless they say where."""
+    prices = {name: options.get(name) for name in ("price_in", "price_out")}
+    budget = Budget(**prices, limit=options.get("budget"), model=backend.model)
+    place = options.get("cache", place)
+    if place not in ("none", IN_MEMORY) and not backend.identified:
+        raise UsageError(
+            f"nothing tells the completions of {backend.model} from those of another model in {place}: give identity=..., what decides "
+            "its answers, or the object a model_id; or leave cache= away"
+        )
+    cache = None if place == "none" or backend.replays else Cache(place)
+    retry = Retry(tries=1 + options.get("retries", 5))
+    return LLM(backend, ledger=ledger, cache=cache, budget=budget, retry=retry, on_error=options.get("on_error", "raise"), text=shown)
 
 
 def _backend(provider: str, name: str, options: dict[str, Any]) -> Backend:
@@ -243,4 +327,26 @@ def _backend(provider: str, name: str, options: dict[str, Any]) -> Backend:
         return RecordedBackend(name)
     if provider == "hf":
         return HFBackend(name, params=params, **others)
-    return OpenAIBackend(name, params=params, **others)
+    return OpenAIBackend(name, params=params, **others) if provider == "openai" else _registered(provider, name, options)
+
+
+def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
+    """What an installed package makes of a specification.
+
+    Raises:
+        UsageError: when several packages register the name, it cannot be loaded, takes other options, or makes no model.
+    """
+    found = _installed(provider)
+    if len({one.value for one in found}) > 1:
+        raise UsageError(f"several packages register the LLM {provider}: {', '.join(one.value for one in found)}; uninstall all but one")
+    try:
+        make = found[0].load()
+        inspect.signature(make).bind(name, **options)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the LLM {provider} cannot be loaded from {found[0].value}: {error}") from error
+    except TypeError as error:
+        raise UsageError(f"the LLM {provider} does not take these options ({error}): it is {provider}{inspect.signature(make)}") from None
+    made = make(name, **options)
+    shown = {key: value for key, value in options.items() if not _is_secret(provider, key)}
+    told = {"provider": provider, "name": name, "options": shown, "identity": getattr(made, "identity", None)}
+    return _of_object(made, told, name)

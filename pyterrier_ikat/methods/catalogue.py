@@ -17,7 +17,7 @@ import pyterrier as pt
 
 from ..conversations import conversation
 from ..errors import UsageError
-from ..llms import LLM, LLMFailure, Reply, Request
+from ..llms import LLM, Backend, LLMFailure, Reply, Request
 from ..operator import Operator, Plan
 from ..planning import plan
 from .definition import Method, Table, methods_of
@@ -119,11 +119,10 @@ class _StandIn(Operator):
         raise UsageError("this only stands for a resource: build the method with a real one")
 
 
-class _Unasked:
+class _Unasked(Backend):
     """A backend that has answered nothing yet."""
 
-    model, batch_size, concurrency, replays = "any", 1, 1, False
-    identity: dict[str, Any] = {"provider": "none", "model": "any", "params": {}}
+    model, identity = "any", {"provider": "none", "model": "any"}
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         raise UsageError("this model only counts calls")

@@ -10,8 +10,6 @@ from typing import Any
 import pandas as pd
 
 from ..llms import LLM
-from ..llms.hf import HFBackend
-from ..llms.recorded import RecordedBackend
 from ..operator import Operator
 from ..prompts import FOLDER as PROMPTS
 from ..store.models import fingerprint
@@ -36,7 +34,7 @@ def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[st
         "prompts_sha256": _prompts(),
         "index": resources["index"].fingerprint(),
         "texts": None if texts is None else texts.index.fingerprint(),
-        "llms": {name: identity(model) for name, model in models.items()},
+        "llms": {name: dict(model.backend.identity) for name, model in models.items()},
         "on_error": {name: model.on_error for name, model in models.items()},
         "folders": {folder: fingerprint("model", folder).hex() for folder in folders},
     }
@@ -48,14 +46,6 @@ def of_frame(frame: pd.DataFrame) -> str:
     for row in frame.itertuples(index=False, name=None):  # one at a time: histories are long
         digest.update(json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True, default=str).encode())
     return digest.hexdigest()
-
-
-def identity(model: LLM) -> dict[str, Any]:
-    """What decides what a model answers; of recorded completions also the checksum of the file."""
-    backend = model.backend
-    if isinstance(backend, RecordedBackend):
-        return backend.identity | {"sha256": hashlib.sha256(backend.path.read_bytes()).hexdigest()}
-    return dict(backend.identity)
 
 
 def _prompts() -> str:
@@ -75,8 +65,6 @@ def _folders(resource: Any) -> Iterator[str]:
             yield from _folders(one)
     elif isinstance(resource, Operator):
         yield from _folders([value for name, value in resource.arguments().items() if name in READ])
-    elif isinstance(resource, LLM) and isinstance(resource.backend, HFBackend):
-        yield from _folders(resource.model)
 
 
 def _llm_in(resource: Any) -> LLM | None:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ import pyterrier as pt
 from ..errors import UsageError, advice
 from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
-from ..llms.spec import DECODING, parse
+from ..llms.spec import parse
 from ..methods import Method
 from ..rank import reranker
 from ..retrieve import PassageIndex, SpladeIndex
@@ -36,17 +35,6 @@ def named_llm(spec: str | None, ledger: Ledger) -> LLM | None:
 def shown(option: str, text: str | None) -> str | None:
     """What a run folder says of an option: of an LLM everything but what is secret in its address."""
     return parse(text).shown if text is not None and option in ("llm_spec", "second_spec") else text
-
-
-def deciding(spec: str) -> str:
-    """The words of an LLM's specification that its answers depend on: no time-out, number of calls at a time, cache, budget or on_error.
-
-    Example:
-        >>> deciding("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
-        'openai:gpt-4o temperature=0'
-    """
-    words = shlex.split(parse(spec).shown)
-    return shlex.join(words[:1] + [word for word in words[1:] if word.partition("=")[0] in (*DECODING, "base_url")])
 
 
 def without_none(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ..errors import DataError, UsageError
 from ..evaluation import TRACK_2023, format_table, label, per_turn
 from ..evaluation.scores import experiment_table
 from ..llms import LLM, Ledger
+from ..llms.spec import deciding
 from ..methods import Method, find_all
 from ..planning import plan
 from ..retrieve import PassageIndex
@@ -29,7 +30,6 @@ from .resources import (
     check_collection,
     check_out,
     check_texts,
-    deciding,
     load_models,
     named_resources,
     named_turns,

@@ -18,7 +18,7 @@ from rank.tiny_cross_encoders import save_cross_encoder
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute import on_ray, workers
 from pyterrier_ikat.distribute.worker import Worker
-from pyterrier_ikat.llms import LLM, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
 from pyterrier_ikat.llms.limits import Budget
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import NoResultWarning
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.usefixtures("cluster")
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
 
 
-class Asked:
+class Asked(Backend):
     """A backend that answers each question by its last word, and remembers whom it answered."""
 
     def __init__(self, cost=None, bad=()):
-        self.model, self.batch_size, self.concurrency, self.replays = "asked", 1, 2, False
+        self.model, self.concurrency = "asked", 2
         self.identity = {"provider": "fake", "model": "asked", "params": {}}
         self.bad, self.qids, self.cost = bad, [], cost
 

@@ -15,7 +15,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_qrels
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import Judge, check_qrels, parse_judgement, with_gold
-from pyterrier_ikat.llms import LLM, FatalLLMError, Reply, StageError
+from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, Reply, StageError
 from pyterrier_ikat.llms.cache import Cache
 from pyterrier_ikat.runs import write_run
 
@@ -125,11 +125,10 @@ def test_an_empty_pool_gives_the_columns_without_a_call():
     assert backend.asked == []
 
 
-class Quota:
+class Quota(Backend):
     """A backend that answers one request at a time until its quota is used up."""
 
-    model, batch_size, concurrency, replays = "quota", 1, 1, False
-    identity = {"provider": "fake", "model": "quota", "params": {}}
+    model, identity = "quota", {"provider": "fake", "model": "quota", "params": {}}
     asked, limit = 0, 2
 
     def complete(self, requests):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import (
+    Backend,
     BadRequest,
     BudgetExceeded,
     CutOff,
@@ -265,10 +266,10 @@ def test_a_refusal_that_comes_late_stops_the_stage_after_the_calls_in_flight(mod
     assert server.calls == row(made)["calls"] == 4
 
 
-class BusyThenWrongKey:
+class BusyThenWrongKey(Backend):
     """The first of two calls finds the server busy once the second has found the key to be wrong."""
 
-    model, identity, batch_size, concurrency, replays = "m", {"provider": "fake", "params": {}}, 1, 2, False
+    model, identity, concurrency = "m", {"provider": "fake"}, 2
 
     def __init__(self):
         self.begun, self.stop = threading.Event(), None

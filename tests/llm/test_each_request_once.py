@@ -9,7 +9,7 @@ import pytest
 from chat_server import said
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import llm
+from pyterrier_ikat.llms import Backend, llm
 from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 
@@ -20,10 +20,10 @@ SYSTEMS = (
 TURNS = 8
 
 
-class Counting:
+class Counting(Backend):
     """A user's own backend: what the sample's completions say, and how often each question was asked."""
 
-    replays, concurrency, batch_size = False, 4, 1
+    concurrency = 4
 
     def __init__(self, name):
         self.recorded, self.model = RecordedBackend(name), name

@@ -8,7 +8,7 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import IkatError, UsageError
-from pyterrier_ikat.llms import Empty, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, Unavailable, llm
+from pyterrier_ikat.llms import Backend, Empty, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, Unavailable, llm
 from pyterrier_ikat.llms.failures import CutOff
 from pyterrier_ikat.llms.limits import Throttle
 
@@ -89,10 +89,10 @@ def test_too_few_completions_are_refused():
         llm(SimpleNamespace(generate=lambda chats: ["one"])).ask(ask("a", "b"))
 
 
-class Flaky:
+class Flaky(Backend):
     """A user's own backend."""
 
-    model, identity, batch_size, concurrency, replays = "own", {"provider": "own"}, 1, 1, False
+    model, identity = "own", {"provider": "own"}
 
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)

@@ -7,7 +7,7 @@ import pytest
 from chat_server import ask, refused, said
 from tqdm.std import tqdm
 
-from pyterrier_ikat.llms import FatalLLMError, Reply, llm
+from pyterrier_ikat.llms import Backend, FatalLLMError, Reply, llm
 from pyterrier_ikat.llms.limits import Retry
 
 
@@ -56,10 +56,10 @@ def test_the_time_of_a_call_is_shared_by_its_requests():
     assert model.ledger.frame()["seconds"].tolist() == [3.0]
 
 
-class Own:
+class Own(Backend):
     """A user's own backend, whose answers ``work`` makes from the question."""
 
-    model, identity, batch_size, concurrency, replays = "own", {"provider": "own"}, 1, 1, False
+    model, identity = "own", {"provider": "own"}
 
     def __init__(self, work):
         self.work = work

@@ -8,7 +8,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat import plan
 from pyterrier_ikat.conversations.frame import with_query
 from pyterrier_ikat.evaluation import with_gold
-from pyterrier_ikat.llms import LLM
+from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr
 from pyterrier_ikat.operator import Operator
 
@@ -66,10 +66,8 @@ class Scores(Operator):
         return inp
 
 
-class Mute:
+class Mute(Backend):
     """A backend that must not be asked."""
-
-    batch_size, concurrency, replays = 1, 1, False
 
     def __init__(self, model="mute"):
         self.model, self.identity = model, {"provider": "fake", "model": model, "params": {}}

@@ -1,0 +1,87 @@
+"""Any object with ``.generate(list)`` as a language model."""
+
+import json
+from collections.abc import Mapping, Set
+from typing import Any
+
+from ..errors import UsageError
+from .failures import LLMFailure, Unavailable
+from .request import Backend, Reply, Request, as_text
+
+ERROR = "ERROR::"
+"""How pyterrier_rag's backends write an exception into the completion's text."""
+
+NO_LIST = (str, bytes, Mapping, Set)
+"""What can be gone through like a list, but does not hold one completion per chat in their order."""
+
+
+class GeneratorBackend(Backend):
+    """Asks ``generator.generate(chats)``, which returns one string, or one object with ``.text``, per chat.
+
+    A chat is a list of messages, or plain text when the object says ``supports_message_input = False``. Decoding parameters are
+    the object's own. Exceptions and texts that start with ``ERROR::`` are failures. An object with ``.text`` may also have
+    ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens.
+
+    Args:
+        generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
+        identity: what decides its answers beside its class and ``model_id``, as JSON values; the object's own ``identity`` when None.
+        name: its name in the ledger where it has no ``model_id``; that of its class when None.
+
+    Raises:
+        UsageError: when the identity is no JSON value.
+    """
+
+    def __init__(self, generator: Any, identity: Any = None, name: str | None = None) -> None:
+        self.generator = generator
+        named = getattr(generator, "model_id", None)
+        self.told = getattr(generator, "identity", None) if identity is None else identity
+        self.model = str(named or name or type(generator).__name__)
+        self.identified = bool(named) or self.told is not None
+        kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
+        self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": _json(self.told), "params": {}}
+        self.batch_size = int(getattr(generator, "batch_size", None) or 32)
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, GeneratorBackend) and super().__eq__(other)
+        return same and (self.told is not None or bool(self.generator == other.generator))  # type: ignore[attr-defined]
+
+    __hash__ = Backend.__hash__
+
+    def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
+        """Ask the object.
+
+        Raises:
+            UsageError: when it does not return one completion per chat.
+        """
+        chats = [self._chat(request) for request in requests]
+        try:
+            returned = self.generator.generate(chats)
+            outputs = [] if isinstance(returned, NO_LIST) else list(returned)
+        except Exception as error:
+            return [Unavailable(one.stage, one.qid, f"{self.model} raised {type(error).__name__}: {error}") for one in requests]
+        if len(outputs) != len(requests):
+            what = f"one {type(returned).__name__}" if isinstance(returned, NO_LIST) else f"{len(outputs)} completions"
+            raise UsageError(f"{self.model}.generate returned {what} for {len(requests)} chats: it must return a list with one per chat")
+        return [self._reply(request, output) for request, output in zip(requests, outputs, strict=True)]
+
+    def _chat(self, request: Request) -> Any:
+        if getattr(self.generator, "supports_message_input", True):
+            return [dict(message) for message in request.messages]
+        return as_text(request.messages)
+
+    def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
+        text = output if isinstance(output, str) else getattr(output, "text", None)
+        if isinstance(text, str) and text.startswith(ERROR):
+            return Unavailable(request.stage, request.qid, f"{self.model} answered {text}")
+        told: dict[str, Any] = {name: getattr(output, name, None) for name in TOLD}
+        return Reply(text if isinstance(text, str) else None, str(told.pop("model") or self.model), **told)
+
+
+TOLD = ("model", "finish_reason", "prompt_tokens", "completion_tokens")
+
+
+def _json(value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value, sort_keys=True))
+    except (TypeError, ValueError):
+        raise UsageError(f"the identity of a model is text, numbers, lists and dicts, not {type(value).__name__}") from None

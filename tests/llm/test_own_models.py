@@ -1,0 +1,127 @@
+"""A model of the user's own: disk cache, prices and budget like any other, and a name for ``--llm``."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from chat_server import ask
+
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, llm
+from pyterrier_ikat.llms.spec import deciding, parse
+
+
+class Echo:
+    def __init__(self, tail="", tokens=None):
+        self.tail, self.tokens, self.calls = tail, tokens, 0
+
+    def generate(self, chats):
+        self.calls += len(chats)
+        used = {} if self.tokens is None else {"prompt_tokens": self.tokens, "completion_tokens": 0}
+        return [SimpleNamespace(text=chat[-1]["content"] + self.tail, **used) for chat in chats]
+
+
+def texts(model, *questions):
+    found = [completion.text for completion in model.ask(ask(*questions))]
+    model.close()
+    return found
+
+
+def test_with_an_identity_its_completions_are_kept_in_the_file_and_never_those_of_another(tmp_path):
+    file, later = tmp_path / "own.sqlite", Echo("!")
+    assert texts(llm(Echo("!"), identity={"tail": "!"}, cache=file), "a") == ["a!"]
+    assert texts(llm(later, identity={"tail": "!"}, cache=file), "a") == ["a!"]
+    assert later.calls == 0
+    assert texts(llm(Echo("?"), identity={"tail": "?"}, cache=file), "a") == ["a?"]
+
+    class Other(Echo):
+        pass
+
+    assert texts(llm(Other("."), identity={"tail": "!"}, cache=file), "a") == ["a."]
+
+
+def test_an_object_may_say_its_identity_itself_and_then_uses_the_cache_of_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("IKAT_HOME", str(tmp_path))
+    one, two = Echo("!"), Echo("!")
+    one.identity = two.identity = "tail !"
+    assert texts(llm(one), "a") == texts(llm(two), "a")
+    assert (two.calls, (tmp_path / "llm.sqlite").exists()) == (0, True)
+    assert llm(one) == llm(two)
+
+
+def test_without_an_identity_nothing_is_kept_beyond_the_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("IKAT_HOME", str(tmp_path))
+    named = Echo()
+    named.model_id = "echo-1"
+    assert [texts(llm(model), "a") for model in (named, Echo())] == [["a"], ["a"]]
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match=r"nothing tells the completions of Echo from those of another model in .*: give identity=\.\.\."):
+        llm(Echo(), cache=tmp_path / "own.sqlite")
+    assert texts(llm(named, cache=tmp_path / "own.sqlite"), "a") == ["a"]
+
+
+def test_prices_and_a_budget_count_the_tokens_that_it_tells():
+    model = llm(Echo(tokens=1000), price_in=1000, price_out=0, budget=1.5, cache="none")
+    model.backend.batch_size = 1
+    with pytest.raises(BudgetExceeded):
+        model.ask(ask("a", "b", "c"))
+    assert model.ledger.frame()["cost"].tolist() == [2.0]
+    with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
+        llm(Echo(), price_in=1, price_out=1, budget=1).ask(ask("a"))
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "message"),
+    [
+        ("openai:gpt-4o", {"budget": 1}, "budget: these are arguments for an object"),
+        (Echo(), {"price_in": "cheap"}, "price_in='cheap': it is a number from 0"),
+        (Echo(), {"on_error": "skip"}, "on_error='skip': it is raise or fallback"),
+        (Echo(), {"identity": object()}, "the identity of a model is text, numbers, lists and dicts, not object"),
+        (Echo(), {"budget": 1}, "a budget needs prices"),
+        (SimpleNamespace(complete=len), {}, "is no language model"),
+    ],
+)
+def test_arguments_that_make_no_sense(given, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        llm(given, **arguments)
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """A package that registers a model."""
+    (tmp_path / "our_house.py").write_text(
+        "class House:\n"
+        "    def __init__(self, name, shout): self.name, self.shout = name, shout\n"
+        "    def generate(self, chats):\n"
+        "        return [f'{self.name}: {chat[-1][\"content\"]}{self.shout}' for chat in chats]\n"
+        "def make(name, *, shout='', api_token=''):\n"
+        "    return House(name, shout)\n"
+    )
+    info = tmp_path / "our_house-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: our-house\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[pyterrier_ikat.llm]\nhouse = our_house:make\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("IKAT_HOME", str(tmp_path / "home"))
+    yield "house:small"
+    sys.modules.pop("our_house", None)
+
+
+def test_an_installed_package_gives_a_model_its_name(house):
+    assert texts(llm(f"{house} shout=! retries=1"), "a") == ["small: a!"]
+    assert texts(llm(house), "a") == ["small: a"]
+    again = llm(f"{house} shout=!")
+    assert again.ask(ask("a"))[0].cached
+    again.close()
+    assert (again.model, repr(again)) == ("small", "ikat.llm('house:small shout=!')")
+    assert llm(house) == llm(house) != llm(f"{house} shout=!")
+
+
+def test_its_secrets_are_not_shown_and_its_options_are_checked(house):
+    assert parse(f"{house} api_token=t0p shout=!").shown == "house:small 'api_token=***' shout=!".replace("'", "")
+    assert "t0p" not in repr(llm(f"{house} api_token=t0p").backend.identity)
+    assert deciding(f"{house} shout=! budget=1 price_in=1 price_out=1") == "house:small 'shout=!'"
+    with pytest.raises(UsageError, match=r"the LLM house does not take these options \(.*'whisper'\): it is house\(name, \*, shout=''"):
+        llm(f"{house} whisper=1")
+    with pytest.raises(UsageError, match=r"unknown LLM 'hous:small'.* house:\.\.\."):
+        llm("hous:small")
