@@ -31,6 +31,13 @@ KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
 }
 """Kind in a signature -> what it is called, and what is one. Other kinds are looked at by who takes them."""
 
+EXAMPLES: Mapping[str, str] = {
+    "runs": 'each frame its name, {"name": frame, ...}',
+    "run": "a frame, such as read_run(path)",
+    "qrels": 'a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)',
+}
+"""Argument -> what to give, where the name of its kind would not say where to get one."""
+
 
 def checked(function: Made) -> Made:
     """The function, which refuses arguments of another kind than its signature says.
@@ -71,7 +78,8 @@ def at_least_one(**numbers: int | None) -> None:
 def _check(name: str, value: Any, annotation: Any) -> None:
     kinds = list(_kinds(annotation))
     if kinds and all(kind in KINDS for kind in kinds) and not any(KINDS[kind][1](value) for kind in kinds):
-        raise UsageError(f"{name}={repr(value)[:80]}: give {' or '.join(KINDS[kind][0] for kind in kinds)}")
+        wanted = EXAMPLES.get(name) or " or ".join(KINDS[kind][0] for kind in kinds)
+        raise UsageError(f"{name}={' '.join(repr(value).split())[:80]}: give {wanted}")
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -139,6 +139,9 @@ class _Model:
     def __init__(self, paper: str) -> None:
         self.paper = paper
 
+    def ask(self, requests: object) -> None:
+        raise UsageError(f"{self.paper} only stands for a language model: build the method with a real one")
+
     def __repr__(self) -> str:
         return self.paper
 

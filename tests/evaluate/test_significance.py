@@ -10,15 +10,13 @@ from statsmodels.stats.multitest import multipletests
 from test_evaluate import random_runs
 
 from pyterrier_ikat.evaluation import evaluate, experiment, per_turn
-from pyterrier_ikat.runs import strictly_decreasing
 
 MEASURES = [nDCG @ 5, P(rel=2) @ 20, NumRet]
 
 
 def pyterriers(runs, qrels, baseline, correction):
-    strict = {name: strictly_decreasing(run) for name, run in runs.items()}
     topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
-    return pt.Experiment(strict, topics, qrels, MEASURES, baseline=baseline, correction=correction, verbose=False)
+    return pt.Experiment(runs, topics, qrels, MEASURES, baseline=baseline, correction=correction, verbose=False)
 
 
 @pytest.mark.parametrize(("baseline", "correction"), [("two", "bonferroni"), (None, None)])

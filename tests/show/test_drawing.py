@@ -16,12 +16,19 @@ from pyterrier_ikat.show.drawing_svg import as_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = {
-    "SelectStatements": "Statements",
-    "StatementQueries": "Statement queries",
-    "PassageQueries": "Passage queries",
     "AllUtterances": "All utterances",
+    "AppendQuery": "Append query",
+    "AppendStatements": "Append statements",
+    "ExplodeQueries": "Explode queries",
     "HistoricalQueryExpansion": "HQE",
     "LLMRerank": "LLM rerank",
+    "ManualRewrite": "Manual rewrite",
+    "OutlineAnswer": "Outline answer",
+    "PassageQueries": "Passage queries",
+    "RawUtterance": "Raw utterance",
+    "RerankAgainst": "Rerank against",
+    "SelectStatements": "Statements",
+    "StatementQueries": "Statement queries",
 }
 """The labels that are not the operator's name."""
 
@@ -83,7 +90,7 @@ def test_no_box_of_a_drawing_overlaps_another_or_leaves_it(name):
 
 def test_a_linear_method_tells_the_kind_of_frame_between_its_stages():
     assert texts(draw("raw").svg) == [
-        *("Input", "Q", "RawUtterance", "Q", "Retriever", "R", "% 1000", "R", "Reranker", "R", "Output"),
+        *("Input", "Q", "Raw utterance", "Q", "Retriever", "R", "% 1000", "R", "Reranker", "R", "Output"),
     ]
 
 
@@ -123,7 +130,7 @@ def test_a_pipeline_of_ones_own_draws_without_looking_up_documentation(no_networ
 
     look_up = pt.documentation.url_for_class
     drawing = draw(ikat.RawUtterance() >> Mine() % 3)
-    assert boxes(drawing.svg) == ["RawUtterance", "Mine", "% 3"]
+    assert boxes(drawing.svg) == ["Raw utterance", "Mine", "% 3"]
     assert no_network == []
     assert pt.documentation.url_for_class is look_up
 
@@ -163,6 +170,13 @@ def test_a_resource_that_is_only_drawn_refuses_to_run(role):
 
     with pytest.raises(ikat.UsageError, match=f"{role} only stands for a resource"):
         _Resource(role, "").transform(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))
+
+
+def test_a_model_that_is_only_drawn_refuses_to_answer():
+    from pyterrier_ikat.show.drawing import _Model
+
+    with pytest.raises(ikat.UsageError, match="gpt-4 only stands for a language model"):
+        ikat.Rewrite(_Model("gpt-4")).transform(pd.DataFrame({"qid": ["1"], "query": ["tea"]}))
 
 
 PAINTED = """[...document.querySelectorAll("h1, .pts-transformer, .pts-df, .pts-io-label")].map(element => {
