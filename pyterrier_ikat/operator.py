@@ -103,7 +103,7 @@ def profile() -> Iterator[Profile]:
         >>> with ikat.profile() as stages:
         ...     _ = ikat.RawUtterance()(pd.DataFrame({"qid": ["t"], "query": ["tea"]}))
         >>> stages.frame()[["stage", "calls", "rows"]].values.tolist()
-        [['Utterance', 1, 1], ['other', 0, 0]]
+        [['RawUtterance', 1, 1], ['other', 0, 0]]
     """
     found = Profile()
     token = _current.set(found)

@@ -21,7 +21,7 @@ ROOMS = {
     "retrieve": "Retrieve",
     "rank": "Re-rank",
     "fuse": "Bring sub-queries back",
-    "evaluate": "Judge",
+    "evaluation": "Judge",
 }
 """Room -> what its operators do, in the order in which data pass; other rooms follow under their own names."""
 

@@ -39,7 +39,7 @@ class MergeShards(Operator):
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
-        >>> from pyterrier_ikat.retrieve.merge_top import MergeTop
+        >>> from pyterrier_ikat.retrieve.merge_top import MergeShards
         >>> texts = {"d1": "Rooibos has no caffeine.", "d2": "Coffee has caffeine.", "d3": "Trams run."}
         >>> rows = [{"docno": docno, "text": text} for docno, text in texts.items()]
         >>> halves = [ikat.PassageIndex(tempfile.mkdtemp()).index(half) for half in (rows[:2], rows[2:])]
