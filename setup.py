@@ -30,8 +30,8 @@ setup(
             "show/report/files/*",
             "pt_docs/*.rst",
             "py.typed",
-            "__init__.pyi",
-            "evaluation/__init__.pyi",
+            "*.pyi",
+            "**/*.pyi",
         ]
     },
     install_requires=[

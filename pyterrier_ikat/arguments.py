@@ -10,9 +10,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-import pandas as pd
-import pyterrier as pt
-
 from .errors import UsageError
 
 MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -25,11 +22,12 @@ KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("a text", lambda value: isinstance(value, str | os.PathLike)),
     Path: ("a path", lambda value: isinstance(value, os.PathLike)),
     NoneType: ("None", lambda value: value is None),
-    pt.Transformer: ("a PyTerrier transformer", lambda value: isinstance(value, pt.Transformer)),
     Mapping: ("a dict", lambda value: isinstance(value, Mapping)),
-    pd.DataFrame: ("a DataFrame", lambda value: isinstance(value, pd.DataFrame)),
 }
 """Kind in a signature -> what it is called, and what is one. Other kinds are looked at by who takes them."""
+
+CLASSES = {"Transformer": "a PyTerrier transformer", "DataFrame": "a DataFrame"}
+"""The same for classes by their names, so that nothing is imported for them."""
 
 EXAMPLES: Mapping[str, str] = {
     "runs": 'each frame its name, {"name": frame, ...}',
@@ -76,10 +74,15 @@ def at_least_one(**numbers: int | None) -> None:
 
 
 def _check(name: str, value: Any, annotation: Any) -> None:
-    kinds = list(_kinds(annotation))
-    if kinds and all(kind in KINDS for kind in kinds) and not any(KINDS[kind][1](value) for kind in kinds):
-        wanted = EXAMPLES.get(name) or " or ".join(KINDS[kind][0] for kind in kinds)
+    kinds = [_known(kind) for kind in _kinds(annotation)]
+    if kinds and not any(kind is None or kind[1](value) for kind in kinds):
+        wanted = EXAMPLES.get(name) or " or ".join(kind[0] for kind in kinds if kind)
         raise UsageError(f"{name}={' '.join(repr(value).split())[:80]}: give {wanted}")
+
+
+def _known(kind: Any) -> tuple[str, Callable[[Any], bool]] | None:
+    named = CLASSES.get(getattr(kind, "__name__", ""))
+    return KINDS.get(kind) or (None if named is None else (named, lambda value: isinstance(value, kind)))
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -28,19 +28,23 @@ def evaluate(
     from ..evaluation import evaluate as compare
     from ..evaluation.measures import split_measures
     from ..runs.loading import load_runs, show_runs, warn_of_lost_turns
-    from ..runs.resources import open_qrels, refuse_statements
-    from ..show import table
 
     wanted = TRACK_2023 if measures is None else parse_measures(split_measures(measures))
     if dataset_name is None and qrels_path is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-    qrels = read_qrels(Path(str(qrels_path))) if dataset_name is None else open_qrels(dataset_named(dataset_name), dataset_name, qrels_path)
-    runs = load_runs(paths)
-    if dataset_name is not None and not any(run["docno"].isin(qrels["docno"]).any() for run in runs.values()):
-        refuse_statements(dataset_name, qrels_path)
+    if dataset_name is None:
+        qrels, runs = read_qrels(Path(str(qrels_path))), load_runs(paths)
+    else:
+        from ..runs.resources import open_qrels, refuse_statements
+
+        qrels, runs = open_qrels(dataset_named(dataset_name), dataset_name, qrels_path), load_runs(paths)
+        if not any(run["docno"].isin(qrels["docno"]).any() for run in runs.values()):
+            refuse_statements(dataset_name, qrels_path)
     if form == "text":
         show_runs(runs, qrels, baseline, click.echo, wanted)
         return
+    from ..show import table
+
     click.echo(getattr(table(compare(runs, qrels, wanted, baseline)), form)(), nl=False)
     warn_of_lost_turns(runs, qrels, lambda line: click.echo(line, err=True))
 

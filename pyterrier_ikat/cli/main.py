@@ -1,6 +1,7 @@
 """The command line's frame: errors as one line and exit code 2, and the options that commands share."""
 
 import errno
+import gc
 import os
 import signal
 import sqlite3
@@ -31,6 +32,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         _take_any_text()
+        gc.set_threshold(100_000)  # most objects of libraries and runs stay: looking for garbage often takes a fifth of the time
         try:
             with _terminated_as_interrupted(), commands_advised():
                 return super().invoke(ctx)

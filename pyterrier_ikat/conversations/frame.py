@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import DataError, UsageError
@@ -52,6 +51,8 @@ def with_columns(frame: pd.DataFrame, **columns: Iterable[Any]) -> pd.DataFrame:
 
 def with_query(frame: pd.DataFrame, texts: Iterable[str]) -> pd.DataFrame:
     """A new frame whose ``query`` is ``texts``; the old one is pushed to ``query_0``, what was derived from it dropped."""
+    import pyterrier as pt
+
     frame = frame.drop(columns=[name for name in STALE_WITH_QUERY if name in frame.columns])
     return with_columns(pt.model.push_queries(frame), query=texts)
 

@@ -12,7 +12,7 @@ import pandas as pd
 from ..arguments import checked
 from ..conversations.frame import starts_of_runs
 from ..errors import DataError, UsageError
-from ..runs import trec_eval_order
+from ..runs.trec import in_trec_eval_order
 from .checks import check_form, check_runs, check_shared, with_text_ids
 from .measures import TRACK_2023, as_measures, label
 from .providers import Rankings, calculators
@@ -72,7 +72,7 @@ class Scorer:
         run = with_text_ids(f"run {name}", run)
         check_form(f"run {name}", run["qid"].unique(), self.turns)
         try:
-            return trec_eval_order(run[list(RANKING)])
+            return in_trec_eval_order(run[list(RANKING)])
         except DataError as error:
             raise DataError(f"run {name}: {error}") from error
 

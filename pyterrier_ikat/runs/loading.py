@@ -8,7 +8,6 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..evaluation import TRACK_2023, evaluate, format_table
-from ..submit.reading import read_ranking
 from . import RunFolder, read_run
 
 
@@ -43,6 +42,8 @@ def _load(path: Path) -> pd.DataFrame:
     if path.is_file():
         with path.open("rb") as file:
             if file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+                from ..submit.reading import read_ranking
+
                 return read_ranking(path)
     return read_run(path)
 

@@ -11,7 +11,6 @@ from typing import IO, Any
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 
 from ..conversations.frame import column, starts_of_runs
 from ..errors import DataError
@@ -41,7 +40,14 @@ def trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
         >>> trec_eval_order(tied).values.tolist()
         [['1_1', 'c', 2.0, 0], ['1_1', 'b', 0.5, 1], ['1_1', 'a', 0.5, 2]]
     """
+    import pyterrier as pt
+
     pt.validate.result_frame(results, extra_columns=["score"])
+    return in_trec_eval_order(results)
+
+
+def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
+    """:func:`trec_eval_order` of a frame that is known to have the columns."""
     scores = _finite(results)
     turns = pd.factorize(results["qid"])[0]
     with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite in trec_eval, and ties
@@ -72,6 +78,8 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
         >>> strictly_decreasing(tied)["score"].is_monotonic_decreasing
         True
     """
+    import pyterrier as pt
+
     pt.validate.result_frame(results, extra_columns=["score", "rank"])
     turns = pd.factorize(results["qid"])[0]
     order = np.lexsort((results["rank"].to_numpy(dtype=float), turns))
@@ -181,7 +189,7 @@ def read_run(path: str | Path) -> pd.DataFrame:
     if results.empty:
         raise DataError(f"{path} is empty: a run has lines `qid Q0 docno rank score name`")
     try:
-        return trec_eval_order(results)
+        return in_trec_eval_order(results)
     except DataError:
         _check_lines(path)
         raise
@@ -210,7 +218,7 @@ def _quickly(path: Path) -> pd.DataFrame | None:
             if part is None:
                 return None
             parts.append(part)
-    return pd.concat(parts, ignore_index=True) if parts else None
+    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True) if parts else None
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
