@@ -15,8 +15,7 @@ from .llms import LLM, Completion, LLMFailure, Request, StageError
 from .llms.failures import Refused
 from .llms.spec import asking
 from .operator import Operator, Plan
-from .prompts import render
-from .prompts.context import STYLES, chosen, history_text, ptkb_text
+from .prompts import STYLES, chosen, history_text, prompts_or_default, ptkb_text, render
 
 log = logging.getLogger("pyterrier_ikat")
 
@@ -35,7 +34,7 @@ class LLMOperator(Operator):
         question: the column that holds the user's question: ``"qutterance"`` (where the frame has no conversation, the
             oldest query: ``query_N`` of the largest N, else ``query``), or ``"qresolved"`` for the manual rewrite, the
             papers' [H].
-        prompts: a folder of your own prompt templates.
+        prompts: a folder of your own prompt templates; ``None``: that of the method being built, or the package's.
         on_error: ``"raise"``: finish all turns, then raise a ``StageError`` that names the failed ones; ``"fallback"``:
             use the operator's fallback for them and count it in the ledger.
     """
@@ -55,7 +54,13 @@ class LLMOperator(Operator):
             raise UsageError(f"style {style!r} is unknown: choose one of {', '.join(STYLES)}")
         if on_error not in (None, "raise", "fallback"):
             raise UsageError(f"on_error {on_error!r} is unknown: choose 'raise', 'fallback', or None for what the LLM says")
-        self.llm, self.style, self.question, self.prompts, self.on_error = asking(llm), style, question, prompts, on_error
+        self.llm, self.style, self.question, self.prompts, self.on_error = (
+            asking(llm),
+            style,
+            question,
+            prompts_or_default(prompts),
+            on_error,
+        )
 
     def _choose_statements(self, statements: str) -> None:
         if statements not in ("all", "chosen"):

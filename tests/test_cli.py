@@ -241,12 +241,23 @@ def test_an_index_of_other_texts_is_no_finished_run(tmp_path):
 
 
 def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkeypatch):
-    import pyterrier_ikat.runs.identity as sameness
+    from pyterrier_ikat import prompts
 
     assert run(sample_index, tmp_path / "runs", "ad").exit_code == 0
     (tmp_path / "answer.jinja").write_text("another")
-    monkeypatch.setattr(sameness, "PROMPTS", tmp_path)
+    monkeypatch.setattr(prompts, "FOLDER", tmp_path)
     assert "holds a run with another prompts_sha256 (" in refused(sample_index, tmp_path / "runs")
+
+
+def test_prompts_of_ones_own_for_a_whole_method(sample_index, tmp_path):
+    folder, out = tmp_path / "prompts", tmp_path / "runs"
+    folder.mkdir()
+    assert "is no folder with templates" in run(sample_index, out, "ad", "--prompts", str(folder)).output
+    (folder / "answer.jinja").write_text("In one word: {{ question }}")
+    assert run(sample_index, out, "ad", "--prompts", str(folder)).exit_code == 0
+    assert str(folder) in (out / "ad" / "run.json").read_text()
+    (folder / "answer.jinja").write_text("In two words: {{ question }}")
+    assert "holds a run with another prompts_sha256 (" in run(sample_index, out, "ad", "--prompts", str(folder)).output
 
 
 def test_other_qrels_give_new_figures_of_the_same_run(sample_index, tmp_path):

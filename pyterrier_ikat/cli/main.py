@@ -149,6 +149,7 @@ RESOURCES = (
     ),
     click.option("--rewriter", "rewriter_spec", help="a T5 or BART rewriter's name, such as castorini/t5-base-canard"),
     click.option("--expander", "expander_spec", help="ConvGQR's T5 expansion model"),
+    click.option("--prompts", type=click.Path(), help="folder of your own prompt templates; those missing there come from the package"),
 )
 
 

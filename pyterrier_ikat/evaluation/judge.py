@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import LLM, Request
 from ..operator import Plan
-from ..prompts.context import chosen, ptkb_text
+from ..prompts import chosen, ptkb_text
 from .checks import check_form
 
 LABELS = ("0", "1", "2", "3", "4")

@@ -11,8 +11,7 @@ from ..conversations.frame import question_column, values
 from ..errors import UsageError
 from ..llms import LLM, Completion, LLMFailure, Request
 from ..llms.spec import asking
-from ..prompts import render
-from ..prompts.context import history_text, ptkb_text
+from ..prompts import history_text, prompts_or_default, ptkb_text, render
 from .responses import Assessment
 
 STAGE = "judge"
@@ -55,6 +54,7 @@ class LLMJudge:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "llm", asking(self.llm))
+        object.__setattr__(self, "prompts", prompts_or_default(self.prompts))
 
     topic: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()

@@ -10,7 +10,7 @@ from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
 from ..llms import LLM, Request
-from ..prompts.context import ptkb_text
+from ..prompts import ptkb_text
 
 FORMS = ("article", "short", "long", "styled")
 WEIGHT_OF_ALL = 1.0

@@ -156,7 +156,7 @@ def _counted(entry: Method, statements: int) -> tuple[int, int]:
     turn = conversation(chat, [f"statement {number}" for number in range(statements)])
     turn = turn.assign(qresolved=turn["query"], qgoldptkb=[[str(number + 1) for number in range(statements)]])
     retriever, model, other = _StandIn(), LLM(_Unasked()), _StandIn()
-    resources = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
+    resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
     rows = plan({entry.name: entry.build(retriever=retriever, **resources)}, turn)
     return int(rows["calls"].sum()), retriever.rows
 

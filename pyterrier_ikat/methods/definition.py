@@ -9,12 +9,14 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import pandas as pd
 import pyterrier as pt
 
 from ..errors import UsageError
+from ..prompts import prompts_from
 
 RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
 
@@ -142,8 +144,12 @@ class Method:
         """Whether it makes a manual run, on ``get_topics("manual")``."""
         return self.uses_gold or self.settings.get("question") == "qresolved" or bool(self.settings.get("manual"))
 
-    def build(self, **given: Any) -> pt.Transformer:
+    def build(self, *, prompts: str | Path | None = None, **given: Any) -> pt.Transformer:
         """The operator expression over the resources in ``given``; those it does not need are ignored.
+
+        Args:
+            prompts: a folder of your own prompt templates, which all of its LLM operators read that name no other one.
+            **given: resources by name.
 
         Raises:
             UsageError: when a resource it needs is missing, or the retriever returns fewer passages than ``depth``.
@@ -160,7 +166,8 @@ class Method:
             raise UsageError(
                 f"method {self.name} takes {self.depth} passages per query, the retriever returns {found}: give it num_results={self.depth}"
             )
-        return self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings)
+        with prompts_from(prompts):
+            return self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings)
 
     def _second(self, name: str) -> bool:
         return self.given or inspect.signature(self.system).parameters[name].default is inspect.Parameter.empty
@@ -172,7 +179,8 @@ class Method:
     @property
     def expression(self) -> str:
         """The expression as text, over the names of its resources."""
-        built = self.build(**{name: _Named(name) for name in RESOURCES})
+        names: dict[str, Any] = {name: _Named(name) for name in RESOURCES}
+        built = self.build(**names)
         return re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built)).removeprefix("(").removesuffix(")")
 
     @property

@@ -3,9 +3,17 @@ r"""One jinja template per prompt. Conversation and passage text is data in them
 Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` where the few-shot style differs. The wording is
 ours; inputs, their order, limits and output format follow the tables named at the top of each template. A line of a text that
 could pass for a heading of a template gets a backslash, as Markdown does it: ``\# Task``.
+
+A folder of one's own replaces the templates that it holds: for one operator by its argument ``prompts``, for all operators of a method
+by ``method.build(prompts=FOLDER)`` and ``--prompts FOLDER``, which is :func:`prompts_from` around the building of them.
 """
 
+import hashlib
 import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +24,9 @@ from jinja2.sandbox import SandboxedEnvironment
 from ..errors import UsageError
 
 FOLDER = Path(__file__).parent
+STYLES = ("gpt", "llama")
+_ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)[ \t]*:)", re.IGNORECASE)
+"""Where a line of a message could pass for the next message."""
 _HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$", re.MULTILINE)
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
@@ -85,3 +96,108 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         raise UsageError(f"no prompt template {' or '.join(names)} in {folder or FOLDER}: write it there") from error
     except TemplateError as error:
         raise UsageError(f"prompt template {names[0]} of {folder or FOLDER}: {error}; it may use {', '.join(sorted(values))}") from error
+
+
+_chosen: ContextVar[str | None] = ContextVar("prompts", default=None)
+
+
+class UnknownPromptWarning(UserWarning):
+    """A folder of prompts holds a template that no operator of the package reads."""
+
+
+@contextmanager
+def prompts_from(folder: str | Path | None) -> Iterator[None]:
+    """LLM operators that are built in this block, and are given no prompts, read those of ``folder``.
+
+    It becomes their argument ``prompts``, so that nothing is left behind the block, and an operator says where its prompts are.
+
+    Args:
+        folder: templates of your own; those missing there come from the package. None changes nothing.
+
+    Raises:
+        UsageError: when there is no template in it.
+
+    Example:
+        >>> import tempfile, pyterrier_ikat as ikat
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = Path(folder, "answer.jinja").write_text("Answer in one word: {{ question }}")
+        >>> with prompts_from(folder):
+        ...     answer = ikat.Answer(ikat.llm("recorded:sample"))
+        >>> answer.prompts == folder
+        True
+    """
+    token = _chosen.set(_chosen.get() if folder is None else _checked(folder))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def prompts_or_default(folder: str | None) -> str | None:
+    """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's."""
+    return _chosen.get() if folder is None else folder
+
+
+def fingerprint(folder: str | Path | None = None) -> str:
+    """A checksum of the package's templates and of those in ``folder``: another one when any name or text differs."""
+    digest = hashlib.sha256()
+    for place in (FOLDER, *(() if folder is None else (Path(folder),))):
+        for path in sorted(place.glob("*.jinja")):
+            content = path.read_bytes()
+            digest.update(f"{path.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _checked(folder: str | Path) -> str:
+    place = Path(folder).expanduser()
+    names = {path.name for path in place.glob("*.jinja")}
+    ours = {path.name for path in FOLDER.glob("*.jinja")}
+    if not names:
+        raise UsageError(f"prompts: {folder} is no folder with templates: write there those that differ, such as answer.jinja")
+    if unknown := sorted(name for name in names if name not in ours and name.replace("_llama.", ".") not in ours):
+        warnings.warn(
+            f"{folder}: only operators of your own read {', '.join(unknown)}; the package has {', '.join(sorted(ours))}",
+            UnknownPromptWarning,
+            stacklevel=3,
+        )
+    return str(place)
+
+
+def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt") -> str:
+    r"""The history as ``user: ...`` / ``system: ...`` lines.
+
+    Args:
+        history: messages with ``role`` and ``content``, oldest first.
+        style: ``"gpt"``: all utterances and all responses; ``"llama"``: all utterances and only the last response.
+
+    Example:
+        >>> history_text([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
+        'user: Hi\nsystem: Hello'
+    """
+    responses = [position for position, message in enumerate(history) if message["role"] != "user"]
+    dropped = set(responses[:-1]) if style == "llama" else set()
+    return "\n".join(
+        ("user: " if message["role"] == "user" else "system: ") + _ROLE.sub(r"\\", str(message["content"]))
+        for position, message in enumerate(history)
+        if position not in dropped
+    )
+
+
+def ptkb_text(ptkb: Mapping[str, str]) -> str:
+    """The persona as ``1: ..., 2: ...``.
+
+    Example:
+        >>> ptkb_text({"1": "I am vegan.", "2": "I own a dog."})
+        '1: I am vegan., 2: I own a dog.'
+    """
+    return ", ".join(f"{number}: {statement}" for number, statement in ptkb.items())
+
+
+def chosen(ptkb: Mapping[str, str], statements: Sequence[tuple[str, float]]) -> dict[str, str]:
+    """The statements of the persona that ``statements``, pairs of id and score, name, in that order.
+
+    Example:
+        >>> chosen({"1": "I am vegan.", "2": "I own a dog."}, [("2", 0.9)])
+        {'2': 'I own a dog.'}
+    """
+    return {number: ptkb[number] for number, _ in statements if number in ptkb}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from .. import prompts
 from ..llms import LLM
 from ..operator import Operator
-from ..prompts import FOLDER as PROMPTS
 from ..store.models import fingerprint
 
 READ = ("llm", "model", "tokenizer", "scorers", "prompts")
@@ -31,7 +31,7 @@ def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[st
     texts = getattr(resources["index"], "text", None)
     return {
         "package": metadata.version("pyterrier_ikat"),
-        "prompts_sha256": _prompts(),
+        "prompts_sha256": prompts.fingerprint(resources.get("prompts")),
         "index": resources["index"].fingerprint(),
         "texts": None if texts is None else texts.index.fingerprint(),
         "llms": {name: dict(model.backend.identity) for name, model in models.items()},
@@ -45,14 +45,6 @@ def of_frame(frame: pd.DataFrame) -> str:
     digest, columns = hashlib.sha256(), frame.columns.tolist()
     for row in frame.itertuples(index=False, name=None):  # one at a time: histories are long
         digest.update(json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True, default=str).encode())
-    return digest.hexdigest()
-
-
-def _prompts() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(PROMPTS.glob("*.jinja")):
-        content = path.read_bytes()
-        digest.update(f"{path.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 

@@ -210,6 +210,7 @@ def named_resources(index_path: str, ledger: Ledger, options: Mapping[str, Any])
         "reranker": named_rerankers(options.get("reranker_spec")),
         "rewriter": named_seq2seq(options.get("rewriter_spec")),
         "expander": named_seq2seq(options.get("expander_spec")),
+        "prompts": options.get("prompts"),
     }
     return {**found, **options.get("stand_ins", {})}
 

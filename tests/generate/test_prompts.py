@@ -2,9 +2,10 @@ import re
 
 import pytest
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.prompts import FOLDER, render
-from pyterrier_ikat.prompts.context import history_text, ptkb_text
+from pyterrier_ikat.methods.definition import Method
+from pyterrier_ikat.prompts import FOLDER, UnknownPromptWarning, history_text, prompts_from, ptkb_text, render
 
 HISTORY = [
     {"role": "user", "content": "Which tea?"},
@@ -123,3 +124,28 @@ def test_errors_name_the_template_and_what_it_may_use(tmp_path):
     (tmp_path / "answer.jinja").write_text("{{ ''.__class__.__mro__ }}")
     with pytest.raises(UsageError, match="unsafe"):
         render("answer", folder=str(tmp_path), **SHOWN)
+
+
+def test_a_folder_for_a_whole_method_and_an_operators_own_one(tmp_path):
+    for name, text in (("method", "Shortly: {{ question }}"), ("own", "At length: {{ question }}")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "answer.jinja").write_text(text)
+    own = str(tmp_path / "own")
+
+    def mine(llm, retriever):
+        return ikat.Answer(llm) >> ikat.Answer(llm, prompts=own) >> retriever
+
+    built = Method("mine", mine).build(llm="recorded:sample", retriever=ikat.RawUtterance(), prompts=tmp_path / "method")
+    turn = ikat.conversation([{"role": "user", "content": "Which tea?"}])
+    asked = [stage.requests(turn)[0].messages[0]["content"] for stage in list(built)[:2]]
+    assert asked == ["Shortly: Which tea?", "At length: Which tea?"]
+    assert ikat.Answer("recorded:sample").prompts is None
+
+
+def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_told(tmp_path):
+    with pytest.raises(UsageError, match="is no folder with templates"), prompts_from(tmp_path):
+        pass
+    (tmp_path / "answre.jinja").write_text("x")
+    (tmp_path / "answer_llama.jinja").write_text("x")
+    with pytest.warns(UnknownPromptWarning, match=r"only operators of your own read answre\.jinja; "), prompts_from(tmp_path):
+        pass
