@@ -35,28 +35,6 @@ _ENGLISH = re.compile(rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}{_W
 _LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
 _AS_MACHINE = re.compile(rf"(?:{_SORRY})?{_MACHINE}{_LACK}[^;:]*", re.IGNORECASE)
 _BARE = re.compile(rf"(?:{_SORRY})?{_UNABLE}", re.IGNORECASE)
-_ELSEWHERE = re.compile(
-    "|".join(
-        (
-            r"(?:es\s+)?(?:tut\s+mir\s+leid|entschuldigung|leider)\b[\s,]*(?:aber\s+)?(?:(?:dabei|damit|da|das)\s+kann\s+ich|ich\s+kann)\b"
-            r"[^,;:]*\bnicht\s+(?:weiter)?(?:helfen|behilflich\s+sein|beantworten|antworten|erfüllen)",
-            r"leider\s+kann\s+ich(?:\s+(?:ihnen|dir|euch|da|hier|dabei|damit|hierbei|das|diesen?|ihre|deine|frage|wunsch|anfrage))*"
-            r"\s+nicht\s+(?:weiter)?(?:helfen|behilflich\s+sein|beantworten|antworten|erfüllen)",
-            r"(?:je\s+suis\s+)?(?:désolée?|navrée?)\b[\s,]*(?:mais\s+)?je\s+ne\s+(?:peux|puis)\s+pas\s+"
-            r"(?:vous\s+|t['’]|te\s+|y\s+)?(?:aider|répondre|assister|fournir)\b[^,;:]*",
-            r"lo\s+siento\b[\s,]*(?:pero\s+)?no\s+puedo\s+(?:ayudar|asistir|responder|proporcionar|cumplir)\w*[^,;:]*",
-            r"mi\s+dispiace\b[\s,]*(?:ma\s+)?non\s+posso\s+(?:aiutar|risponder|assister|fornir)\w*[^,;:]*",
-            r"(?:desculpe|sinto\s+muito|lamento)\b[\s,]*(?:mas\s+)?não\s+posso\s+(?:ajudar|responder|fornecer|atender)\w*[^,;:]*",
-            r"(?:het\s+spijt\s+me|sorry|helaas)\b[\s,]*(?:maar\s+)?(?:daar\s+kan\s+ik|ik\s+kan)\b[^,;:]*\b(?:niet|geen)\b[^,;:]*"
-            r"\b(?:helpen|beantwoorden)",
-            r"helaas\s+kan\s+ik(?:\s+(?:je|jou|jullie|u|daar|hier|daarmee|hiermee|die|deze|dit|uw|jouw|vraag|verzoek))*\s+niet"
-            r"(?:\s+(?:mee|bij|verder))*\s+(?:helpen|beantwoorden)",
-            r"(?:很?抱歉|对不起)[\s,\uff0c。]*但?我(?:无法|不能)(?:帮助|协助|提供|回答|满足)[^,\uff0c。]*",
-            r"申し訳(?:ありません|ございません)が[、\s]*[^、。]*(?:お手伝いできません|お答えできません|対応できません|お応えできません)",
-        )
-    ),
-    re.IGNORECASE,
-)
 _ASIDE = re.compile(
     r"(?:please|if\s+you|is\s+there|can\s+i|would\s+you|feel\s+free|let\s+me|i['’]m|i\s+(?:am|can|could|cannot|can['’]t|do|don['’]t)\b"
     r"|my\s+(?:purpose|guidelines|role)|it\s+(?:goes|violates|would)|this\s+(?:request|content|topic|violates|goes)|such\s+|sorry)",
@@ -92,7 +70,7 @@ def _declines(sentence: str) -> bool:
     sentence = sentence.rstrip(" .!。")
     if "?" in sentence:
         return False
-    if _BARE.fullmatch(sentence) or _ELSEWHERE.fullmatch(sentence):
+    if _BARE.fullmatch(sentence):
         return True
     for pattern in (_ENGLISH, _AS_MACHINE):
         if pattern.fullmatch(sentence):
@@ -380,16 +358,6 @@ def parse_passage(text: str) -> str:
     passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
     passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
     return passage if any(map(str.isalnum, passage)) else ""
-
-
-def parse_clarified(text: str) -> str:
-    """The clarified utterance in a completion; ``""`` when it holds none.
-
-    Example:
-        >>> parse_clarified("Clarified utterance: The user asks for a vegan breakfast. It has to be quick.")
-        'The user asks for a vegan breakfast. It has to be quick.'
-    """
-    return parse_rewrite(text)
 
 
 _INPUT = "About the user|Conversation so far|Last message of the user"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..completions.texts import parse_clarified, parse_rewrite
+from ..completions.texts import parse_rewrite
 from ..conversations.frame import with_columns, with_query
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -105,7 +105,7 @@ class Clarify(LLMOperator):
 
     def parse(self, text: str) -> str | None:
         """The clarified utterance, without label and quotes."""
-        return parse_clarified(text) or None
+        return parse_rewrite(text) or None
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qrewrite`` and ``query``."""

@@ -1,6 +1,6 @@
 import pytest
 
-from pyterrier_ikat.completions.texts import parse_clarified, parse_passage
+from pyterrier_ikat.completions.texts import parse_passage, parse_rewrite
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_no_passage(text):
     ],
 )
 def test_a_clarified_utterance_comes_without_label(text):
-    assert parse_clarified(text) == "Which oats keep well? Cheap ones."
+    assert parse_rewrite(text) == "Which oats keep well? Cheap ones."
 
 
 def test_quotations_within_a_passage_stay():
@@ -62,4 +62,4 @@ def test_quotations_within_a_passage_stay():
 
 
 def test_no_clarified_utterance():
-    assert parse_clarified("...") == ""
+    assert parse_rewrite("...") == ""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.statements import read_copies
-from pyterrier_ikat.completions.texts import LONGEST, is_refusal, parse_clarified, parse_passage, parse_queries, parse_rewrite, spoken
+from pyterrier_ikat.completions.texts import LONGEST, is_refusal, parse_passage, parse_queries, parse_rewrite, spoken
 
 REFUSALS = [
     "I'm sorry, I cannot help with that.",
@@ -26,18 +26,6 @@ REFUSALS = [
     "I'm sorry, but I can't.",
     "I won't be able to help with that.",
     "I must decline to answer this question.",
-    "Es tut mir leid, aber dabei kann ich nicht helfen.",
-    "Es tut mir leid, aber ich kann Ihnen dabei nicht helfen.",
-    "Leider kann ich Ihnen dabei nicht weiterhelfen.",
-    "Helaas kan ik je niet helpen.",
-    "Désolé, je ne peux pas vous aider avec cela.",
-    "Lo siento, pero no puedo ayudarte con eso.",
-    "Mi dispiace, ma non posso aiutarti con questa richiesta.",
-    "Desculpe, mas não posso ajudar com isso.",
-    "Sorry, maar daar kan ik je niet mee helpen.",
-    "很抱歉,我无法回答这个问题。",
-    "很抱歉\uff0c我无法回答这个问题。",
-    "申し訳ありませんが、そのご要望にはお応えできません。",
     '"I cannot help with that."',
     "I'm really sorry, but I can't help with that.",
 ]
@@ -72,7 +60,7 @@ ANSWERS = [
 def test_what_only_declines_is_nothing_said(text):
     assert is_refusal(text)
     assert spoken(f"<think>no</think>\n{text}") == ""
-    assert [parse_rewrite(text), parse_clarified(text), parse_passage(text)] == [""] * 3
+    assert [parse_rewrite(text), parse_passage(text)] == [""] * 2
     assert parse_queries(text).items == []
     assert read_copies(text) is None
 

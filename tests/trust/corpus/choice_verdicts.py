@@ -190,6 +190,6 @@ def cases():
         *same("B", "B", B),
         *same("tie", "tie", TIE),
         *same("undecided", None, UNDECIDED),
-        *same("refusal", None, REFUSALS[7:]),
+        *same("refusal", None, REFUSALS),
         *same("nothing", None, [text for text in UNUSABLE if not any(map(str.isalnum, text))]),
     ]

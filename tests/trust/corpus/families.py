@@ -26,14 +26,6 @@ REFUSALS = [
     "Sorry, I can't do that.",
     "I am unable to comply with this request.",
     "Unfortunately, I'm not able to help with this.",
-    "Es tut mir leid, aber dabei kann ich nicht helfen.",
-    "Je suis désolé, mais je ne peux pas vous aider.",
-    "Lo siento, pero no puedo ayudar con eso.",
-    "Mi dispiace, ma non posso aiutarti.",
-    "Desculpe, mas não posso ajudar com isso.",
-    "Het spijt me, maar daar kan ik niet bij helpen.",
-    "很抱歉,我无法帮助您。",
-    "申し訳ありませんが、お手伝いできません。",
 ]
 NOTHING = [
     "",

@@ -193,6 +193,6 @@ def cases():
         *(("numbers by hand", text, numbers) for text, numbers in READ),
         *same("none of them", [], EMPTY),
         *same("no list", None, NO_LIST),
-        *same("refusal", None, REFUSALS[7:]),
+        *same("refusal", None, REFUSALS),
         *same("nothing", None, [text for text in UNUSABLE if not any(map(str.isalnum, text))]),
     ]

@@ -203,6 +203,6 @@ def cases():
         *verdicts("score"),
         *((family, text, score) for family, scores in read.items() for score, texts in scores.items() for text in texts),
         *((family, text, None) for family, texts in NO_SCORE.items() for text in texts),
-        *same("refusal", None, REFUSALS[7:]),
+        *same("refusal", None, REFUSALS),
         *same("nothing", None, [text for text in UNUSABLE if not any(map(str.isalnum, text))]),
     ]

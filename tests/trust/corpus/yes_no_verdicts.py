@@ -136,5 +136,5 @@ def cases():
         *same("yes by hand", True, YES),
         *same("no by hand", False, NO),
         *same("neither", None, NEITHER),
-        *same("refusal", None, REFUSALS[7:]),
+        *same("refusal", None, REFUSALS),
     ]

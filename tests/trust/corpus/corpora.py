@@ -1,11 +1,7 @@
-"""Writes the corpora as JSON lines, from the families that were decided by hand: ``cd tests && python -m trust.corpus.write``."""
-
-import json
-from pathlib import Path
+"""The corpora, by name: families of texts, each with the outcome that was decided by hand."""
 
 from trust.corpus import (
     choice_verdicts,
-    clarified,
     judgements,
     labels,
     lists,
@@ -19,7 +15,6 @@ from trust.corpus import (
     yes_no_verdicts,
 )
 
-FOLDER = Path(__file__).parent
 CORPORA = {
     "queries": lists.cases,
     "ids": statements.ids,
@@ -33,20 +28,9 @@ CORPORA = {
     "number_verdicts": number_verdicts.cases,
     "passages": prose.passages,
     "rewrites": prose.rewrites,
-    "clarified": clarified.cases,
     "answers": prose.answers,
     "refusals": refusals.cases,
     "thinking": thinking.cases,
     "values": values.cases,
     "cut_off": values.cut_off,
 }
-
-
-def lines(name):
-    """The lines of a corpus."""
-    return [json.dumps({"family": family, "text": text, "outcome": outcome}) for family, text, outcome in CORPORA[name]()]
-
-
-if __name__ == "__main__":
-    for name in CORPORA:
-        (FOLDER / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines(name)), encoding="utf-8")
