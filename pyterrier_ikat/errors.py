@@ -10,7 +10,12 @@ class IkatError(Exception):
     """Base of every error that this package raises for something its user can repair.
 
     The message is complete by itself. The command line prints it as one line and exits with 2.
+
+    Attributes:
+        one_line: False where the message lists faults, a line for each.
     """
+
+    one_line = True
 
 
 class DataError(IkatError):

@@ -81,7 +81,7 @@ def quiet(command: Callable[..., None]) -> Callable[..., None]:
 def _reason(error: BaseException | None) -> str | None:
     """What to print of an error; None of a defect."""
     if isinstance(error, IkatError):
-        return " ".join(str(error).split("\n"))
+        return " ".join(str(error).split("\n")) if error.one_line else str(error)
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:  # of a closed pipe click takes care
         return _refused(error)
     if isinstance(error, sqlite3.Error):

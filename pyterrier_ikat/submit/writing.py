@@ -33,6 +33,8 @@ class RefusedError(DataError):
         problems: what the check found, errors and warnings.
     """
 
+    one_line = False
+
     def __init__(self, path: str | Path, problems: Sequence[Problem], repair: str = "") -> None:
         self.problems = list(problems)
         found = errors(problems)
