@@ -25,7 +25,7 @@ from ir_measures import Judged
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import TRACK_2023, Judge, agreement, evaluate, format_table, merge_qrels, pool, with_gold, write_qrels
+from pyterrier_ikat.evaluation import TRACK_2023, Judge, agreement, evaluate, format_table, merge_qrels, pool_runs, with_gold, write_qrels
 from pyterrier_ikat.runs import RunFolder, read_run
 
 
@@ -41,7 +41,7 @@ def runs_of(folder: Path) -> dict[str, pd.DataFrame]:
 def judge(runs: dict[str, pd.DataFrame], dataset: str, llm: str, depth: int, index: str | None) -> pd.DataFrame:
     """The LLM's qrels of the pool of ``runs``; the passages without a label are counted on the terminal."""
     texts = None if index is None else ikat.PassageIndex(index).text_loader()
-    pooled = pool(runs, depth)
+    pooled = pool_runs(runs, depth)
     model = ikat.llm(llm)
     judged = Judge(model)(with_gold(pooled, pt.get_dataset(dataset), texts))
     turns = pooled["qid"].nunique()

@@ -22,11 +22,10 @@ from .evaluation import evaluate as evaluate
 from .evaluation import experiment as experiment
 from .evaluation import measures as measures
 from .evaluation import merge_qrels as merge_qrels
-from .evaluation import pool as pool
+from .evaluation import pool_runs as pool_runs
 from .fuse import RRF as RRF
 from .fuse import Interleave as Interleave
 from .fuse import MeanScore as MeanScore
-from .fuse import Pool as Pool
 from .fuse import RerankAgainst as RerankAgainst
 from .fuse import Union as Union
 from .generate import AllUtterances as AllUtterances
@@ -58,7 +57,7 @@ from .rank import Ensemble as Ensemble
 from .rank import LLMRerank as LLMRerank
 from .rank import MonoT5 as MonoT5
 from .rank import RankStatements as RankStatements
-from .rank import reranker as reranker
+from .rank import load_reranker as load_reranker
 from .retrieve import RM3 as RM3
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade

@@ -235,11 +235,13 @@ class Operator(pt.Transformer):
         return {parameter.name: parameter.default for parameter in parameters if parameter.kind not in fixed}
 
     def __repr__(self) -> str:
-        shown = []
+        shown: list[str] = []
         defaults = self._defaults()
         for name, value in self.arguments().items():
-            default = defaults[name]
-            if default is inspect.Parameter.empty:
+            default = defaults.get(name, inspect.Parameter.VAR_POSITIONAL)
+            if default is inspect.Parameter.VAR_POSITIONAL:
+                shown += map(repr, value)
+            elif default is inspect.Parameter.empty:
                 shown.append(repr(value))
             elif value != default:
                 shown.append(f"{name}={value!r}")
@@ -269,7 +271,7 @@ def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
     return nested
 
 
-def apart(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
     """What ``stage`` gets of a frame that others read, too: a copy where the stage isn't one of ours and may write into it."""
     return frame if isinstance(stage, Operator) else frame.copy(deep=not COPIES_ON_WRITE)
 

@@ -21,12 +21,12 @@ OF_A_TURN = 1 << 34
 """More than the numbers of two scores can differ by, steps included."""
 
 
-def by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Integers:
+def order_by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Integers:
     """The order of rows by turn, then score, the highest first, then docno, the greatest first: trec_eval's own order of ties.
 
     Example:
         >>> tied = pd.DataFrame({"docno": ["a", "c", "b"]})
-        >>> by_score(tied, np.array([0, 0, 0]), np.array([1.0, 1.0, 2.0])).tolist()
+        >>> order_by_score(tied, np.array([0, 0, 0]), np.array([1.0, 1.0, 2.0])).tolist()
         [2, 1, 0]
     """
     order = np.lexsort((-score, turn))
@@ -36,7 +36,7 @@ def by_score(frame: pd.DataFrame, turn: Integers, score: Floats) -> Integers:
     return order
 
 
-def ranked(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, by_docno: bool = False) -> pd.DataFrame:
+def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, by_docno: bool = False) -> pd.DataFrame:
     """Set ``rank`` (from 0) and ``score`` of a frame whose rows stand in order, turn by turn, so that evaluators keep that order.
 
     A score that isn't below the one before it as a 32-bit float is lowered by the least step of such floats.
@@ -45,16 +45,16 @@ def ranked(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, *, 
         frame: the rows; it is not changed.
         turn: the number of each row's turn.
         score: the rows' scores; without it, the number of passages from this one to the turn's last: n, n-1, ..., 1.
-        by_docno: leave equal scores equal where the greater docno stands first, as :func:`by_score` puts them.
+        by_docno: leave equal scores equal where the greater docno stands first, as :func:`order_by_score` puts them.
 
     Raises:
         DataError: when no 32-bit float is left below a turn's scores.
 
     Example:
         >>> found = pd.DataFrame({"qid": ["t", "t"], "docno": ["b", "a"]})
-        >>> ranked(found, np.array([0, 0]), np.array([.5, .5]), by_docno=True)["score"].tolist()
+        >>> set_ranks(found, np.array([0, 0]), np.array([.5, .5]), by_docno=True)["score"].tolist()
         [0.5, 0.5]
-        >>> ranked(found, np.array([0, 0]), np.array([.5, .5]))["score"].tolist()
+        >>> set_ranks(found, np.array([0, 0]), np.array([.5, .5]))["score"].tolist()
         [0.5, 0.4999999701976776]
     """
     starts = np.flatnonzero(np.diff(turn, prepend=-1))

@@ -46,6 +46,7 @@ def test_no_argument_of_another_kind_is_taken_or_ends_in_a_bare_error(name, home
     if not isinstance(operator, Operator):
         return  # MultiQuery, two operators of these
     given = operator.arguments()
+    branches = given.pop("branches", ())
     for parameter in inspect.signature(type(operator).__init__).parameters.values():
         if parameter.kind is not parameter.VAR_POSITIONAL and parameter.annotation in (
             int,
@@ -59,7 +60,7 @@ def test_no_argument_of_another_kind_is_taken_or_ends_in_a_bare_error(name, home
                 if parameter.annotation is float and isinstance(value, int):
                     continue
                 with pytest.raises(ikat.UsageError):
-                    type(operator)(**{**given, parameter.name: value})
+                    type(operator)(*branches, **{**given, parameter.name: value})
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -95,15 +96,15 @@ def test_operators_given_the_same_text_or_object_share_account_and_budget():
         (lambda: ikat.MultiQuery(Says("x"), n="5"), "n='5': give a whole number"),
         (lambda: ikat.RRF(k=math.nan), "k=nan: give a number"),
         (lambda: ikat.RRF(k="60"), "k='60': give a number"),
-        (lambda: ikat.Interleave(True), "num_results=True: give a whole number or None"),
+        (lambda: ikat.Interleave(num_results=True), "num_results=True: give a whole number or None"),
         (lambda: ikat.MergeShards(5), "retrievers=5: give a list of retrievers"),
         (lambda: ikat.BiEncoder("m", batch_size=0), "batch_size=0: give 1 or more"),
         (lambda: ikat.AppendQuery("x"), "operator='x': give a PyTerrier transformer"),
         (lambda: ikat.PassageIndex(5), "path=5: give a text or a path"),
         (lambda: ikat.PassageQueries(Says("x"), 5), "forms=5: give a list"),
-        (lambda: ikat.reranker(5), "name=5: give a text"),
+        (lambda: ikat.load_reranker(5), "name=5: give a text"),
         (lambda: ikat.plan([], pd.DataFrame()), "systems=.*: give a dict"),
-        (lambda: ikat.pool({"a": pd.DataFrame()}, depth="5"), "depth='5'"),
+        (lambda: ikat.pool_runs({"a": pd.DataFrame()}, depth="5"), "depth='5'"),
         (lambda: evaluate_responses({"a": 1}, pd.DataFrame(), [RougeL()]), "turns=.*: give a DataFrame"),
         (lambda: evaluate_responses(pd.DataFrame(), [1], [RougeL()]), "answers=.*: give a DataFrame"),
         (lambda: ikat.experiment(5), "the systems are a int: give"),
@@ -167,7 +168,7 @@ def test_a_persona_of_another_shape_is_named(ptkb):
 
 
 def test_whole_numbers_of_numpy_are_whole_numbers():
-    assert ikat.RRF(np.float64(60), np.int64(5)) == ikat.RRF(60, 5)
+    assert ikat.RRF(k=np.float64(60), num_results=np.int64(5)) == ikat.RRF(num_results=5)
 
 
 def test_a_checked_function_looks_as_it_did():
@@ -189,7 +190,7 @@ class Mine(Operator):
 
 def test_a_repr_names_the_operators_own_module():
     assert repr(Mine(5)) == f"{__name__}.Mine(depth=5)"
-    assert repr(ikat.RRF(5)) == "ikat.RRF(k=5)"
+    assert repr(ikat.RRF(k=5)) == "ikat.RRF(k=5)"
 
 
 def test_a_pickle_holds_no_key_no_connection_and_no_lock(monkeypatch, tmp_path):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.qrels import read_qrels
-from pyterrier_ikat.evaluation import agreement, evaluate_ptkb, pool
+from pyterrier_ikat.evaluation import agreement, evaluate_ptkb, pool_runs
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.submit import read_submission
 
@@ -186,7 +186,7 @@ def test_evaluate_ptkb_prints_the_figures_of_the_package(runs):
 def labels(runs, path, label):
     """A file of recorded judgements of the pooled top 2 of the first two turns of both runs; returns the pool."""
     found = {name: RunFolder(runs / name).results().query("qid in ['1-1_1', '1-1_2']") for name in ("raw", "rtg")}
-    pooled = pool(found, 2)
+    pooled = pool_runs(found, 2)
     records = [
         {"qid": qid, "stage": "judge", "item": docno, "completion": label(place), "model": "recorded"}
         for place, (qid, docno) in enumerate(zip(pooled["qid"], pooled["docno"], strict=True))

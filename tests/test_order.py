@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.order import by_score, ranked
+from pyterrier_ikat.order import order_by_score, set_ranks
 
 CLOSE = [0.0, -0.0, 1e-45, -1e-40, 0.1, 0.1 + 1e-12, 0.1 - 1e-9, 1.0, 1 + 2**-24, 1 + 2**-23, 16777216.0, 16777217.0, -3.4e38, 3.4e38]
 scores = st.one_of(st.sampled_from(CLOSE), st.floats(-1e38, 1e38))
@@ -51,7 +51,7 @@ docnos = st.permutations([*DOCNOS, *(f"d{number}" for number in range(20, 30))])
 def test_rows_in_any_order_keep_it_in_trec_eval(rows, docnos):
     frame, turn, score = frame_of(rows, docnos)
     order = np.lexsort((-score, turn))  # ties stay as they came
-    strict = ranked(frame.take(order).reset_index(drop=True), turn[order], score[order])
+    strict = set_ranks(frame.take(order).reset_index(drop=True), turn[order], score[order])
     assert strict["score"].groupby(strict["qid"]).apply(lambda of_turn: (np.diff(of_turn.astype(np.float32)) < 0).all()).all()
     assert by_trec_eval(strict) == orders(strict)
 
@@ -60,8 +60,8 @@ def test_rows_in_any_order_keep_it_in_trec_eval(rows, docnos):
 @given(found, docnos)
 def test_rows_by_score_keep_their_order_in_trec_eval_and_true_ties_their_score(rows, docnos):
     frame, turn, score = frame_of(rows, docnos)
-    order = by_score(frame, turn, score)
-    out = ranked(frame.take(order).reset_index(drop=True), turn[order], score[order], by_docno=True)
+    order = order_by_score(frame, turn, score)
+    out = set_ranks(frame.take(order).reset_index(drop=True), turn[order], score[order], by_docno=True)
     pairs = zip(turn[order].tolist(), (-score[order]).tolist(), strict=True)
     assert list(pairs) == sorted(zip(turn.tolist(), (-score).tolist(), strict=True))
     assert by_trec_eval(out) == orders(out)
@@ -73,7 +73,7 @@ def test_rows_by_score_keep_their_order_in_trec_eval_and_true_ties_their_score(r
 def test_a_score_is_lowered_by_the_least_step_that_no_processor_takes_for_zero():
     frame, turn, score = frame_of([("t", 0.0)] * 3 + [("u", 1.0)] * 2, ["a", "b", "c", "a", "b"])
     least = float(np.finfo(np.float32).smallest_normal)
-    out = ranked(frame, turn, score)["score"].tolist()
+    out = set_ranks(frame, turn, score)["score"].tolist()
     assert out == [
         0.0,
         -least,
@@ -85,14 +85,14 @@ def test_a_score_is_lowered_by_the_least_step_that_no_processor_takes_for_zero()
 
 def test_docnos_that_are_numbers_are_compared_as_the_text_that_an_evaluator_sees():
     frame = pd.DataFrame({"qid": ["t"] * 3, "docno": [9, 10, 100]})
-    order = by_score(frame, np.zeros(3, dtype=np.int64), np.ones(3))
+    order = order_by_score(frame, np.zeros(3, dtype=np.int64), np.ones(3))
     assert frame["docno"].iloc[order].tolist() == [9, 100, 10]
 
 
 def test_what_no_32_bit_float_can_part_is_refused():
     frame, turn, score = frame_of([("t", -3.4028234663852886e38)] * 2, ["a", "b"])
     with pytest.raises(ikat.DataError, match="turn t: several passages have the lowest 32-bit score"):
-        ranked(frame, turn, score)
+        set_ranks(frame, turn, score)
 
 
 class Scored(pt.Transformer):

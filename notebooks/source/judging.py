@@ -37,7 +37,7 @@ table[["name", "nDCG@5", "nDCG@5 p-value corrected", "Judged@10", "turns"]].roun
 
 # %%
 runs = {name: system(topics) for name, system in systems.items()}
-pooled = ikat.pool(runs, depth=10)
+pooled = ikat.pool_runs(runs, depth=10)
 shown = ikat.evaluation.with_gold(pooled, data)
 shown.head(3)
 

@@ -79,12 +79,12 @@ def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: 
     """Judge the pooled top passages of RUNs with an LLM; leaves a qrels file."""
     if Path(out).exists():
         raise UsageError(f"{out} is there already, and labels are paid for: choose another --out, or remove it")
-    from ..evaluation import Judge, pool, with_gold, write_qrels
+    from ..evaluation import Judge, pool_runs, with_gold, write_qrels
     from ..llms import llm
     from ..retrieve import PassageIndex
     from ..runs.loading import load_runs
 
-    pooled = pool(load_runs(paths), depth)
+    pooled = pool_runs(load_runs(paths), depth)
     texts = None if index_path is None else PassageIndex(index_path).text_loader()
     judged = Judge(llm(llm_spec)).transform(with_gold(pooled, dataset_named(dataset_name), texts))
     write_qrels(judged, out)

@@ -105,7 +105,7 @@ def check_system(name: str, system: System, turns: pd.DataFrame) -> None:
     if "qid_0" in found:
         raise UsageError(
             f"system {name} ends in sub-queries, whose passages belong to no turn: "
-            "end it with ikat.Interleave, ikat.Pool, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
+            "end it with ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
         )
     lacking = [column for column in RANKING if column not in found]
     if lacking:

@@ -71,7 +71,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
     """Join a pool with what a judge is shown of each turn and passage: gold that no system may see.
 
     Args:
-        pooled: ``qid``, ``docno``, such as :func:`pool` returned.
+        pooled: ``qid``, ``docno``, such as :func:`pool_runs` returned.
         dataset: where the turns come from.
         texts: an operator that adds ``text`` by ``docno``; the dataset's own text loader when None. The full collection
             has none: give ``PassageIndex(path).text_loader()``.
@@ -221,7 +221,7 @@ def _check(frame: pd.DataFrame) -> None:
     twice = frame.duplicated(["qid", "docno"])
     if twice.any():
         row = frame[twice].iloc[0]
-        raise DataError(f"turn {row['qid']} has passage {row['docno']} twice in the pool: make it with ikat.pool(runs)")
+        raise DataError(f"turn {row['qid']} has passage {row['docno']} twice in the pool: make it with ikat.pool_runs(runs)")
     for name in ("text", "qresolved", "gold_answer"):
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
             if not isinstance(text, str) or not text.strip():

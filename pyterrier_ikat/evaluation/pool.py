@@ -12,7 +12,7 @@ from .breakdown import natural
 from .checks import check_runs, with_text_ids
 
 
-def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
+def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
     """The passages in the top ``depth`` of any run: once they are judged, no run has an unjudged one there.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4: the top 10 of all models and baselines,
@@ -33,7 +33,7 @@ def pool(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
     Example:
         >>> import pandas as pd
         >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["b", "c"], "score": [2.0, 1.0], "rank": [0, 1]})
-        >>> pool({"one": one, "two": one.assign(docno=["a", "b"])}, depth=1).values.tolist()
+        >>> pool_runs({"one": one, "two": one.assign(docno=["a", "b"])}, depth=1).values.tolist()
         [['1_1', 'a'], ['1_1', 'b']]
     """
     if not isinstance(depth, int) or depth < 1:

@@ -1,9 +1,7 @@
-"""Everything that brings the rows of a turn's sub-queries, or of several systems, into one ranking per turn."""
+"""Fusions: one ranking per turn from the lists of its sub-queries, or from what several systems find."""
 
-from .interleave import Interleave, Pool
+from .by_rank import RRF, Interleave, Union
 from .mean_score import MeanScore
-from .rerank_by import RerankAgainst
-from .rrf import RRF
-from .union import Union
+from .rerank_against import RerankAgainst
 
-__all__ = ["RRF", "Interleave", "MeanScore", "Pool", "RerankAgainst", "Union"]
+__all__ = ["RRF", "Interleave", "MeanScore", "RerankAgainst", "Union"]

@@ -9,15 +9,16 @@ import pyterrier as pt
 
 from ..conversations.frame import numbered
 from ..errors import DataError, UsageError
-from ..operator import Operator, Plan, apart
-from ..order import ranked
-from .subqueries import Floats, Integers, Turn, bring_back, check_num_results, read_lists, turns_again, validate, within
+from ..operator import frame_for
+from ..order import Floats, Integers, set_ranks
+from .fusion import Fusion
+from .subqueries import Turn, check_results, mark_first, read_lists, restore_turns
 
 PAIRS_AT_ONCE = 500_000
 """Rows of (sub-query, passage) that a scorer gets at a time; a turn is never divided, whatever its size."""
 
 
-class MeanScore(Operator):
+class MeanScore(Fusion):
     """Score every passage of a turn against every sub-query of the turn by every scorer, and rank by the weighted mean.
 
     The candidates are the union of what the sub-queries found, at the first occurrence: all of the first sub-query's, then what the
@@ -56,30 +57,25 @@ class MeanScore(Operator):
     schematic = {"label": "MeanScore"}
 
     def __init__(self, scorers: Sequence[pt.Transformer], num_results: int | None = 1000) -> None:
-        super().__init__()
+        super().__init__(num_results=num_results)
         if not isinstance(scorers, list | tuple) or not scorers or not all(isinstance(scorer, pt.Transformer) for scorer in scorers):
             raise UsageError(f"scorers={scorers!r}: give a list of at least one re-ranker, as [ikat.BiEncoder(name)]")
         self.scorers = list(scorers)
-        self.num_results = check_num_results(num_results)
-
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-        """The turns again."""
-        return turns_again(frame)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Score and rank a result frame."""
-        validate(inp, self)
-        pairs = _read(inp)
+        check_results(inp, self)
+        pairs = _read_pairs(inp)
         score = np.zeros(len(pairs.candidate))
         for part in pairs.chunks():
             rows = pairs.frame(inp, part)
             for scorer in self.scorers:
-                gained = pairs.weight[part.sub] * _scores(scorer, rows) / len(self.scorers)
+                gained = pairs.weight[part.sub] * _score_pairs(scorer, rows) / len(self.scorers)
                 score += np.bincount(part.candidate, weights=gained, minlength=len(score))
         order = np.lexsort((-score, pairs.turn))
-        order = order[within(pairs.turn[order], self.num_results)]
-        restored = bring_back(inp, pairs.candidate[order]).drop(columns="qweight", errors="ignore")
-        return ranked(restored, pairs.turn[order], score[order])
+        order = order[mark_first(pairs.turn[order], self.num_results)]
+        restored = restore_turns(inp, pairs.candidate[order]).drop(columns="qweight", errors="ignore")
+        return set_ranks(restored, pairs.turn[order], score[order])
 
     def transform_inputs(self) -> list[list[str]]:
         """The columns needed here and by the scorers, for ``pt.inspect``."""
@@ -123,11 +119,11 @@ class Pairs:
         size = 0
         for of_turn, asked in zip(candidates, subs, strict=True):
             if waiting and size + len(of_turn) * len(asked) > PAIRS_AT_ONCE:
-                yield _joined(waiting)
+                yield _concatenate_chunks(waiting)
                 waiting, size = [], 0
             waiting.append(Chunk(np.tile(of_turn, len(asked)), np.repeat(asked, len(of_turn))))
             size += len(of_turn) * len(asked)
-        yield _joined(waiting)
+        yield _concatenate_chunks(waiting)
 
     def frame(self, frame: pd.DataFrame, chunk: Chunk) -> pd.DataFrame:
         """The rows that a scorer is to score: the candidate's columns, with ``qid`` and ``query`` of the sub-query."""
@@ -137,18 +133,18 @@ class Pairs:
         return rows.assign(**{name: pd.Series(frame[name].to_numpy(dtype=object)[asked], dtype=object) for name in ("qid", "query")})
 
 
-def _joined(chunks: Sequence[Chunk]) -> Chunk:
+def _concatenate_chunks(chunks: Sequence[Chunk]) -> Chunk:
     return Chunk(np.concatenate([chunk.candidate for chunk in chunks]), np.concatenate([chunk.sub for chunk in chunks]))
 
 
-def _read(frame: pd.DataFrame) -> Pairs:
+def _read_pairs(frame: pd.DataFrame) -> Pairs:
     lists = read_lists(frame)
-    candidates, turn = lists.fused(Turn.first_occurrences)
-    subs, sub_turn = lists.fused(lambda turn: np.array([part.start for part in turn.lists]))
-    return Pairs(candidates, turn, subs, sub_turn, _shares(frame, subs, sub_turn))
+    candidates, turn = lists.choose(Turn.first_occurrences)
+    subs, sub_turn = lists.choose(lambda turn: np.array([part.start for part in turn.lists]))
+    return Pairs(candidates, turn, subs, sub_turn, _read_weights(frame, subs, sub_turn))
 
 
-def _shares(frame: pd.DataFrame, subs: Integers, turn: Integers) -> Floats:
+def _read_weights(frame: pd.DataFrame, subs: Integers, turn: Integers) -> Floats:
     weight = frame["qweight"].to_numpy(dtype=np.float64)[subs] if "qweight" in frame.columns else np.ones(len(subs))
     total = np.bincount(turn, weights=weight)[turn]
     wrong = ~(np.isfinite(weight) & (weight >= 0) & (total > 0))
@@ -158,11 +154,11 @@ def _shares(frame: pd.DataFrame, subs: Integers, turn: Integers) -> Floats:
     return np.asarray(weight / total, dtype=np.float64)
 
 
-def _scores(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
-    scored = scorer.transform(apart(scorer, rows))
+def _score_pairs(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
+    scored = scorer.transform(frame_for(scorer, rows))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
     score = scored["score"].to_numpy(dtype=np.float64)
-    places = _places(scorer, rows, scored)
+    places = _find_places(scorer, rows, scored)
     wrong = (places < 0) | ~np.isfinite(score[places])
     if wrong.any():
         row = rows.iloc[int(np.flatnonzero(wrong)[0])]
@@ -170,7 +166,7 @@ def _scores(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
     return np.asarray(score[places], dtype=np.float64)
 
 
-def _places(scorer: pt.Transformer, rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
+def _find_places(scorer: pt.Transformer, rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
     """For each of ``rows`` its row in ``scored``, or -1."""
     if len(scored) == len(rows) and all(
         (scored[name].to_numpy(dtype=object) == rows[name].to_numpy(dtype=object)).all() for name in ("qid", "docno")

@@ -14,11 +14,13 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, numbered
-from ..errors import DataError, UsageError
+from ..errors import DataError
+from ..order import Floats, Integers
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Objects = npt.NDArray[np.object_]
+
+SUB_QUERY_COLUMNS = ("qid_0", "qquery", "qsub", "qweight")
+"""What ``ExplodeQueries`` writes of a sub-query, beside ``qid`` and ``query``."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,14 @@ class Lists:
 
     def turns(self) -> Iterator[Turn]:
         """The turns, in order."""
-        for part in _runs(self.turn):
-            yield Turn(self.row[part], self.docno[part], _runs(self.sub[part]))
+        for part in _find_runs(self.turn):
+            yield Turn(self.row[part], self.docno[part], _find_runs(self.sub[part]))
 
-    def fused(self, fuse: Callable[[Turn], Integers]) -> tuple[Integers, Integers]:
-        """Fuse turn by turn.
+    def choose(self, choose: Callable[[Turn], Integers]) -> tuple[Integers, Integers]:
+        """Choose rows turn by turn.
 
         Args:
-            fuse: chooses and orders the rows of one turn, as places in its arrays.
+            choose: chooses and orders the rows of one turn, as places in its arrays.
 
         Returns:
             The rows of the frame in the new order, turn after turn, and the number of each row's turn.
@@ -95,22 +97,11 @@ class Lists:
         rows = []
         for turn in self.turns():
             _check_docnos(turn.docno, turn.row)
-            rows.append(turn.row[fuse(turn)])
-        return joined(rows)
+            rows.append(turn.row[choose(turn)])
+        return concatenate_turns(rows)
 
 
-def check_num_results(num_results: int | None) -> int | None:
-    """``num_results`` if it is a number of passages or ``None`` (all).
-
-    Raises:
-        UsageError: when it is below 1.
-    """
-    if num_results is not None and num_results < 1:
-        raise UsageError(f"num_results={num_results!r}: keep at least one passage per turn, or give None to keep all")
-    return num_results
-
-
-def validate(inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None) -> None:
+def check_results(inp: pd.DataFrame, operator: pt.Transformer, extra: list[str] | None = None) -> None:
     """Check that ``inp`` is a result frame, and a complete expanded one where it has ``qid_0``."""
     if "qsub" in inp.columns and "qid_0" not in inp.columns:
         raise DataError(
@@ -134,7 +125,7 @@ def read_lists(frame: pd.DataFrame) -> Lists:
         _check_passages_once(frame)
     sub = frame["qsub"].to_numpy(dtype=np.int64) if expanded else np.zeros(len(frame), dtype=np.int64)
     turn = numbered(frame["qid_0" if expanded else "qid"].to_numpy(dtype=object))
-    return lists_of(turn, sub, ranks_of(frame), frame["docno"].to_numpy(dtype=object))
+    return sort_lists(turn, sub, read_ranks(frame), frame["docno"].to_numpy(dtype=object))
 
 
 def _check_passages_once(frame: pd.DataFrame) -> None:
@@ -147,7 +138,7 @@ def _check_passages_once(frame: pd.DataFrame) -> None:
         )
 
 
-def ranks_of(frame: pd.DataFrame) -> Floats:
+def read_ranks(frame: pd.DataFrame) -> Floats:
     """The ranks of a result frame.
 
     Raises:
@@ -168,16 +159,16 @@ def _check_docnos(docnos: Objects, rows: Integers) -> None:
             raise DataError(f"row {missing[0]} of the result frame has no docno: leave out the rows of turns that found nothing")
 
 
-def lists_of(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:
+def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:
     """The lists of rows whose turn, sub-query, rank and passage are these; the arrays are parallel, in any order."""
-    for order in _orders(turn, sub, rank, docno):  # the last one is right without a look
+    for order in _try_orders(turn, sub, rank, docno):  # the last one is right without a look
         turns, subs, ranks = turn[order], sub[order], rank[order]
-        if _increasing(turns, subs, ranks):
+        if _is_sorted(turns, subs, ranks):
             break
     return Lists(np.arange(len(turn))[order], turns, subs, docno[order])
 
 
-def _orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iterator[slice | Integers]:
+def _try_orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iterator[slice | Integers]:
     """Ways to order the rows, each slower than the one before; the last is right for any rows."""
     yield slice(None)  # retrievers and re-rankers mostly give rows in order
     yield np.argsort(turn, kind="stable")  # several systems' frames, one below the other
@@ -185,7 +176,7 @@ def _orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iter
     yield np.lexsort((pd.factorize(docno, sort=True)[0], rank, sub, turn))
 
 
-def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
+def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, other columns stay.
 
     ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...), further up where
@@ -203,25 +194,25 @@ def bring_back(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     # Whole columns left away first cost nothing; chosen first, the others would be copied.
     kept = frame.drop(columns=[name for name in frame.columns if name in gone]).take(rows).reset_index(drop=True)
     kept.insert(0, "qid", kept.pop("qid_0"))
-    pushed = _pushed(kept, older)
+    pushed = _count_pushed(kept, older)
     popped = dict(zip(older[pushed:], ["query", *older], strict=False))
     kept = kept.drop(columns=[*older[:pushed], "qquery"], errors="ignore").rename(columns=popped)
-    return kept.assign(qfound=_found(frame, rows))
+    return kept.assign(qfound=_count_found(frame, rows))
 
 
-def turns_again(frame: pd.DataFrame) -> pd.DataFrame:
+def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:
     """The turns of a frame of sub-queries without passages, as a plan has it; of another frame its rows.
 
     Example:
-        >>> turns_again(pd.DataFrame({"qid": ["t"], "query": ["tea?"]}))["qid"].tolist()
+        >>> drop_sub_queries(pd.DataFrame({"qid": ["t"], "query": ["tea?"]}))["qid"].tolist()
         ['t']
     """
     if "qid_0" not in frame.columns:
         return frame
-    return bring_back(frame, np.flatnonzero(frame["qsub"] == 0)).drop(columns="qfound")
+    return restore_turns(frame, np.flatnonzero(frame["qsub"] == 0)).drop(columns="qfound")
 
 
-def _pushed(turns: pd.DataFrame, older: list[str]) -> int:
+def _count_pushed(turns: pd.DataFrame, older: list[str]) -> int:
     """How many queries stages behind ``ExplodeQueries`` have pushed; the rows stand turn by turn."""
     if "qquery" in turns.columns:
         own = turns["qquery"].to_numpy(dtype=object)
@@ -236,7 +227,7 @@ def _pushed(turns: pd.DataFrame, older: list[str]) -> int:
     )
 
 
-def _found(frame: pd.DataFrame, rows: Integers) -> Objects:
+def _count_found(frame: pd.DataFrame, rows: Integers) -> Objects:
     turn, sub = numbered(frame["qid_0"].to_numpy(dtype=object)), frame["qsub"].to_numpy(dtype=np.int64)
     width = sub.max(initial=-1) + 1
     counts = np.bincount(turn * width + sub, minlength=(turn.max(initial=-1) + 1) * width).reshape(-1, max(width, 1))
@@ -245,7 +236,7 @@ def _found(frame: pd.DataFrame, rows: Integers) -> Objects:
     return of_turn[turn[rows]]
 
 
-def within(turn: Integers, num_results: int | None) -> npt.NDArray[np.bool_]:
+def mark_first(turn: Integers, num_results: int | None) -> npt.NDArray[np.bool_]:
     """For each of the rows, sorted by turn, whether it is among the turn's first ``num_results``."""
     if num_results is None:
         return np.ones(len(turn), dtype=np.bool_)
@@ -254,18 +245,18 @@ def within(turn: Integers, num_results: int | None) -> npt.NDArray[np.bool_]:
     return np.asarray(np.arange(len(turn)) - np.repeat(starts, sizes) < num_results, dtype=np.bool_)
 
 
-def joined(parts: list[Integers]) -> tuple[Integers, Integers]:
+def concatenate_turns(parts: list[Integers]) -> tuple[Integers, Integers]:
     """The rows of the turns behind one another, and the number of each row's turn."""
     rows = np.concatenate([np.empty(0, dtype=np.int64), *parts])
     return rows, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
-def _runs(numbers: Integers) -> list[slice]:
+def _find_runs(numbers: Integers) -> list[slice]:
     bounds = np.concatenate([[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, [len(numbers)]]).tolist()
     return [slice(first, last) for first, last in pairwise(bounds) if first < last]
 
 
-def _increasing(turn: Integers, sub: Integers, rank: Floats) -> bool:
+def _is_sorted(turn: Integers, sub: Integers, rank: Floats) -> bool:
     rises = rank[1:] > rank[:-1]
     for numbers in (sub, turn):
         rises = (numbers[1:] > numbers[:-1]) | (numbers[1:] == numbers[:-1]) & rises

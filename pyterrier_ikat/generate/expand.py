@@ -16,7 +16,7 @@ class ExplodeQueries(Operator):
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
     qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to
-    ``query_0``). ``Interleave``, ``Pool``, ``RRF``, ``MeanScore`` and ``RerankAgainst`` undo it. A turn with an empty list, or
+    ``query_0``). ``Interleave``, ``Union``, ``RRF``, ``MeanScore`` and ``RerankAgainst`` undo it. A turn with an empty list, or
     none, keeps its query as its only sub-query. Where the frame has ``qweights`` (see :class:`PassageQueries`), each row
     gets its own ``qweight``, 1 for a turn's query.
 
@@ -38,7 +38,7 @@ class ExplodeQueries(Operator):
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         if "qid_0" in inp.columns:
             raise UsageError(
-                "the frame has one row per sub-query already: join them (ikat.Interleave, Pool, RRF, RerankAgainst) before ExplodeQueries"
+                "the frame has one row per sub-query already: join them (ikat.Interleave, Union, RRF, RerankAgainst) before ExplodeQueries"
             )
         each_turn_once(inp)
         rows_of = zip(inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import pyterrier as pt
 
 from ..errors import UsageError
-from ..fuse import RRF, Interleave, Pool, RerankAgainst
+from ..fuse import RRF, Interleave, RerankAgainst, Union
 from ..generate import ManualRewrite, MultiQuery, Respond, Rewrite, SelectStatements
 from ..llms import LLM
 from .definition import Decorated, Table, method
@@ -35,7 +35,7 @@ def _run(name: str, reranker: str, retriever: str = "SPLADE", uses_gold: bool = 
 def _pool(name: str, depth: int) -> pt.Transformer:
     if name not in POOLS:
         raise UsageError(f"pool={name!r} is unknown: choose one of {', '.join(POOLS)}")
-    return {"interleave": Interleave(depth), "union": Pool(None), "rrf": RRF(num_results=depth)}[name]
+    return {"interleave": Interleave(num_results=depth), "union": Union(), "rrf": RRF(num_results=depth)}[name]
 
 
 def _responded(llm: LLM, ranking: pt.Transformer, respond: bool) -> pt.Transformer:
@@ -91,7 +91,7 @@ def gpt4qr_qd1(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *,
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.gpt4qr_qd1(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
-    return _responded(llm, MultiQuery(llm, 1) >> retriever % depth >> reranker >> Interleave(depth), respond)
+    return _responded(llm, MultiQuery(llm, 1) >> retriever % depth >> reranker >> Interleave(num_results=depth), respond)
 
 
 @_run("humanqr_deberta", "naver/trecdl22-crossencoder-debertav3", uses_gold=True)

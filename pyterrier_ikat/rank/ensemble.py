@@ -12,7 +12,7 @@ import pyterrier as pt
 
 from ..conversations.frame import starts_of_runs, turns_of
 from ..errors import UsageError
-from ..operator import Operator, apart
+from ..operator import Operator, frame_for
 from .cross_encoder import CrossEncoder
 from .scoring import Floats, as_given, ranked_by
 
@@ -82,7 +82,7 @@ def _runs(frame: pd.DataFrame) -> Iterator[tuple[Any, list[Any], range]]:
 
 def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Floats:
     """What the scorer gives a passage, at the passage's first row: the first score if it returns it twice, NaN if not at all."""
-    scored = scorer.transform(apart(scorer, frame))
+    scored = scorer.transform(frame_for(scorer, frame))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
     scores = scored["score"].to_numpy(dtype=np.float64)
     places = chain.from_iterable(map(row_of.get(qid, {}).get, docnos, repeat(-1)) for qid, docnos, _ in _runs(scored))

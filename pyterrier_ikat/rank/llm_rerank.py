@@ -13,7 +13,7 @@ from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator
 from ..llms import LLM, Request
 from ..operator import Plan
-from ..order import ranked
+from ..order import set_ranks
 
 UNJUDGED = -1
 
@@ -88,8 +88,8 @@ class LLMRerank(LLMOperator):
         """Order each turn by label, then by the rank before; the score is the label plus a fraction that keeps that order strict."""
         turn, label = turns_of(frame), np.array(list(found), dtype=np.float64)
         order = np.lexsort((frame["rank"].to_numpy(dtype=np.float64), -label, turn))
-        judged = ranked(frame.take(order).reset_index(drop=True), turn[order])
-        return ranked(judged, turn[order], label[order] + 1 / (judged["rank"].to_numpy() + 2))
+        judged = set_ranks(frame.take(order).reset_index(drop=True), turn[order])
+        return set_ranks(judged, turn[order], label[order] + 1 / (judged["rank"].to_numpy() + 2))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""

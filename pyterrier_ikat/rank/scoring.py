@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 
 from ..conversations.frame import texts_in, turns_of, well_formed
 from ..errors import UsageError
-from ..order import by_score, ranked
+from ..order import order_by_score, set_ranks
 from ..store.results import ResultCache, digest
 
 Floats = npt.NDArray[np.float64]
@@ -39,7 +39,7 @@ def longest_first(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
-    """The frame with these scores, turns in their order of first occurrence, each ranked anew from 0 (see :func:`by_score`).
+    """The frame with these scores, turns in their order of first occurrence, each ranked anew from 0 (see :func:`order_by_score`).
 
     Raises:
         DataError: when a row has no qid.
@@ -52,8 +52,8 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
             "its weights are damaged, or its backend can't run it, use another"
         )
     turn = turns_of(frame)
-    order = by_score(frame, turn, scores)
-    return ranked(frame.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
+    order = order_by_score(frame, turn, scores)
+    return set_ranks(frame.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
 
 
 def as_given(frame: pd.DataFrame) -> pd.DataFrame:

@@ -11,8 +11,8 @@ import pyterrier as pt
 from ..conversations.frame import each_turn_once
 from ..conversations.no_result import NoResultWarning, report_turns_without_result
 from ..errors import DataError, UsageError
-from ..operator import Operator, apart
-from ..order import by_score, ranked
+from ..operator import Operator, frame_for
+from ..order import order_by_score, set_ranks
 
 
 class MergeShards(Operator):
@@ -75,7 +75,7 @@ class MergeShards(Operator):
             return self.retrievers[0].transform(inp)
         with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:
             warnings.simplefilter("ignore", NoResultWarning)  # what one part lacks another may have
-            found = list(threads.map(lambda retriever: retriever.transform(apart(retriever, inp)), self.retrievers))
+            found = list(threads.map(lambda retriever: retriever.transform(frame_for(retriever, inp)), self.retrievers))
         merged = merge_top(found, inp["qid"].tolist(), self.num_results)
         report_turns_without_result(inp, inp["qid"].isin(merged["qid"]).to_numpy(dtype=np.int64))
         return merged
@@ -98,6 +98,6 @@ def merge_top(frames: Sequence[pd.DataFrame], qids: Sequence[str], num_results: 
         raise DataError(f"passage {twice['docno'].iloc[0]} is in two parts of the collection: index each passage in one part only")
     places = pd.Index(qids).unique().get_indexer(together["qid"])
     score = together["score"].to_numpy(dtype=np.float64)
-    order = by_score(together, places, score)
-    merged = ranked(together.take(order), places[order], score[order], by_docno=True)
+    order = order_by_score(together, places, score)
+    merged = set_ranks(together.take(order), places[order], score[order], by_docno=True)
     return merged[merged["rank"] < num_results].reset_index(drop=True)

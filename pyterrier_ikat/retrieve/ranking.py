@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from ..conversations.frame import STALE_WITH_QUERY, each_turn_once
 from ..conversations.no_result import report_turns_without_result
 from ..errors import DataError
-from ..order import ranked
+from ..order import set_ranks
 from ..store.results import ResultCache
 from .plain import plain
 
@@ -150,7 +150,7 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     docnos[:] = [docno for ranking in found for docno in ranking.docnos]
     scores = np.concatenate([NOTHING.scores, *(ranking.scores for ranking in found)]).astype(np.float64)
     found_by = pd.DataFrame({**columns, "docno": pd.Series(docnos, dtype=object)}, copy=False)
-    return ranked(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
+    return set_ranks(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
 
 
 def with_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> pd.DataFrame:

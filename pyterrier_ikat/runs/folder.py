@@ -380,7 +380,7 @@ def _check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
         shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
         raise DataError(
             f"the results have {len(lost)} turns that the topics lack ({shown}), whose responses would be lost: give all topics "
-            "that the system was run on, and bring sub-queries back first (Interleave, Pool, RRF, RerankAgainst)"
+            "that the system was run on, and bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
         )
 
 

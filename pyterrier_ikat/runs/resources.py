@@ -16,7 +16,7 @@ from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
 from ..llms.spec import parse
 from ..methods import Method
-from ..rank import reranker
+from ..rank import load_reranker
 from ..retrieve import PassageIndex, SpladeIndex
 from ..retrieve.splade_index import META as SPLADE_META
 from ..retrieve.splade_index import PYTERRIER_META
@@ -65,7 +65,7 @@ def named_rerankers(names: str | None) -> pt.Transformer | list[pt.Transformer] 
         raise UsageError(f"--reranker {names!r} lacks a model's name: give a cross-encoder's, bi:NAME, monot5:NAME, or several with commas")
     if "none" in map(str.lower, wanted):
         raise UsageError(f"--reranker {names!r}: none stands alone, give it, or re-rankers")
-    found = [reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
+    found = [load_reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
     return found[0] if len(found) == 1 else found
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..conversations.frame import column, starts_of_runs
 from ..errors import DataError
-from ..order import by_score, ranked
+from ..order import order_by_score, set_ranks
 from ..store.files import atomic_write
 
 _GZIP = b"\x1f\x8b"
@@ -52,7 +52,7 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     turns = pd.factorize(results["qid"])[0]
     with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite in trec_eval, and ties
         single = scores.astype(np.float32).astype(np.float64)
-    order = by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
+    order = order_by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
     ordered = results.iloc[order].reset_index(drop=True)
     _check_once(ordered)
     return ordered.assign(rank=_ranks(turns[order]))
@@ -88,7 +88,7 @@ def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     scores = _finite(ordered, float(np.finfo(np.float32).max)).astype(np.float32)
     _check_once(ordered)
     _check_falling(ordered, turns, scores)
-    return ranked(ordered, turns, scores.astype(np.float64))
+    return set_ranks(ordered, turns, scores.astype(np.float64))
 
 
 def _ranks(turns: "np.ndarray") -> "np.ndarray":
@@ -113,7 +113,7 @@ def _check_once(ordered: pd.DataFrame) -> None:
     if any(len(set(docnos[start:end])) < end - start for start, end in zip(bounds, bounds[1:], strict=False)):
         row = ordered[ordered.duplicated(["qid", "docno"])].iloc[0]
         raise DataError(
-            f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Pool, RRF, RerankAgainst)"
+            f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
         )
 
 

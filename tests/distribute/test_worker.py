@@ -55,7 +55,7 @@ def test_indexes_are_found_wherever_they_stand(tmp_path):
     for name in ("a", "b"):
         ikat.PassageIndex(tmp_path / name).index([{"docno": name, "text": "green tea"}])
     first, second = (ikat.PassageIndex(tmp_path / name).bm25() for name in ("a", "b"))
-    for system in (MergeShards([first, second]), ikat.ExplodeQueries() >> ikat.Union(first % 5, second) >> ikat.Pool()):
+    for system in (MergeShards([first, second]), ikat.ExplodeQueries() >> ikat.Union(first % 5, second) >> ikat.Union()):
         turn = TURN[["qid", "query"]].assign(qsubqueries=[["tea", "green tea"]])
         assert set(outcome(system, turn).indexes) == {str(tmp_path / "a"), str(tmp_path / "b")}, system
 

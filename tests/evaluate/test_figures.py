@@ -32,7 +32,7 @@ from ir_measures import (
 from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool, win_tie_loss
+from pyterrier_ikat.evaluation import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool_runs, win_tie_loss
 from pyterrier_ikat.evaluation.breakdown import figures_by_run
 from pyterrier_ikat.evaluation.checks import check_form
 from pyterrier_ikat.evaluation.providers import provider_of
@@ -249,7 +249,7 @@ def test_categories_are_texts():
     categories = {name: run.astype(ids) for name, run in runs.items()}
     pd.testing.assert_frame_equal(evaluate(categories, qrels.astype(ids)), evaluate(runs, qrels))
     pd.testing.assert_frame_equal(breakdown(categories, qrels.astype(ids)), breakdown(runs, qrels))
-    assert pool(categories, 3).equals(pool(runs, 3))
+    assert pool_runs(categories, 3).equals(pool_runs(runs, 3))
     figures = {name: per_turn(run, qrels) for name, run in runs.items()}
     named = {name: table.astype({"qid": "category"}) for name, table in figures.items()}
     pd.testing.assert_frame_equal(breakdown(named, by="depth"), breakdown(figures, by="depth"))

@@ -2,24 +2,24 @@ import pytest
 from small_frames import run
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import pool
+from pyterrier_ikat.evaluation import pool_runs
 
 
 def test_a_pool_is_the_union_of_the_tops_in_an_order_that_does_not_depend_on_the_runs():
     one, two = run(**{"9-1_12": "b a x", "9-1_3": "c"}), run(**{"9-1_12": "d b", "10-1_1": "z"})
     expected = [["9-1_3", "c"], ["9-1_12", "a"], ["9-1_12", "b"], ["9-1_12", "d"], ["10-1_1", "z"]]
-    assert pool({"one": one, "two": two}, depth=2).values.tolist() == expected
-    assert pool({"two": two, "one": one.sample(frac=1, random_state=3)}, depth=2).values.tolist() == expected
+    assert pool_runs({"one": one, "two": two}, depth=2).values.tolist() == expected
+    assert pool_runs({"two": two, "one": one.sample(frac=1, random_state=3)}, depth=2).values.tolist() == expected
 
 
 def test_a_pool_refuses_runs_that_are_not_clean():
     with pytest.raises(DataError, match="run b: turn 1_1 has passage x twice"):
-        pool({"a": run(**{"1_1": "x"}), "b": run(**{"1_1": "x x"})})
+        pool_runs({"a": run(**{"1_1": "x"}), "b": run(**{"1_1": "x x"})})
     with pytest.raises(UsageError, match="depth=0"):
-        pool({"a": run(**{"1_1": "x"})}, depth=0)
+        pool_runs({"a": run(**{"1_1": "x"})}, depth=0)
     with pytest.raises(UsageError, match="there is no run"):
-        pool({})
+        pool_runs({})
     with pytest.raises(UsageError, match='the runs are a DataFrame: give each frame its name, {"name": frame, ...}'):
-        pool(run(**{"1_1": "x"}))
+        pool_runs(run(**{"1_1": "x"}))
     with pytest.raises(DataError, match=r"run a: the qid 7 is no text: .* convert by frame\["):
-        pool({"a": run(**{"1_1": "x"}).assign(qid=7)})
+        pool_runs({"a": run(**{"1_1": "x"}).assign(qid=7)})

@@ -71,7 +71,7 @@ turn_lists = st.dictionaries(
     st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=8), min_size=1, max_size=5).filter(any),
     min_size=1,
 )
-OPERATORS = [ikat.Interleave(), ikat.Pool(), ikat.RRF(), ikat.RerankAgainst(ByAnswer({"b": 2, "a": 1}), "qanswer")]
+OPERATORS = [ikat.Interleave(), ikat.Union(), ikat.RRF(), ikat.RerankAgainst(ByAnswer({"b": 2, "a": 1}), "qanswer")]
 
 
 def test_interleave_skips_what_is_taken_and_offers_the_next_at_once():
@@ -142,9 +142,9 @@ def test_orders_equal_the_plain_definitions_whatever_the_order_of_the_rows(turns
     shuffled = found.iloc[places]
     with_results = {turn: lists for turn, lists in turns.items() if any(lists)}
     interleaved = {turn: plain_interleave(lists) for turn, lists in with_results.items()}
-    assert orders(ikat.Interleave(None)(shuffled)) == interleaved
-    assert orders(ikat.Pool(cut)(shuffled)) == {turn: docnos[:cut] for turn, docnos in interleaved.items()}
-    assert orders(ikat.RRF(60, cut)(shuffled)) == {turn: plain_rrf(lists)[0][:cut] for turn, lists in with_results.items()}
+    assert orders(ikat.Interleave(num_results=None)(shuffled)) == interleaved
+    assert orders(ikat.Union(num_results=cut)(shuffled)) == {turn: docnos[:cut] for turn, docnos in interleaved.items()}
+    assert orders(ikat.RRF(num_results=cut)(shuffled)) == {turn: plain_rrf(lists)[0][:cut] for turn, lists in with_results.items()}
 
 
 @given(turn_lists)
@@ -197,7 +197,7 @@ def test_sub_queries_go_by_number_not_by_name():
 
 def test_frames_that_are_not_expanded_are_one_list_per_turn():
     found = expanded({"t": [["b", "a"]], "u": [["c"]]}).drop(columns=["qid_0", "qsub", "query_0"])
-    for operator in (ikat.Interleave(), ikat.Pool(), ikat.RRF()):
+    for operator in (ikat.Interleave(), ikat.Union(), ikat.RRF()):
         fused = operator(found)
         assert fused[["qid", "query", "docno", "rank"]].values.tolist() == found[["qid", "query", "docno", "rank"]].values.tolist()
         assert list(fused.columns) == list(found.columns)
@@ -360,7 +360,7 @@ def test_the_column_to_rerank_by_has_to_be_there_after_the_sub_queries_are_back(
 
 
 @pytest.mark.parametrize(
-    "make", [ikat.Interleave, ikat.Pool, ikat.RRF, lambda num_results: ikat.RerankAgainst(ByAnswer(), "query", num_results)]
+    "make", [ikat.Interleave, ikat.Union, ikat.RRF, lambda num_results: ikat.RerankAgainst(ByAnswer(), "query", num_results)]
 )
 def test_num_results_below_one_is_refused(make):
     with pytest.raises(ikat.UsageError, match="num_results=0: keep at least one"):
@@ -368,7 +368,7 @@ def test_num_results_below_one_is_refused(make):
     make(num_results=1)
 
 
-@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.Pool, ikat.RRF, partial(ikat.RerankAgainst, ByAnswer(), "query")])
+@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.RRF, partial(ikat.RerankAgainst, ByAnswer(), "query")])
 def test_a_thousand_passages_are_kept_unless_told_otherwise(operator):
     assert operator().num_results == 1000
 
@@ -379,10 +379,10 @@ def test_rrf_refuses_a_negative_constant():
 
 
 def test_operators_are_values():
-    assert ikat.RRF(k=10) == ikat.RRF(10)
+    assert ikat.RRF(k=10) == ikat.RRF(k=10.0)
     assert ikat.RRF(k=10) != ikat.RRF()
-    assert ikat.Pool() != ikat.Interleave()
-    assert repr(ikat.RRF(10, None)) == "ikat.RRF(k=10, num_results=None)"
+    assert ikat.Union() != ikat.Interleave()
+    assert repr(ikat.RRF(k=10, num_results=None)) == "ikat.RRF(k=10, num_results=None)"
     nested = ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer", 10)
     assert repr(nested) == "ikat.RerankAgainst(ikat.CrossEncoder('m'), 'qanswer', num_results=10)"
     assert eval(repr(nested)) == nested
@@ -390,6 +390,6 @@ def test_operators_are_values():
 
 
 TestInterleave = pt.testing.transformer_test_class(ikat.Interleave)
-TestPool = pt.testing.transformer_test_class(ikat.Pool)
+TestUnionOfSubQueries = pt.testing.transformer_test_class(ikat.Union)
 TestRRF = pt.testing.transformer_test_class(ikat.RRF)
 TestRerankBy = pt.testing.transformer_test_class(lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer"))

@@ -66,7 +66,7 @@ def test_lists_are_read_as_the_plain_definition_says_in_any_order_with_any_ties(
 @given(rows_of_lists)
 @settings(max_examples=150, deadline=None)
 def test_fusions_follow_the_plain_definitions_with_ties_repeats_and_missing_lists(rows):
-    for operator, plain in ((ikat.Interleave(None), plain_round_robin), (ikat.RRF(60, None), plain_rrf)):
+    for operator, plain in ((ikat.Interleave(num_results=None), plain_round_robin), (ikat.RRF(num_results=None), plain_rrf)):
         fused = operator(frame_of(rows))
         found = {qid: of_turn["docno"].tolist() for qid, of_turn in fused.groupby("qid", sort=False)}
         assert found == {turn: plain(lists) for turn, lists in plain_lists(rows).items()}
@@ -76,13 +76,13 @@ def test_fusions_follow_the_plain_definitions_with_ties_repeats_and_missing_list
 @settings(max_examples=60, deadline=None)
 def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
     rows = [(turn, 0, docno, rank) for (turn, docno), rank in {(turn, docno): rank for turn, _, docno, rank in rows}.items()]
-    for operator in (ikat.Interleave(None), ikat.RRF(60, None)):
+    for operator in (ikat.Interleave(num_results=None), ikat.RRF(num_results=None)):
         fused = operator(frame_of(rows, expanded=False))
         found = {qid: of_turn["docno"].tolist() for qid, of_turn in fused.groupby("qid", sort=False)}
         assert found == {turn: lists[0] for turn, lists in plain_lists(rows).items()}
 
 
-@pytest.mark.parametrize("operator", [ikat.Interleave(), ikat.RRF(), ikat.Pool()])
+@pytest.mark.parametrize("operator", [ikat.Interleave(), ikat.RRF(), ikat.Union()])
 def test_the_lists_of_two_systems_are_not_taken_for_one(operator):
     first, second = ([("9-1_1", 0, docno, rank) for rank, docno in enumerate(docnos)] for docnos in ("xy", "yz"))
     with pytest.raises(ikat.DataError, match=r"turn 9-1_1 has passage y twice: unite .* with ikat.Union, or tell them apart by qid_0"):
@@ -94,7 +94,7 @@ KEEPING = pt.apply.generic(lambda rows: rows)
 
 
 @pytest.mark.parametrize(
-    "operator", [ikat.Interleave(), ikat.RRF(), ikat.Pool(), ikat.RerankAgainst(KEEPING, "query"), ikat.MeanScore([KEEPING])]
+    "operator", [ikat.Interleave(), ikat.RRF(), ikat.Union(), ikat.RerankAgainst(KEEPING, "query"), ikat.MeanScore([KEEPING])]
 )
 @pytest.mark.parametrize("stages", [0, 1, 2])
 @pytest.mark.parametrize("subs", [["a", "b"], ["a"], []])
@@ -125,7 +125,7 @@ def test_sums_of_different_ranks_that_are_equal_tie():
     lists[0][5], lists[0][9], lists[1][14] = "single", "double", "double"
     assert 1 / 10 + 1 / 15 > 1 / 6
     rows = [("9-1_1", sub, docno, rank) for sub, docnos in enumerate(lists) for rank, docno in enumerate(docnos)]
-    order = ikat.RRF(0, None)(frame_of(rows))["docno"].tolist()
+    order = ikat.RRF(k=0, num_results=None)(frame_of(rows))["docno"].tolist()
     assert order.index("single") < order.index("double")
 
 

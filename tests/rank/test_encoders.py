@@ -387,10 +387,10 @@ def test_operators_are_values(tmp_path):
 
 
 def test_rerankers_by_name():
-    assert ikat.reranker("bi:some/model") == ikat.BiEncoder("some/model")
-    assert ikat.reranker("cross-encoder/ms-marco-MiniLM-L-6-v2") == ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")
-    assert ikat.reranker("monot5:some/model") == ikat.MonoT5("some/model")
-    assert ikat.reranker("ensemble") == ikat.Ensemble()
+    assert ikat.load_reranker("bi:some/model") == ikat.BiEncoder("some/model")
+    assert ikat.load_reranker("cross-encoder/ms-marco-MiniLM-L-6-v2") == ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")
+    assert ikat.load_reranker("monot5:some/model") == ikat.MonoT5("some/model")
+    assert ikat.load_reranker("ensemble") == ikat.Ensemble()
 
 
 TestCrossEncoder = pt.testing.transformer_test_class(lambda: ikat.CrossEncoder("m"))

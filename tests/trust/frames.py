@@ -183,6 +183,7 @@ FINDERS = {
     "MergeShards": Operator(lambda llm, home: ikat.MergeShards(home.parts)),
     "SpladeRetriever": Operator(lambda llm, home: home.splade.retriever()),
     "Union": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
+    "RRF of systems": Operator(lambda llm, home: ikat.RRF(home.bm25(), home.parts[0])),
 }
 """Query frame to result frame."""
 
@@ -198,7 +199,7 @@ RERANKERS = {
 FUSERS = {
     "Interleave": Operator(lambda llm, home: ikat.Interleave()),
     "MeanScore": Operator(lambda llm, home: ikat.MeanScore([Words()])),
-    "Pool": Operator(lambda llm, home: ikat.Pool()),
+    "Union of sub-queries": Operator(lambda llm, home: ikat.Union()),
     "RRF": Operator(lambda llm, home: ikat.RRF()),
     "RerankAgainst": Operator(lambda llm, home: ikat.RerankAgainst(Words(), "qanswer"), ("qanswer",)),
 }
@@ -223,7 +224,7 @@ PASSAGE_COLUMNS = {
     "Judge": ("text",),
     "MeanScore": ("rank", "text"),
     "MonoT5": ("text",),
-    "Pool": ("rank",),
+    "Union of sub-queries": ("rank",),
     "RM3": ("rank", "score", "text"),
     "RRF": ("rank",),
     "LLMRerank": ("rank", "text"),

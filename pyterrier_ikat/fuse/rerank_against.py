@@ -6,13 +6,14 @@ import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, with_columns
 from ..errors import DataError
-from ..operator import Operator, Plan
-from ..order import ranked
-from .interleave import pool
-from .subqueries import Integers, check_num_results, turns_again, validate, within
+from ..operator import Plan
+from ..order import Floats, Integers, set_ranks
+from .by_rank import interleave
+from .fusion import Fusion
+from .subqueries import check_results, mark_first, read_lists, restore_turns
 
 
-class RerankAgainst(Operator):
+class RerankAgainst(Fusion):
     """Pool what a turn's sub-queries found, whole, and re-rank it by one text of the turn, such as the LLM's answer.
 
     The candidates are the whole de-duplicated union: the cut comes after the scoring, which is why recall can rise. The scorer sees one
@@ -50,31 +51,31 @@ class RerankAgainst(Operator):
     schematic = {"label": "Rerank against"}
 
     def __init__(self, scorer: pt.Transformer, column: str, num_results: int | None = 1000) -> None:
-        super().__init__()
+        super().__init__(num_results=num_results)
         self.scorer = scorer
         self.column = column
-        self.num_results = check_num_results(num_results)
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The turns again; the scorer may ask a model about them."""
-        turns = turns_again(frame)
+        turns = super().plan(frame, plan)
         plan.follow(self.scorer, turns)
         return turns
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Pool and re-rank a result frame."""
-        validate(inp, self, [self.column])
-        candidates = pool(inp)
+        check_results(inp, self, [self.column])
+        rows, turn = interleave(read_lists(inp))
+        candidates = set_ranks(restore_turns(inp, rows), turn)
         pt.validate.columns(candidates, includes=[self.column], context=self)
         scored = self.scorer.transform(self._asked(candidates))
         places = self._places(candidates, scored)
         score = scored["score"].to_numpy(dtype=np.float64)
         self._check(scored, score)
-        turn = pd.factorize(candidates["qid"])[0].astype(np.int64)[places]
+        turn = turn[places]
         order = np.lexsort((places, -score, turn))
-        order = order[within(turn[order], self.num_results)]
+        order = order[mark_first(turn[order], self.num_results)]
         restored = with_columns(scored.take(order).reset_index(drop=True), query=candidates["query"].take(places[order]))
-        return ranked(restored, turn[order], score[order])
+        return set_ranks(restored, turn[order], score[order])
 
     def transform_inputs(self) -> list[list[str]]:
         """The columns needed here and by the scorer, for ``pt.inspect``."""
@@ -104,7 +105,7 @@ class RerankAgainst(Operator):
             raise DataError(f"{self.scorer} returned a passage twice for one turn: use a re-ranker that scores each row once")
         return places
 
-    def _check(self, scored: pd.DataFrame, score: "np.typing.NDArray[np.float64]") -> None:
+    def _check(self, scored: pd.DataFrame, score: Floats) -> None:
         if not np.isfinite(score).all():
             row = scored.iloc[int(np.flatnonzero(~np.isfinite(score))[0])]
             raise DataError(

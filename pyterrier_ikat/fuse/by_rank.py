@@ -1,0 +1,198 @@
+"""Fusions that read ranks alone: round robin, the union of all candidates, and reciprocal rank fusion."""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from ..errors import UsageError
+from ..order import Floats, Integers
+from .fusion import Fusion, Ranking
+from .subqueries import Lists, Turn, concatenate_turns
+
+PLACES = 12
+"""Decimal places to which sums are compared."""
+
+
+class Interleave(Fusion):
+    """Merge ranked lists round robin: in each round every list offers its best passage that isn't taken yet.
+
+    Without branches it joins the lists of a turn's sub-queries, in the order in which the sub-queries were generated. A frame without
+    sub-queries has one list per turn and keeps its order. It reads ``qid``, ``query``, ``docno``, ``rank`` and, from ``ExplodeQueries``,
+    ``qid_0``, ``qsub``, ``query_0``. It gives one row per (turn, passage): ``qid`` and ``query`` are the turn's again, ``rank`` counts
+    from 0, ``score`` counts down to 1. All other columns are kept, from the sub-query that brought the passage. Equal ranks within one
+    list go by docno. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3.
+
+    Given branches, it runs each of them once on the turns and joins what they find for each ``qid``, in the order of the branches, so
+    that it stands wherever a retriever stands, also between sub-queries and their own fusion. ``docno``, ``text`` and the passage's other
+    columns come from the branch that brought it. Columns of the turn (all that start with ``q``) have one value per turn: that of the
+    last branch that returns the turn and has the column. Only ``qstatements`` is united: the first branch's statements in their order,
+    then the new ones of the others; where another branch adds some, the scores are 1/position. The earlier queries (``query_0``, ...)
+    are the incoming ones. A turn for which a branch finds nothing has what the other branches wrote; a ``NoResultWarning`` names it.
+
+    Args:
+        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; if one gives ``text``, all
+            have to. A branch that makes sub-queries joins them itself.
+        num_results: passages per turn at most; ``None`` for all.
+
+    Raises:
+        UsageError: when a branch isn't a transformer or returns sub-queries, or ``num_results`` is below 1.
+        DataError: when a branch returns a turn that it wasn't given.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> found = pd.DataFrame({"qid": ["t::0", "t::0", "t::1", "t::1"], "qid_0": ["t"] * 4, "qsub": [0, 0, 1, 1],
+        ...                       "query": ["a", "a", "b", "b"], "query_0": ["it?"] * 4,
+        ...                       "docno": ["x", "y", "x", "z"], "rank": [0, 1, 0, 1]})
+        >>> ikat.Interleave()(found)[["qid", "query", "docno", "score", "rank"]].values.tolist()
+        [['t', 'it?', 'x', 3.0, 0], ['t', 'it?', 'z', 2.0, 1], ['t', 'it?', 'y', 1.0, 2]]
+    """
+
+    schematic = {"label": "Interleave", "inner_pipelines_mode": "linked"}
+
+    def __init__(self, *branches: pt.Transformer, num_results: int | None = 1000) -> None:
+        super().__init__(*branches, num_results=num_results)
+
+    def rank(self, lists: Lists) -> Ranking:
+        """Take the passages of each turn round robin."""
+        return *interleave(lists, self.num_results), None
+
+
+class Union(Interleave):
+    """All passages of a turn once, as candidates for a re-ranker.
+
+    Without branches it unites what a turn's sub-queries found; given branches, what these systems find. The columns and the order are
+    those of :class:`Interleave`, so a cut keeps the best of every list; the scores only count down. Sources: the MQ4CS-QR runs of IRLab
+    at iKAT 2024 for sub-queries; for systems the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as
+    ``Union(gpt_branch, claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer`` is Claude's.
+
+    Args:
+        branches: see :class:`Interleave`.
+        num_results: passages per turn at most; ``None`` for all.
+
+    Raises:
+        UsageError: see :class:`Interleave`.
+        DataError: see :class:`Interleave`.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
+        >>> def finds(*docnos):
+        ...     found = pd.DataFrame({"qid": ["t"] * len(docnos), "docno": docnos, "rank": range(len(docnos))})
+        ...     return pt.apply.generic(lambda turns: turns.merge(found))
+        >>> turns = pd.DataFrame({"qid": ["t"], "query": ["tea?"]})
+        >>> ikat.Union(finds("x", "y"), finds("z", "x"))(turns)[["qid", "docno", "score", "rank"]].values.tolist()
+        [['t', 'x', 3.0, 0], ['t', 'z', 2.0, 1], ['t', 'y', 1.0, 2]]
+    """
+
+    schematic = {"label": "Union", "inner_pipelines_mode": "linked"}
+
+    def __init__(self, *branches: pt.Transformer, num_results: int | None = None) -> None:
+        super().__init__(*branches, num_results=num_results)
+
+
+class RRF(Fusion):
+    """Reciprocal rank fusion: a passage's score is the sum of 1 / (k + position) over the lists that found it, positions from 1.
+
+    Without branches it joins the lists of a turn's sub-queries; given branches, it runs them and joins what they find for each ``qid``.
+    It reads and gives the columns of :class:`Interleave`; those of a passage come from the list of its best rank. Equal sums go by best
+    rank, then by the number of the list that gave that rank, then by docno; their scores are parted by the least step of 32-bit floats,
+    so that scores fall strictly in every evaluator. Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet
+    and individual Rank Learning Methods, SIGIR 2009.
+
+    Args:
+        branches: see :class:`Interleave`.
+        k: damps the weight of the top positions; 60 in the paper.
+        num_results: passages per turn at most; ``None`` for all.
+
+    Raises:
+        UsageError: when ``k`` is negative, or as for :class:`Interleave`.
+        DataError: see :class:`Interleave`.
+
+    Example:
+        >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
+        >>> found = pd.DataFrame({"qid": ["t::0", "t::0", "t::1"], "qid_0": ["t"] * 3, "qsub": [0, 0, 1], "query": ["a", "a", "b"],
+        ...                       "query_0": ["it?"] * 3, "docno": ["x", "y", "y"], "rank": [0, 1, 0]})
+        >>> fused = ikat.RRF()(found)
+        >>> fused["docno"].tolist(), fused["score"].round(5).tolist()  # 1/61 + 1/62 and 1/61
+        (['y', 'x'], [0.03252, 0.01639])
+        >>> bm25, dense = (pt.apply.generic(lambda turns, docnos=docnos: turns.merge(pd.DataFrame(docnos), how="cross"))
+        ...                for docnos in ({"docno": ["x", "y"], "rank": [0, 1]}, {"docno": ["y", "z"], "rank": [0, 1]}))
+        >>> ikat.RRF(bm25, dense)(pd.DataFrame({"qid": ["t"], "query": ["it?"]}))["docno"].tolist()
+        ['y', 'x', 'z']
+    """
+
+    schematic = {"label": "RRF", "inner_pipelines_mode": "linked"}
+
+    def __init__(self, *branches: pt.Transformer, k: float = 60, num_results: int | None = 1000) -> None:
+        super().__init__(*branches, num_results=num_results)
+        if k < 0:
+            raise UsageError(f"k={k!r}: the constant of reciprocal rank fusion is 0 or more, usually 60")
+        self.k = k
+
+    def fuse_rank_cutoff(self, k: int) -> "RRF":
+        """This fusion with ``k`` passages per turn at most; each branch retrieves as before."""
+        return RRF(*self.branches, k=self.k, num_results=k if self.num_results is None else min(k, self.num_results))
+
+    def rank(self, lists: Lists) -> Ranking:
+        """Sum the reciprocal ranks of each turn's passages."""
+        rows, totals = [], [np.empty(0)]
+        for turn in lists.turns():
+            best, total = sum_reciprocal_ranks(turn, self.k)
+            order = np.argsort(-total, kind="stable")[: self.num_results]
+            rows.append(turn.row[best[order]])
+            totals.append(total[order])
+        return *concatenate_turns(rows), np.concatenate(totals)
+
+
+def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
+    """Round robin over each turn's lists, without repeats; a list that has no passage left drops out.
+
+    Args:
+        lists: the ranked lists.
+        num_results: how many passages of a turn are taken at most; ``None`` for all.
+
+    Returns:
+        The rows of the frame in the new order, turn after turn, and the number of each row's turn.
+    """
+    return lists.choose(lambda turn: _take_turns(turn, num_results))
+
+
+def _take_turns(turn: Turn, num_results: int | None) -> Integers:
+    docnos, size = turn.docno.tolist(), len(turn.docno) if num_results is None else num_results
+    taken: dict[Any, int] = {}
+    for _ in zip_longest(*(_offer_passages(docnos, part, taken) for part in turn.lists)):
+        if len(taken) >= size:
+            break
+    return np.fromiter(taken.values(), dtype=np.int64, count=len(taken))[:size]
+
+
+def _offer_passages(docnos: list[Any], part: slice, taken: dict[Any, int]) -> Iterator[None]:
+    """Take the best passage of a list that isn't taken yet, each time it is the list's turn."""
+    for place, docno in enumerate(docnos[part], part.start):
+        if docno not in taken:
+            taken[docno] = place
+            yield
+
+
+def sum_reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
+    """The sum of 1 / (k + position) over the lists that hold a passage, positions counted from 1.
+
+    Returns:
+        For each passage the place in ``turn`` where it stands best (smallest rank, then earliest list), in that order, and its sum, to
+        12 places.
+    """
+    # The lists stand in their order, and a stable sort keeps that among equal ranks.
+    order = np.argsort(turn.rank(), kind="stable")
+    passage = turn.passages()[order]
+    share = 1.0 / (k + 1 + turn.rank()[order])
+    again = pd.Series(passage * len(turn.lists) + turn.number()[order]).duplicated().to_numpy()
+    share[again] = 0.0  # a list that has a passage twice counts it once, at the better place
+    # Summed from the best rank on and rounded, so that equal sums are equal whatever ranks they are made of and whichever lists gave them.
+    total = np.bincount(passage, weights=share).round(PLACES)
+    best = np.empty(len(total), dtype=np.int64)
+    best[passage[::-1]] = np.arange(len(order))[::-1]
+    best.sort()
+    return order[best], np.asarray(total[passage[best]], dtype=np.float64)

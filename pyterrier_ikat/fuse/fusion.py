@@ -1,0 +1,226 @@
+"""What every fusion shares: it joins the lists of a turn's sub-queries or, given pipelines, runs them and joins what they find."""
+
+import re
+import warnings
+from collections.abc import Sequence
+from itertools import count, takewhile
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from ..conversations.frame import STALE_WITH_QUERY, column, each_turn_once, numbered, starts_of_runs
+from ..conversations.no_result import NoResultWarning, report_turns_without_result
+from ..errors import DataError, UsageError
+from ..operator import Operator, Plan, frame_for
+from ..order import Floats, Integers, set_ranks
+from .subqueries import (
+    SUB_QUERY_COLUMNS,
+    Lists,
+    Objects,
+    check_results,
+    drop_sub_queries,
+    read_lists,
+    read_ranks,
+    restore_turns,
+    sort_lists,
+)
+
+Ranking = tuple[Integers, Integers, Floats | None]
+"""Rows in their new order, turn after turn; the number of each row's turn; their scores, or ``None`` to count down to 1."""
+SEVERAL_VALUES = "qstatements"
+"""The column that holds what all branches wrote; of other columns of the turn one branch's value stays."""
+
+
+class Fusion(Operator):
+    """Joins ranked lists into one per turn; a subclass says how in :meth:`rank`.
+
+    Args:
+        branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``. Without any, the lists of a
+            turn's sub-queries are joined.
+        num_results: passages per turn at most; ``None`` for all.
+
+    Raises:
+        UsageError: when a branch isn't a transformer, or ``num_results`` is below 1.
+    """
+
+    def __init__(self, *branches: pt.Transformer, num_results: int | None = 1000) -> None:
+        super().__init__()
+        for number, branch in enumerate(branches, 1):
+            if not isinstance(branch, pt.Transformer):
+                name = type(self).__name__
+                raise UsageError(
+                    f"branch {number} of {name} is {branch!r}: give PyTerrier pipelines, as ikat.{name}(first, second), and numbers by name"
+                )
+        if num_results is not None and num_results < 1:
+            raise UsageError(f"num_results={num_results!r}: keep at least one passage per turn, or give None to keep all")
+        self.branches, self.num_results = branches, num_results
+
+    def rank(self, lists: Lists) -> Ranking:
+        """Join the lists of each turn."""
+        raise NotImplementedError
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Join the lists of a result frame or, given branches, of what they find for a query frame."""
+        if self.branches:
+            return self._join_branches(inp)
+        check_results(inp, self)
+        rows, turn, score = self.rank(read_lists(inp))
+        return set_ranks(restore_turns(inp, rows), turn, score)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The turns again; given branches, what the last one leaves."""
+        left, before, cuts = frame if self.branches else drop_sub_queries(frame), plan.cut, []
+        for number, branch in enumerate(self.branches, 1):
+            plan.cut = before
+            left = plan.follow(branch, frame)
+            self._refuse_sub_queries(number, left, frame)
+            cuts.append(plan.cut)
+        plan.cut = min(sum(cuts) or before, self.num_results or sum(cuts) or before)
+        return left
+
+    def transform_inputs(self) -> list[list[str]]:
+        """The columns needed here and by the branches, for ``pt.inspect``."""
+        if not self.branches:
+            return [["qid", "docno", "query", "rank"]]
+        of_branches = [pt.inspect.transformer_inputs(branch, strict=False) or [[]] for branch in self.branches]
+        return [list(dict.fromkeys(["qid", "query", *(name for configurations in of_branches for name in configurations[0])]))]
+
+    def arguments(self) -> dict[str, Any]:
+        """The branches, where there are any, and the arguments given by name."""
+        return ({"branches": self.branches} if self.branches else {}) | super().arguments()
+
+    def _join_branches(self, inp: pd.DataFrame) -> pd.DataFrame:
+        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        each_turn_once(inp)
+        frames = self._run_branches(inp)
+        self._report_lost_turns(inp, frames)
+        qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
+        sizes, turn = [len(frame) for frame in frames], numbered(qids)
+        branch, ranks = np.repeat(np.arange(len(frames)), sizes), np.concatenate([read_ranks(frame) for frame in frames])
+        rows, turns, score = self.rank(sort_lists(turn, branch, ranks, docnos))
+        joined = _unite_columns(frames, _find_first_rows(turn, sizes), rows, turns)
+        return set_ranks(_restore_incoming(joined, turns, inp, frames), turns, score)
+
+    def _run_branches(self, inp: pd.DataFrame) -> list[pd.DataFrame]:
+        frames = []
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # what one branch lacks another may have
+            for number, branch in enumerate(self.branches, 1):
+                frames.append(branch.transform(frame_for(branch, inp)))
+                self._refuse_sub_queries(number, frames[-1], inp)
+        with_text = any("text" in frame.columns for frame in frames)
+        for number, (branch, frame) in enumerate(zip(self.branches, frames, strict=True), 1):
+            check_results(frame, branch, ["text"] if with_text else None)
+            self._refuse_other_turns(number, frame, inp)
+        return frames
+
+    def _refuse_sub_queries(self, number: int, frame: pd.DataFrame, inp: pd.DataFrame) -> None:
+        if "qid_0" in frame.columns and "qid_0" not in inp.columns:
+            raise UsageError(
+                f"branch {number} of {type(self).__name__} returns sub-queries: end the branch with what joins them, "
+                "such as ikat.Interleave(), ikat.RRF() or ikat.Union()"
+            )
+
+    def _refuse_other_turns(self, number: int, frame: pd.DataFrame, inp: pd.DataFrame) -> None:
+        other = sorted(set(_list_qids(frame)) - set(inp["qid"]), key=str)
+        if other:
+            raise DataError(
+                f"branch {number} of {type(self).__name__} returns passages for {other[0]}, which is no qid of the rows it was given: "
+                "keep qid in the branch, and join sub-queries behind the fusion or in front of it"
+            )
+
+    def _report_lost_turns(self, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> None:
+        turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
+        found = [turns.isin(turns[inp["qid"].isin(_list_qids(frame))]).to_numpy() for frame in frames]
+        anywhere = np.logical_or.reduce(found)
+        report_turns_without_result(inp, anywhere.astype(np.int64))
+        for number, by_branch in enumerate(found, 1):
+            lost = turns[anywhere & ~by_branch].unique().tolist()
+            if lost:
+                shown = ", ".join(map(str, lost[:5])) + ", ..." * (len(lost) > 5)
+                what = f"branch {number} of {type(self).__name__} found no passage for {len(lost)} turns ({shown})"
+                message = f"{what}: what it wrote there is lost, statements and answers too"
+                warnings.warn(message, NoResultWarning, stacklevel=5)
+
+
+def _list_qids(frame: pd.DataFrame) -> Objects:
+    """The qid of each run of rows: fewer to look up than those of all rows."""
+    qids: Objects = frame["qid"].to_numpy(dtype=object)
+    return qids.take(starts_of_runs(qids))
+
+
+def _find_first_rows(turn: Integers, sizes: Sequence[int]) -> list[Integers]:
+    """For each frame and each turn of them all, the turn's first row in the frame, or -1."""
+    firsts = []
+    for of_frame in np.split(turn, np.cumsum(sizes)[:-1]):
+        first = np.full(turn.max(initial=-1) + 1, -1)
+        first[of_frame[::-1]] = np.arange(len(of_frame))[::-1]
+        firsts.append(first)
+    return firsts
+
+
+def _unite_columns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], rows: Integers, turns: Integers) -> pd.DataFrame:
+    """The columns of passages, of these rows of all frames, and the columns of turns, which have one value per turn."""
+    left_out = {*STALE_WITH_QUERY, "score", "rank"}
+    united = {}
+    for name in dict.fromkeys(name for frame in frames for name in frame.columns if name not in left_out):
+        if not name.startswith("q"):
+            united[name] = _unite_passages(frames, name).take(rows)
+        else:
+            of_turns = _unite_statements(frames, firsts) if name == SEVERAL_VALUES else _unite_turns(frames, firsts, name)
+            united[name] = of_turns.take(turns)
+    return pd.DataFrame({name: values.reset_index(drop=True) for name, values in united.items()}, copy=False)
+
+
+def _restore_incoming(joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The earlier queries and the sub-query's columns as they came in, whatever each branch made of them.
+
+    Where a branch pushed a query of its own, the incoming one is ``query_0``: the fusion counts as one stage.
+    """
+    depth = len(list(takewhile(inp.columns.__contains__, (f"query_{number}" for number in count()))))
+    pushed = any(f"query_{depth}" in frame.columns for frame in frames)
+    source = pt.model.push_queries(inp) if pushed else inp
+    queries = [name for name in source.columns if re.fullmatch(r"query_\d+", name)]
+    names = [*queries, *(name for name in SUB_QUERY_COLUMNS if name in inp.columns)]
+    if not names:
+        return joined
+    of_branches = [name for name in joined.columns if re.fullmatch(r"query_\d+", name) or name in names]
+    places = pd.Index(inp["qid"]).get_indexer(joined["qid"].take(np.flatnonzero(np.diff(turns, prepend=-1))))
+    return pd.concat([joined.drop(columns=of_branches), source[names].take(places[turns]).reset_index(drop=True)], axis=1)
+
+
+def _unite_passages(frames: Sequence[pd.DataFrame], name: str) -> "pd.Series[Any]":
+    """The column of all frames, one below the other; ``None`` where a frame lacks it."""
+    dtype = _find_dtype(frames, name)
+    lacking = pd.Series([None], dtype=object)
+    parts = [frame[name].astype(dtype) if name in frame.columns else lacking.repeat(len(frame)) for frame in frames]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _unite_turns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], name: str) -> "pd.Series[Any]":
+    """For each turn, the value of the last frame that has the turn and the column; ``None`` where there is none."""
+    values = np.full(len(firsts[0]), None)
+    for frame, first in zip(frames, firsts, strict=True):
+        if name in frame.columns:
+            values[first >= 0] = frame[name].take(first[first >= 0]).to_numpy(dtype=object)
+    return pd.Series(values, dtype=object).astype(_find_dtype(frames, name))
+
+
+def _find_dtype(frames: Sequence[pd.DataFrame], name: str) -> str:
+    kinds = {str(frame[name].dtype) if name in frame.columns else "object" for frame in frames}
+    return kinds.pop() if len(kinds) == 1 and pd.api.types.is_numeric_dtype(next(iter(kinds))) else "object"
+
+
+def _unite_statements(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers]) -> "pd.Series[Any]":
+    """For each turn, its statements of all frames."""
+    of_frames = [_unite_turns([frame], [first], SEVERAL_VALUES) for frame, first in zip(frames, firsts, strict=True)]
+    return column(_merge_statements([chosen for chosen in lists if chosen]) for lists in zip(*of_frames, strict=True))
+
+
+def _merge_statements(lists: Sequence[Sequence[tuple[str, float]]]) -> Sequence[tuple[str, float]]:
+    ids = list(dict.fromkeys(statement for chosen in lists for statement, _ in chosen))
+    if not lists or len(ids) == len(lists[0]):
+        return lists[0] if lists else []
+    return [(statement, 1 / position) for position, statement in enumerate(ids, 1)]
