@@ -24,14 +24,13 @@ class MeanScore(Fusion):
     The candidates are the union of what the sub-queries found, at the first occurrence: all of the first sub-query's, then what the
     second one adds, and so on. With the sub-queries' weights w, ``score`` is the sum over scorers and sub-queries of
     (w / sum of w) * score / number of scorers. A scorer sees the pairs of many turns in one frame, so a bi-encoder encodes each passage
-    once, however many sub-queries there are.
+    once, however many sub-queries there are. To join systems, use ``Union(first, second) >> Ensemble([...])``.
 
-    Reads ``qid``, ``query``, ``docno``, ``rank``, what the scorers need (mostly ``text``) and, from ``ExplodeQueries``, ``qid_0``,
-    ``qsub``,
-    ``query_0``; ``qweight`` is the sub-query's weight, 1 where there is no such column. Gives one row per (turn, passage) with ``qid``
-    and ``query`` of the turn, as ``Interleave``; ``qweight`` is dropped. Equal scores keep the order of the candidates, parted
-    by the least step of 32-bit floats. A sub-query that
-    found no passage at all isn't in the frame and doesn't count. Works on frames that aren't expanded as well.
+    It reads ``qid``, ``query``, ``docno``, ``rank``, what the scorers need (mostly ``text``) and, from ``ExplodeQueries``, ``qid_0``,
+    ``qsub``, ``query_0``; ``qweight`` is the sub-query's weight, 1 where there is no such column. It gives one row per (turn, passage)
+    with ``qid`` and ``query`` of the turn, as :class:`Interleave` does; ``qweight`` is dropped. Equal scores keep the order of the
+    candidates, parted by the least step of 32-bit floats. A sub-query that found no passage isn't in the frame and doesn't count. A
+    frame without sub-queries has one list per turn.
 
     Source: De Lima and Yang, Passage Query Methods (InfoSense at TREC iKAT 2024), section 3.3.1, where the scores are cosines.
 

@@ -14,18 +14,16 @@ from .subqueries import check_results, mark_first, read_lists, restore_turns
 
 
 class RerankAgainst(Fusion):
-    """Pool what a turn's sub-queries found, whole, and re-rank it by one text of the turn, such as the LLM's answer.
+    """Unite what a turn's sub-queries found, and re-rank it by one text of the turn, such as the LLM's answer.
 
-    The candidates are the whole de-duplicated union: the cut comes after the scoring, which is why recall can rise. The scorer sees one
-    row per (turn, passage) with the turn's ``qid``
-    and with ``column`` as its ``query``; afterwards ``query`` is the turn's again. Works on frames that aren't expanded as well.
+    The candidates are all passages of the turn: the cut comes after the scoring, which is why recall can rise. The scorer sees one row
+    per (turn, passage) with the turn's ``qid`` and with ``column`` as its ``query``; afterwards ``query`` is the turn's again. A frame
+    without sub-queries has one list per turn. For systems, use ``Union(first, second) >> RerankAgainst(...)``.
 
-    Reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, what the scorer needs (mostly ``text``) and, from
-    ``ExplodeQueries``, ``qid_0``,
-    ``qsub``, ``query_0``. Gives the columns of
-    ``Interleave`` with the scorer's ``score``. Equal scores keep the order of the pool, parted by the least step of
-    32-bit floats. Source: AQD_A in Abbasiantaeb and Aliannejadi,
-    Generate then Retrieve, section 3.
+    It reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, what the scorer needs (mostly ``text``) and, from ``ExplodeQueries``,
+    ``qid_0``, ``qsub``, ``query_0``. It gives the columns of :class:`Interleave` with the scorer's ``score``. Equal scores keep the order
+    of :class:`Union`, parted by the least step of 32-bit floats. Source: AQD_A in Abbasiantaeb and Aliannejadi, Generate then Retrieve,
+    section 3.
 
     Args:
         scorer: any PyTerrier re-ranker.
@@ -62,15 +60,15 @@ class RerankAgainst(Fusion):
         return turns
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Pool and re-rank a result frame."""
+        """Unite and re-rank the lists of a result frame."""
         check_results(inp, self, [self.column])
         rows, turn = interleave(read_lists(inp))
         candidates = set_ranks(restore_turns(inp, rows), turn)
         pt.validate.columns(candidates, includes=[self.column], context=self)
-        scored = self.scorer.transform(self._asked(candidates))
-        places = self._places(candidates, scored)
+        scored = self.scorer.transform(self._prepare_rows(candidates))
+        places = self._find_places(candidates, scored)
         score = scored["score"].to_numpy(dtype=np.float64)
-        self._check(scored, score)
+        self._check_scores(scored, score)
         turn = turn[places]
         order = np.lexsort((places, -score, turn))
         order = order[mark_first(turn[order], self.num_results)]
@@ -83,7 +81,7 @@ class RerankAgainst(Fusion):
         of_scorer = pt.inspect.transformer_inputs(self.scorer, strict=False) or [[]]
         return [list(dict.fromkeys([*here, *(name for name in names if name != "score")])) for names in of_scorer]
 
-    def _asked(self, candidates: pd.DataFrame) -> pd.DataFrame:
+    def _prepare_rows(self, candidates: pd.DataFrame) -> pd.DataFrame:
         without = candidates[self.column].isna()
         if without.any():
             turns = candidates.loc[without, "qid"].unique()
@@ -92,7 +90,7 @@ class RerankAgainst(Fusion):
         stale = [name for name in STALE_WITH_QUERY if name in candidates.columns]
         return with_columns(candidates.drop(columns=stale), query=candidates[self.column])
 
-    def _places(self, candidates: pd.DataFrame, scored: pd.DataFrame) -> Integers:
+    def _find_places(self, candidates: pd.DataFrame, scored: pd.DataFrame) -> Integers:
         pt.validate.result_frame(scored, extra_columns=["score"], context=self.scorer)
         keys = pd.MultiIndex.from_frame(candidates[["qid", "docno"]])
         places = np.asarray(keys.get_indexer(pd.MultiIndex.from_frame(scored[["qid", "docno"]])), dtype=np.int64)
@@ -105,7 +103,7 @@ class RerankAgainst(Fusion):
             raise DataError(f"{self.scorer} returned a passage twice for one turn: use a re-ranker that scores each row once")
         return places
 
-    def _check(self, scored: pd.DataFrame, score: Floats) -> None:
+    def _check_scores(self, scored: pd.DataFrame, score: Floats) -> None:
         if not np.isfinite(score).all():
             row = scored.iloc[int(np.flatnonzero(~np.isfinite(score))[0])]
             raise DataError(

@@ -180,9 +180,8 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
     """These rows of ``frame`` as rows of their turns: ``qid`` and ``query`` are the turn's again, other columns stay.
 
     ``query`` comes back by PyTerrier's convention (``query_0`` becomes ``query``, ``query_1`` becomes ``query_0``, ...), further up where
-    stages behind ``ExplodeQueries`` pushed queries of their own. ``qid_0``, ``qquery``,
-    ``qsub``, ``qweight`` and what was computed from the
-    sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without zeros at its end.
+    stages behind ``ExplodeQueries`` pushed queries of their own. ``qid_0``, ``qquery``, ``qsub``, ``qweight`` and what was computed from
+    the sub-query's text are dropped. ``qfound`` says how many passages each sub-query found, as a list without zeros at its end.
 
     Raises:
         DataError: when the turns' own queries aren't there.

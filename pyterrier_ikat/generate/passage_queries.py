@@ -92,11 +92,11 @@ class PassageQueries(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """For each row one request per form, then one per statement."""
-        shown, qids = [self._shown(frame, form) for form in FORMS], frame["qid"].tolist()
+        contexts, qids = [self._contexts_of(frame, form) for form in FORMS], frame["qid"].tolist()
         personas = self.personas(frame)
         requests = []
         for ask in self._asks(frame):
-            row = shown[FORMS.index(ask.form)][ask.row]
+            row = contexts[FORMS.index(ask.form)][ask.row]
             about = {ask.item: personas[ask.row][ask.item]} if ask.item else personas[ask.row]
             requests.append(self.request(qids[ask.row], {**row, "ptkb": ptkb_text(about)}, self._template(ask.form), ask.item))
         return requests
@@ -112,7 +112,7 @@ class PassageQueries(LLMOperator):
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The question that the passage was asked for."""
-        questions = {form: [row["question"] for row in self._shown(frame, form)] for form in FORMS}
+        questions = {form: [row["question"] for row in self._contexts_of(frame, form)] for form in FORMS}
         return [questions[ask.form][ask.row] for ask in self._asks(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
@@ -132,7 +132,7 @@ class PassageQueries(LLMOperator):
     def _template(self, form: str) -> str:
         return f"passage_queries_{form}"
 
-    def _shown(self, frame: pd.DataFrame, form: str) -> list[dict[str, Any]]:
+    def _contexts_of(self, frame: pd.DataFrame, form: str) -> list[dict[str, Any]]:
         rows = self.contexts(frame)
         if form != "article" or "qrewrite" not in frame.columns:
             return rows

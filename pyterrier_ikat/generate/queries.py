@@ -12,7 +12,7 @@ from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator, log
 from ..llms import LLM, Completion, LLMFailure, Request
-from .expand import ExplodeQueries
+from .explode_queries import ExplodeQueries
 
 EVERY = 1_000_000
 """More queries than any completion holds."""
@@ -27,7 +27,7 @@ class QueryLists(LLMOperator):
     stage = "queries"
     n: int
 
-    def _keep(self, n: int) -> None:
+    def _set_n(self, n: int) -> None:
         if n < 1:
             raise UsageError(f"n={n}: ask for at least one query")
         self.n = n
@@ -105,7 +105,7 @@ class Queries(QueryLists):
         super().__init__()
         if given not in GIVEN:
             raise UsageError(f"given={given!r} is unknown: choose None, 'answer' or 'other_answer'")
-        self._keep(n)
+        self._set_n(n)
         at_least_one(words=words)
         self.given, self.words = given, words
         self._set(llm, style, question, prompts, on_error)
@@ -208,7 +208,7 @@ class StatementQueries(QueryLists):
         on_error: str | None = None,
     ) -> None:
         super().__init__()
-        self._keep(n)
+        self._set_n(n)
         self._set(llm, style, question, prompts, on_error)
 
     def template(self) -> str:

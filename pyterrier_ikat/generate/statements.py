@@ -94,11 +94,11 @@ class SelectStatements(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row that has a persona."""
-        return super().requests(self._asked(frame))
+        return super().requests(self._with_persona(frame))
 
     def owners(self, frame: pd.DataFrame) -> list[str]:
         """The turns that have a persona."""
-        return list(self._asked(frame)["qid"])
+        return list(self._with_persona(frame)["qid"])
 
     def parse(self, text: str) -> list[Any] | None:
         """What the completion names, in its form; it is held against the persona later."""
@@ -110,7 +110,7 @@ class SelectStatements(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """The first two statements."""
-        firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self._asked(frame))]
+        firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self._with_persona(frame))]
         return [[{"ids": number, "copies": text, "scores": (number, 0.5)}[self.form] for number, text in first] for first in firsts]
 
     def left_out(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
@@ -122,11 +122,11 @@ class SelectStatements(LLMOperator):
         chosen = iter(self._chosen(frame, found))
         return with_columns(frame, qstatements=[next(chosen).statements if ptkb else [] for ptkb in self.personas(frame)])
 
-    def _asked(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _with_persona(self, frame: pd.DataFrame) -> pd.DataFrame:
         return frame[[bool(ptkb) for ptkb in self.personas(frame)]]
 
     def _chosen(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Chosen]:
-        personas = self.personas(self._asked(frame))
+        personas = self.personas(self._with_persona(frame))
         return [choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)]
 
 

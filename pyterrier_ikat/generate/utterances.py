@@ -172,14 +172,14 @@ class AppendQuery(Operator):
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The query and what the operator leaves of it."""
-        return self.appended(frame, plan.follow(self.operator, frame))
+        return self.append_queries(frame, plan.follow(self.operator, frame))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        return self.appended(inp, self.operator.transform(inp))
+        return self.append_queries(inp, self.operator.transform(inp))
 
-    def appended(self, frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    def append_queries(self, frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
         """``frame`` with the queries of ``made``, one per ``qid``, behind its own."""
         each_turn_once(frame)
         if sorted(made["qid"]) != sorted(frame["qid"]):

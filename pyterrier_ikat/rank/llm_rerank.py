@@ -80,8 +80,8 @@ class LLMRerank(LLMOperator):
         return [2] * len(frame)
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-        """One request for each of the ``depth`` best passages of a turn."""
-        plan.ask(self, plan.passages(frame, self.depth))
+        """One request for each of the ``depth`` best passages of a turn, as far as the cut before leaves them."""
+        plan.ask(self, plan.passages(frame, min(self.depth, plan.cut)))
         return frame
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:

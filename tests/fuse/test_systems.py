@@ -143,10 +143,10 @@ def test_fusions_of_systems_are_values_that_travel_and_are_drawn_with_their_bran
 
 def test_a_plan_counts_what_the_branches_ask_and_what_they_leave():
     llm = ikat.llm("recorded:sample")
-    fused = ikat.RRF(ikat.Answer(llm) >> Finds({}), ikat.Rewrite(llm) >> Finds({}) % 3, num_results=10) >> ikat.LLMRerank(llm)
+    fused = ikat.RRF(ikat.Answer(llm) >> Finds({}), ikat.Rewrite(llm) >> Finds({}) % 3, num_results=4) >> ikat.LLMRerank(llm)
     planned = ikat.plan({"S": fused}, TURNS)
     assert planned["stage"].tolist() == ["answer", "rewrite", "rerank"]
-    assert planned["calls"].tolist() == [2, 2, 20]
+    assert planned["calls"].tolist() == [2, 2, 8]
 
 
 def test_numbers_are_given_by_name():
