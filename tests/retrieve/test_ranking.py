@@ -185,7 +185,7 @@ def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index
         *(bm25, bm25 % 5, index.bm25(num_results=20), other),
         *(say("tea") >> bm25, say("tea", "mint") >> bm25, say("tea", "mint") >> bm25 >> pt.RankCutoff(3)),
         *(expand >> bm25 >> ikat.Interleave(), expand >> bm25 >> ikat.RRF(), expand >> other >> ikat.Interleave()),
-        *(ikat.Union(bm25, say("tea") >> bm25), ikat.Union(expand >> bm25, say("oats") >> bm25 % 3)),
+        *(ikat.Union(bm25, say("tea") >> bm25), ikat.Union(expand >> bm25 >> ikat.Union(), say("oats") >> bm25 % 3)),
     ]
     turns = frame("tea garden", "garden tram", "tea garden", "mint")
     qrels = pd.DataFrame({"qid": ["q0", "q1", "q2", "q3"], "docno": "d01", "label": 1})
