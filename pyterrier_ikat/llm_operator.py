@@ -1,23 +1,46 @@
 """What all LLM operators share: requests for every turn, failures that are typed, an outcome for every turn."""
 
 import logging
+import os
+import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import pandas as pd
 import pyterrier as pt
 
-from .completions.reasoning import without_reasoning
-from .completions.texts import is_refusal, without_next_prompt
+from .completions.usable import is_refusal, without_next_prompt, without_reasoning
 from .conversations.frame import histories, personas, question_column, texts_in, turns_of, values
 from .errors import UsageError
-from .llms import LLM, Completion, LLMFailure, Request, StageError
+from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import Refused
-from .llms.spec import asking
 from .operator import Operator, Plan
 from .prompts import STYLES, chosen, history_text, prompts_or_default, ptkb_text, render
 
 log = logging.getLogger("pyterrier_ikat")
+
+
+_asked: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
+_making = threading.Lock()
+
+
+def as_llm(given: Any) -> LLM:
+    """The language model of an operator that is given one, or what `llm` makes one of.
+
+    Operators that are given the same text or object share one: its ledger, its budget and its connections.
+
+    Raises:
+        UsageError: when it is none; see `llm`.
+    """
+    if hasattr(given, "ask") and not isinstance(given, type):
+        return given  # type: ignore[no-any-return]
+    place = (os.getcwd(), os.environ.get("IKAT_HOME"), os.environ.get("OPENAI_BASE_URL"))
+    key = (given, *place) if isinstance(given, str) else (id(given),)
+    with _making:
+        made = _asked.get(key) or llm(given)
+        _asked[key] = made
+    return made
 
 
 class LLMOperator(Operator):
@@ -55,7 +78,7 @@ class LLMOperator(Operator):
         if on_error not in (None, "raise", "fallback"):
             raise UsageError(f"on_error {on_error!r} is unknown: choose 'raise', 'fallback', or None for what the LLM says")
         self.llm, self.style, self.question, self.prompts, self.on_error = (
-            asking(llm),
+            as_llm(llm),
             style,
             question,
             prompts_or_default(prompts),

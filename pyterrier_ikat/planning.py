@@ -7,7 +7,7 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
-from .completions.texts import without_next_prompt
+from .completions.usable import without_next_prompt
 from .conversations.frame import column, object_frame
 from .llms import LLM, Reply, Request
 from .llms.cache import key_of

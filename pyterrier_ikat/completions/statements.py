@@ -9,7 +9,8 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from .json_values import TRIED, cut_off_strings, json_values, value_at
-from .texts import QUOTES, own_turn, spoken
+from .texts import QUOTES
+from .usable import own_turn, usable_text
 
 NONE = re.compile(r"\W*(?:none\b|nothing\b|n/a\b|not any\b|no\W*$|no (?:\w+ ){0,2}statements?\b)", re.IGNORECASE)
 """How a text begins that says that no statement matters."""
@@ -71,7 +72,7 @@ def read_ids(text: str) -> Found | None:
         >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
         (['4', '1'], ['1', '4'], [], None)
     """
-    said = spoken(text)
+    said = usable_text(text)
     found = _first_list(_FENCE.sub("", own_turn(said)).strip())
     if found is not None and not found.rest:
         found.rest += _other_choices(said, found)
@@ -188,7 +189,7 @@ def read_copies(text: str) -> Found | None:
         >>> read_copies("Relevant:\n- I am vegan.\n2: I own a dog."), read_copies("None")
         (['- I am vegan.', '2: I own a dog.'], ['None'])
     """
-    text = _FENCE.sub("", own_turn(spoken(text)))
+    text = _FENCE.sub("", own_turn(usable_text(text)))
     first = next((value for value in json_values(text) if isinstance(value, list)), None)
     before = text.partition("[")[0].strip()
     announced = not _is_denied_before(before, len(before)) and (first or "\n" not in before)
@@ -225,7 +226,7 @@ def read_scores(text: str) -> Found | None:
         >>> read_scores('Sure: {"3": 0.9, "7": 0.4}'), read_scores("{}"), read_scores("Statement 3 matters.")
         ([('3', 0.9), ('7', 0.4)], [], None)
     """
-    text = own_turn(spoken(text))
+    text = own_turn(usable_text(text))
     if NONE.match(text) and not _BRACKET.search(text.partition("\n")[0]):
         return Found()
     values = [value for value in json_values(text) if isinstance(value, dict) or not value or any(isinstance(item, dict) for item in value)]

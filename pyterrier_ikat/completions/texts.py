@@ -1,4 +1,4 @@
-"""Texts in a completion: answers, rewrites, passages, query lists, labels; refusals, and prompts that a model invents."""
+"""Texts in a completion: rewrites, passages, lists of queries, labels. Pure functions: no model, no frame."""
 
 import re
 from itertools import takewhile
@@ -6,79 +6,7 @@ from typing import Any, NamedTuple
 
 from .json_values import OPENING, cut_off_strings, json_values
 from .numbers import NO_GRADE, grade, without_scale
-from .reasoning import without_reasoning
-
-LONGEST = 300
-"""Characters of a completion that can be nothing but a refusal."""
-
-_SORRY = (
-    r"(?:(?:i['’]?m|i am|we['’]?re|we are)\s+(?:\w+\s+)?sorry|sorry|(?:i|we)\s+apologi[sz]e|my apologies|unfortunately|regrettably)"
-    r"[\s,.:!-]*(?:but\s+)?"
-)
-_MACHINE = (
-    r"as an?\s+(?:(?:ai|artificial\s+intelligence)(?:[\s-]+(?:powered|based))?(?:\s+(?:language\s+)?(?:model|assistant|chatbot|system))?"
-    r"|(?:large\s+)?language\s+model)\b(?:\s+\w+\s+by\s+\w+)?,?\s+"
-)
-_UNABLE = (
-    r"(?:(?:i|we)\s+(?:can\s*not|can['’]?t|could\s*not|couldn['’]t|won['’]t|will\s+not|must\s+decline\s+to|have\s+to\s+decline\s+to"
-    r"|(?:do\s+not|don['’]t)\s+feel\s+comfortable)|(?:(?:i['’]?m|i\s+am|we['’]re|we\s+are)\s+)?(?:unable|not\s+able|not\s+allowed)\s+to)"
-    r"(?:\s+be\s+able\s+to)?"
-)
-_WANTED = (
-    r"\s+(?:(?:help|assist)(?:ing)?\b(?:\s+you)?(?=\s+(?:with|in|on)\b|\W*\Z)"
-    r"|do\s+(?:that|this|so)\b"
-    r"|(?:answer|respond\s+to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support"
-    r"|continu)(?:e|ing)?\b(?=[^,;:]*\b(?:request|question|query|queries|content|conversation|information|advice|topic|task|text"
-    r"|that|this|it|passage|response|rewrite)s?\b))"
-)
-_ENGLISH = re.compile(rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}{_WANTED}[^;:]*", re.IGNORECASE)
-_LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
-_AS_MACHINE = re.compile(rf"(?:{_SORRY})?{_MACHINE}{_LACK}[^;:]*", re.IGNORECASE)
-_BARE = re.compile(rf"(?:{_SORRY})?{_UNABLE}", re.IGNORECASE)
-_ASIDE = re.compile(
-    r"(?:please|if\s+you|is\s+there|can\s+i|would\s+you|feel\s+free|let\s+me|i['’]m|i\s+(?:am|can|could|cannot|can['’]t|do|don['’]t)\b"
-    r"|my\s+(?:purpose|guidelines|role)|it\s+(?:goes|violates|would)|this\s+(?:request|content|topic|violates|goes)|such\s+|sorry)",
-    re.IGNORECASE,
-)
-_TURN = re.compile(r"\b(?:but|however|although|though|instead|yet)\b", re.IGNORECASE)
-_OFFER = re.compile(
-    r",?\s*(?:but|however|instead),?\s+(?:please\b|feel\s+free|if\s+you|i(?:['’]m|\s+am|['’]d|\s+would|\s+can|\s+could)\s+"
-    r"(?:be\s+)?(?:happy|glad|try|help)\b)",
-    re.IGNORECASE,
-)
-
-
-def is_refusal(text: str) -> bool:
-    """Whether the whole text does nothing but decline: short, from its first words on, and nothing but offers after it.
-
-    English, and how German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese refusals usually begin.
-
-    Example:
-        >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
-        (True, False)
-    """
-    text = " ".join(text.split()).strip("*_\"'“”` ")
-    if len(text) > LONGEST or not text:
-        return False
-    first, *others = re.split(r"(?<=[.!?])\s+|(?<=。)(?=.)", text)
-    if len(first) < 16 and others and re.fullmatch(_SORRY + r"\W*", first, re.IGNORECASE):
-        first = f"{first} {others.pop(0)}"
-    return _declines(first) and all(_ASIDE.match(other) and not _TURN.search(other) for other in others)
-
-
-def _declines(sentence: str) -> bool:
-    sentence = sentence.rstrip(" .!。")
-    if "?" in sentence:
-        return False
-    if _BARE.fullmatch(sentence):
-        return True
-    for pattern in (_ENGLISH, _AS_MACHINE):
-        if pattern.fullmatch(sentence):
-            said = re.sub(rf"\A(?:{_MACHINE})?(?:{_SORRY})", "", sentence, flags=re.IGNORECASE)
-            turn = _TURN.search(said)
-            return turn is None or _OFFER.search(said) is not None
-    return False
-
+from .usable import own_turn, usable_text, without_reasoning
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _MARK = re.compile(
@@ -101,7 +29,6 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
-_INVENTED = re.compile(r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|human) *:", re.IGNORECASE | re.MULTILINE)
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 """Quotation marks that models put around what they are asked for."""
 
@@ -111,29 +38,6 @@ class Parsed(NamedTuple):
 
     items: list[str]
     dropped: list[str]
-
-
-def spoken(text: str) -> str:
-    """What the model says: the text without reasoning, and nothing where it only declines.
-
-    Example:
-        >>> spoken("<think>hm</think> Paris"), spoken("I'm sorry, but I can't help with that.")
-        ('Paris', '')
-    """
-    text = without_reasoning(text)
-    return "" if is_refusal(text) else text
-
-
-def own_turn(text: str) -> str:
-    r"""The text up to the next question, which the model invented; all of it where it begins with one.
-
-    Example:
-        >>> own_turn("[8]\n\n2. Question: And limes?\n   Provenance: [3]")
-        '[8]\n\n'
-    """
-    invented = _INVENTED.search(text)
-    own = text[: invented.start()] if invented else text
-    return own if own.strip() and not own.rstrip().endswith(":") else text
 
 
 def _clean(line: str) -> str:
@@ -169,7 +73,7 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
     objects = [item for item in json_values(lines[0]) if isinstance(item, dict)] if lines else []
     found = [(re.sub(r"[\s_-]+", " ", str(key)), value) for item in objects for key, value in item.items()]
     named = [(key, value) for key, value in found if isinstance(value, str) and name.fullmatch(key)]
-    return spoken(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
+    return usable_text(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
 
 
 def _in_json(text: str) -> Parsed | None:
@@ -246,7 +150,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
         ['vegan breakfast', 'tofu scramble']
     """
-    text = own_turn(spoken(text))
+    text = own_turn(usable_text(text))
     found = _in_json(text)
     if found is None and (strings := cut_off_strings(_FENCE.sub("", text))) is not None:
         found = Parsed(strings, [])
@@ -273,7 +177,7 @@ def parse_rewrite(text: str) -> str:
         >>> parse_rewrite('Here is the query:\n\nRewritten query: "Is rooibos free of caffeine?"\n\nI resolved "it".')
         'Is rooibos free of caffeine?'
     """
-    text = spoken(text)
+    text = usable_text(text)
     held = in_object(text, _REWRITE_KEY)
     lines = [line for line in _FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     for line in lines:
@@ -348,7 +252,7 @@ def parse_passage(text: str) -> str:
         >>> parse_passage('Style: blog\n\nPassage: Oats are cheap.\nThey keep well.')
         'Oats are cheap. They keep well.'
     """
-    text = spoken(text)
+    text = usable_text(text)
     held = in_object(text, _NAME)
     lines = [line.strip() for line in _PASSAGES_FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     while lines and (_STYLE.match(lines[0]) or _PASSAGES_HEADING.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
@@ -358,19 +262,3 @@ def parse_passage(text: str) -> str:
     passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
     passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
     return passage if any(map(str.isalnum, passage)) else ""
-
-
-_INPUT = "About the user|Conversation so far|Last message of the user"
-_NEXT_PROMPT = re.compile(rf"^(?:#+ *(?:Example(?: \d+)?|The user whom you answer) *\n+)?#+ *(?:{_INPUT}) *$", re.MULTILINE)
-"""The headings of our templates that stand above what is given, never above what is asked for."""
-
-
-def without_next_prompt(text: str) -> str:
-    r"""The completion up to the headings of a prompt that the model has invented behind it; all of it where nothing stands before them.
-
-    Example:
-        >>> without_next_prompt("1. bicycle lights\n\n# Example 3\n# About the user\n1: I keep bees\n# Queries\n1. hives")
-        '1. bicycle lights\n\n'
-    """
-    found = _NEXT_PROMPT.search(text)
-    return text[: found.start()] if found and text[: found.start()].strip() else text

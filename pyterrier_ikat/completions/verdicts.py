@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .json_values import json_values
 from .numbers import grade, ranges_spelled
-from .reasoning import without_reasoning
+from .usable import without_reasoning
 
 NO_REASON = "the model gave no reason"
 _DASH = "−–-"

@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..completions.numbers import grade, without_scale
-from ..completions.reasoning import without_reasoning
+from ..completions.usable import without_reasoning
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, question_column, values, with_columns
 from ..errors import DataError

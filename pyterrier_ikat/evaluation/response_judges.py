@@ -9,8 +9,8 @@ import pandas as pd
 from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
 from ..conversations.frame import question_column, values
 from ..errors import UsageError
+from ..llm_operator import as_llm
 from ..llms import LLM, Completion, LLMFailure, Request
-from ..llms.spec import asking
 from ..prompts import history_text, prompts_or_default, ptkb_text, render
 from .responses import Assessment
 
@@ -53,7 +53,7 @@ class LLMJudge:
     prompts: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "llm", asking(self.llm))
+        object.__setattr__(self, "llm", as_llm(self.llm))
         object.__setattr__(self, "prompts", prompts_or_default(self.prompts))
 
     topic: ClassVar[str]

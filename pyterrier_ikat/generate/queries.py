@@ -7,7 +7,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least_one
-from ..completions.texts import parse_queries, spoken, without_next_prompt
+from ..completions.texts import parse_queries
+from ..completions.usable import usable_text, without_next_prompt
 from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator, log
@@ -37,7 +38,7 @@ class QueryLists(LLMOperator):
         queries, dropped = parse_queries(text, self.n)
         if dropped:
             log.info("stage %s: left out %r", self.stage, dropped)
-        return queries if queries or spoken(text) else None
+        return queries if queries or usable_text(text) else None
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Completion | LLMFailure]) -> list[Any]:
         """As everywhere; queries beyond ``n`` count as dropped, and a completion that came but holds no query falls back, counted."""

@@ -17,7 +17,7 @@ import pyterrier as pt
 
 from ..store.sqlite_file import SqliteFile
 from .claims import Claims
-from .request import Completion, Request, fault_of, spoken_of
+from .request import Completion, Request, as_read, fault_of
 
 FORMAT = 1
 APPLICATION_ID = 0x696B6174
@@ -114,7 +114,7 @@ def _read(connection: sqlite3.Connection, key: str) -> Completion | None:
         return None
     try:
         kept = Completion(**json.loads(rows[0][0]))
-        return spoken_of(kept) if fault_of(kept) is None else None
+        return as_read(kept) if fault_of(kept) is None else None
     except (TypeError, ValueError, AttributeError, RecursionError):
         return None
 

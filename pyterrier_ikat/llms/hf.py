@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from ..completions.reasoning import begun, is_mark
+from ..completions.usable import begun, is_mark
 from ..errors import UsageError
 from ..operator import Remade
 from ..store.models import fingerprint

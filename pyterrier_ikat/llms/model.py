@@ -14,12 +14,12 @@ from typing import Any, Generic, TypeVar
 
 import pyterrier as pt
 
-from ..completions.texts import spoken
+from ..completions.usable import usable_text
 from .cache import Cache, key_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, Transient, Unavailable
 from .ledger import Ledger
 from .limits import Budget, Retry, Throttle
-from .request import Backend, Completion, Reply, Request, failure_of, spoken_of
+from .request import Backend, Completion, Reply, Request, as_read, failure_of
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -258,11 +258,11 @@ class Sending:
         llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), **spent)
         self._costs.append(cost or 0.0)
         written = completion_of(reply, llm.model, seconds)
-        if llm.cache is not None and failure is None and spoken(written.text):
+        if llm.cache is not None and failure is None and usable_text(written.text):
             written = replace(llm.cache.put(key, written), cached=False)
         llm.budget.spend(cost)
         llm.check_served(reply.model)
-        return failure or spoken_of(written)
+        return failure or as_read(written)
 
     def _gave_up(self, request: Request, error: Transient, tries: int) -> LLMFailure:
         self.llm.ledger.count(request.stage, self.llm.model, failures=1)
@@ -398,7 +398,7 @@ class LLM:
     def peek(self, request: Request) -> Completion | None:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
         if (reply := self.backend.find(request)) is not None:
-            return None if failure_of(request, reply) else spoken_of(completion_of(reply, self.model, 0.0))
+            return None if failure_of(request, reply) else as_read(completion_of(reply, self.model, 0.0))
         return self._cached(key_of(self.backend.identity, request))
 
     def open(self) -> None:

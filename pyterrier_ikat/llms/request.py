@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..completions.reasoning import said
+from ..completions.usable import said
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
 WHOLE = (
@@ -204,7 +204,7 @@ def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | Non
     return Empty, "the completion is empty"
 
 
-def spoken_of(completion: Completion) -> Completion:
+def as_read(completion: Completion) -> Completion:
     """The completion as everybody reads it: without reasoning, its half characters mended. What the cache keeps is what the model wrote."""
     return replace(completion, text=said(mended(completion.text)).text)
 

@@ -5,12 +5,10 @@ import math
 import os
 import re
 import shlex
-import threading
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 from ..errors import UsageError
 from ..store.sqlite_file import IN_MEMORY
@@ -193,28 +191,6 @@ def _quoted(word: str) -> str:
 def _forms() -> str:
     installed = sorted({f"{one.name}:..." for one in metadata.entry_points(group=GROUP)})
     return ", ".join(["openai:MODEL", "hf:MODEL_OR_FOLDER", *installed, "recorded:FILE or recorded:sample, then key=value ..."])
-
-
-_asked: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
-_making = threading.Lock()
-
-
-def asking(given: Any) -> LLM:
-    """The language model of an operator that is given one, or what `llm` makes one of.
-
-    Operators that are given the same text or object share one: its ledger, its budget and its connections.
-
-    Raises:
-        UsageError: when it is none; see `llm`.
-    """
-    if hasattr(given, "ask") and not isinstance(given, type):
-        return given  # type: ignore[no-any-return]
-    place = (os.getcwd(), os.environ.get("IKAT_HOME"), os.environ.get("OPENAI_BASE_URL"))
-    key = (given, *place) if isinstance(given, str) else (id(given),)
-    with _making:
-        made = _asked.get(key) or llm(given)
-        _asked[key] = made
-    return made
 
 
 def llm(

@@ -16,7 +16,7 @@ from chat_server import ask
 from tiny_model import ROOM, TEMPLATE, save_tiny_model
 from transformers import AutoTokenizer
 
-from pyterrier_ikat.completions.reasoning import without_reasoning
+from pyterrier_ikat.completions.usable import without_reasoning
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BadRequest, CutOff, Request, llm
 from pyterrier_ikat.llms.model import OtherModelWarning

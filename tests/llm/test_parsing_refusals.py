@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.statements import read_copies
-from pyterrier_ikat.completions.texts import LONGEST, is_refusal, parse_passage, parse_queries, parse_rewrite, spoken
+from pyterrier_ikat.completions.texts import parse_passage, parse_queries, parse_rewrite
+from pyterrier_ikat.completions.usable import LONGEST, is_refusal, usable_text
 
 REFUSALS = [
     "I'm sorry, I cannot help with that.",
@@ -59,7 +60,7 @@ ANSWERS = [
 @pytest.mark.parametrize("text", REFUSALS)
 def test_what_only_declines_is_nothing_said(text):
     assert is_refusal(text)
-    assert spoken(f"<think>no</think>\n{text}") == ""
+    assert usable_text(f"<think>no</think>\n{text}") == ""
     assert [parse_rewrite(text), parse_passage(text)] == [""] * 2
     assert parse_queries(text).items == []
     assert read_copies(text) is None
@@ -68,7 +69,7 @@ def test_what_only_declines_is_nothing_said(text):
 @pytest.mark.parametrize("text", ANSWERS)
 def test_what_says_something_is_no_refusal(text):
     assert not is_refusal(text)
-    assert spoken(text) == text
+    assert usable_text(text) == text
 
 
 def test_a_long_text_is_no_refusal():

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.json_values import cut_off_strings, json_values, nearly_json
-from pyterrier_ikat.completions.reasoning import without_reasoning
 from pyterrier_ikat.completions.statements import choose, read_copies, read_ids, read_scores
-from pyterrier_ikat.completions.texts import is_refusal, parse_label, parse_passage, parse_queries, parse_rewrite, spoken
+from pyterrier_ikat.completions.texts import parse_label, parse_passage, parse_queries, parse_rewrite
+from pyterrier_ikat.completions.usable import is_refusal, usable_text, without_reasoning
 from pyterrier_ikat.completions.verdicts import read_choice, read_numbers, read_score, read_yes_no
 from pyterrier_ikat.evaluation.judge import parse_judgement
 from trust.corpus.corpora import CORPORA
@@ -80,7 +80,7 @@ READERS = {
     "number_verdicts": verdict("numbers"),
     "passages": lambda case: parse_passage(case["text"]),
     "rewrites": lambda case: parse_rewrite(case["text"]),
-    "answers": lambda case: spoken(case["text"]),
+    "answers": lambda case: usable_text(case["text"]),
     "refusals": lambda case: is_refusal(case["text"]),
     "thinking": lambda case: without_reasoning(case["text"]),
     "values": as_json(json_values),
@@ -157,7 +157,7 @@ def check_all(text):
     unquoted = re.sub("""["'`]</?think>((</?think>)?["'`])""", "", left.lower())  # a mark in quotation marks is only mentioned
     assert "</think>" not in unquoted
     assert "<think>" not in unquoted
-    assert spoken(text) == ("" if is_refusal(left) else left)
+    assert usable_text(text) == ("" if is_refusal(left) else left)
     assert isinstance(is_refusal(text), bool)
     assert all(isinstance(value, list | dict) for value in json_values(text))
     assert isinstance(nearly_json(text), list | dict | None)

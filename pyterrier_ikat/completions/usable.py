@@ -1,8 +1,9 @@
-r"""What a model thinks aloud before it answers: never a part of the answer. Pure functions: no model, no frame.
+r"""What of a completion is usable: not what the model thinks aloud, no refusal, no turn or prompt that it invented behind its own.
 
-Marks are tags (``<think>``, ``<thinking>``, ``<reasoning>``, ``<thought>``, ``<seed:think>``, ``[THINK]``, ``<|START_THINKING|>`` and
-the like, in any case, with attributes and blanks), harmony's channels, what is left of those when a server strips the special tokens
-(``analysis...assistantfinal``), and Granite's two sentences. An end without a beginning ends reasoning, too: servers eat beginnings.
+Marks of reasoning are tags (``<think>``, ``<thinking>``, ``<reasoning>``, ``<thought>``, ``<seed:think>``, ``[THINK]``,
+``<|START_THINKING|>`` and the like, in any case, with attributes and blanks), harmony's channels, what is left of those when a server
+strips the special tokens (``analysis...assistantfinal``), and Granite's two sentences. An end without a beginning ends reasoning, too:
+servers eat beginnings.
 
 A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only mentioned and stays; so does the word
 without brackets. Everywhere else a mark counts, also in code: an open one is a failure that is named, never a text that lost its half.
@@ -140,3 +141,117 @@ def _marks(text: str) -> Iterator[tuple[re.Match[str], str, bool]]:
         group = mark.lastgroup or ""
         name = "" if mark["empty"] and not mark["end"] else (mark["name"] or group[1:]).casefold()  # <think/> holds nothing
         yield mark, name, bool(mark["end"]) if mark["name"] else group.startswith("e")
+
+
+LONGEST = 300
+"""Characters of a completion that can be nothing but a refusal."""
+
+_SORRY = (
+    r"(?:(?:i['’]?m|i am|we['’]?re|we are)\s+(?:\w+\s+)?sorry|sorry|(?:i|we)\s+apologi[sz]e|my apologies|unfortunately|regrettably)"
+    r"[\s,.:!-]*(?:but\s+)?"
+)
+_MACHINE = (
+    r"as an?\s+(?:(?:ai|artificial\s+intelligence)(?:[\s-]+(?:powered|based))?(?:\s+(?:language\s+)?(?:model|assistant|chatbot|system))?"
+    r"|(?:large\s+)?language\s+model)\b(?:\s+\w+\s+by\s+\w+)?,?\s+"
+)
+_UNABLE = (
+    r"(?:(?:i|we)\s+(?:can\s*not|can['’]?t|could\s*not|couldn['’]t|won['’]t|will\s+not|must\s+decline\s+to|have\s+to\s+decline\s+to"
+    r"|(?:do\s+not|don['’]t)\s+feel\s+comfortable)|(?:(?:i['’]?m|i\s+am|we['’]re|we\s+are)\s+)?(?:unable|not\s+able|not\s+allowed)\s+to)"
+    r"(?:\s+be\s+able\s+to)?"
+)
+_WANTED = (
+    r"\s+(?:(?:help|assist)(?:ing)?\b(?:\s+you)?(?=\s+(?:with|in|on)\b|\W*\Z)"
+    r"|do\s+(?:that|this|so)\b"
+    r"|(?:answer|respond\s+to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support"
+    r"|continu)(?:e|ing)?\b(?=[^,;:]*\b(?:request|question|query|queries|content|conversation|information|advice|topic|task|text"
+    r"|that|this|it|passage|response|rewrite)s?\b))"
+)
+_ENGLISH = re.compile(rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}{_WANTED}[^;:]*", re.IGNORECASE)
+_LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
+_AS_MACHINE = re.compile(rf"(?:{_SORRY})?{_MACHINE}{_LACK}[^;:]*", re.IGNORECASE)
+_BARE = re.compile(rf"(?:{_SORRY})?{_UNABLE}", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"(?:please|if\s+you|is\s+there|can\s+i|would\s+you|feel\s+free|let\s+me|i['’]m|i\s+(?:am|can|could|cannot|can['’]t|do|don['’]t)\b"
+    r"|my\s+(?:purpose|guidelines|role)|it\s+(?:goes|violates|would)|this\s+(?:request|content|topic|violates|goes)|such\s+|sorry)",
+    re.IGNORECASE,
+)
+_TURN = re.compile(r"\b(?:but|however|although|though|instead|yet)\b", re.IGNORECASE)
+_OFFER = re.compile(
+    r",?\s*(?:but|however|instead),?\s+(?:please\b|feel\s+free|if\s+you|i(?:['’]m|\s+am|['’]d|\s+would|\s+can|\s+could)\s+"
+    r"(?:be\s+)?(?:happy|glad|try|help)\b)",
+    re.IGNORECASE,
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether the whole text does nothing but decline: short, from its first words on, and nothing but offers after it.
+
+    English, and how German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese refusals usually begin.
+
+    Example:
+        >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
+        (True, False)
+    """
+    text = " ".join(text.split()).strip("*_\"'“”` ")
+    if len(text) > LONGEST or not text:
+        return False
+    first, *others = re.split(r"(?<=[.!?])\s+|(?<=。)(?=.)", text)
+    if len(first) < 16 and others and re.fullmatch(_SORRY + r"\W*", first, re.IGNORECASE):
+        first = f"{first} {others.pop(0)}"
+    return _declines(first) and all(_ASIDE.match(other) and not _TURN.search(other) for other in others)
+
+
+def _declines(sentence: str) -> bool:
+    sentence = sentence.rstrip(" .!。")
+    if "?" in sentence:
+        return False
+    if _BARE.fullmatch(sentence):
+        return True
+    for pattern in (_ENGLISH, _AS_MACHINE):
+        if pattern.fullmatch(sentence):
+            said = re.sub(rf"\A(?:{_MACHINE})?(?:{_SORRY})", "", sentence, flags=re.IGNORECASE)
+            turn = _TURN.search(said)
+            return turn is None or _OFFER.search(said) is not None
+    return False
+
+
+_INVENTED = re.compile(r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|human) *:", re.IGNORECASE | re.MULTILINE)
+
+
+def usable_text(text: str) -> str:
+    """What the model says: the text without reasoning, and nothing where it only declines.
+
+    Example:
+        >>> usable_text("<think>hm</think> Paris"), usable_text("I'm sorry, but I can't help with that.")
+        ('Paris', '')
+    """
+    text = without_reasoning(text)
+    return "" if is_refusal(text) else text
+
+
+def own_turn(text: str) -> str:
+    r"""The text up to the next question, which the model invented; all of it where it begins with one.
+
+    Example:
+        >>> own_turn("[8]\n\n2. Question: And limes?\n   Provenance: [3]")
+        '[8]\n\n'
+    """
+    invented = _INVENTED.search(text)
+    own = text[: invented.start()] if invented else text
+    return own if own.strip() and not own.rstrip().endswith(":") else text
+
+
+_INPUT = "About the user|Conversation so far|Last message of the user"
+_NEXT_PROMPT = re.compile(rf"^(?:#+ *(?:Example(?: \d+)?|The user whom you answer) *\n+)?#+ *(?:{_INPUT}) *$", re.MULTILINE)
+"""The headings of our templates that stand above what is given, never above what is asked for."""
+
+
+def without_next_prompt(text: str) -> str:
+    r"""The completion up to the headings of a prompt that the model has invented behind it; all of it where nothing stands before them.
+
+    Example:
+        >>> without_next_prompt("1. bicycle lights\n\n# Example 3\n# About the user\n1: I keep bees\n# Queries\n1. hives")
+        '1. bicycle lights\n\n'
+    """
+    found = _NEXT_PROMPT.search(text)
+    return text[: found.start()] if found and text[: found.start()].strip() else text
