@@ -59,13 +59,17 @@ setup(
         "openvino": [*RANK, *OPENVINO],  # a backend of cross-encoders
         "bench": [*TEST, "bm25s", "PyStemmer"],  # what the benchmarks compare with
         "chunk": ["spacy>=3.7"],  # sentences of raw documents; also needs the model en_core_web_sm
-        "ciff": ["pyterrier-pisa[ciff]"],  # a Lucene index, exported as CIFF
         "docs": DOCS,
         "test": TEST,
         "dev": DEV,
     },
     entry_points={
         "console_scripts": ["ikat = pyterrier_ikat.cli:main"],
+        "pyterrier.artifact": [
+            "sparse_index.ikat_passages = pyterrier_ikat.retrieve:PassageIndex",
+            "sparse_index.ikat_splade = pyterrier_ikat.retrieve:SpladeIndex",
+        ],
+        "pyterrier.artifact.metadata_adapter": ["ikat = pyterrier_ikat.retrieve.artifact:artifact_metadata"],
         "pyterrier.dataset_provider": ["ikat = pyterrier_ikat.conversations.datasets:IkatProvider"],
     },
     classifiers=[

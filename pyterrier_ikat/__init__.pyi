@@ -59,11 +59,10 @@ from .rank import MonoT5 as MonoT5
 from .rank import RankStatements as RankStatements
 from .rank import load_reranker as load_reranker
 from .retrieve import RM3 as RM3
+from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex
-from .retrieve.ciff import import_ciff as import_ciff
-from .retrieve.merge_top import MergeShards as MergeShards
 from .show import Report as Report
 from .show import report as report
 

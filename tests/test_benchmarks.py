@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import passage_index as operator_module
+from pyterrier_ikat.retrieve import retriever as operator_module
 from pyterrier_ikat.runs import RunFolder
 
 PERFORMANCE = Path(__file__).parents[1] / "experiments" / "performance"
@@ -124,13 +124,13 @@ def test_the_help_that_start_up_measures_is_that_of_ikat():
 @pytest.fixture
 def searches(monkeypatch):
     """How many queries each call of the operator had searched for."""
-    found, search = [], operator_module.by_pisa
+    found, search = [], operator_module.search
 
     def noted(*given):
         found.append(len(given[2]))
         return search(*given)
 
-    monkeypatch.setattr(operator_module, "by_pisa", noted)
+    monkeypatch.setattr(operator_module, "search", noted)
     return found
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.retrieve import passage_index as bm25
+from pyterrier_ikat.retrieve import retriever as bm25
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
@@ -97,8 +97,8 @@ def test_started_again_it_keeps_finished_runs(sample_index, tmp_path):
 
 def test_searches_and_scores_kept_in_a_file_are_not_repeated(sample_index, tmp_path, monkeypatch):
     searched = []
-    search = bm25.by_pisa
-    monkeypatch.setattr(bm25, "by_pisa", lambda *given: [searched.extend(given[2]), search(*given)][1])
+    search = bm25.search
+    monkeypatch.setattr(bm25, "search", lambda *given: [searched.extend(given[2]), search(*given)][1])
     told = ["qr", "--dataset", "ikat:sample", "--index", sample_index, "--llm", "recorded:sample", "--cache", tmp_path / "c.sqlite"]
     first = call("run", *told, "--out", tmp_path / "first")
     assert first.exit_code == 0, first.output
@@ -574,18 +574,18 @@ def test_a_full_disk_is_said_with_the_file(sample_index, tmp_path, monkeypatch, 
     ],
 )
 def test_what_the_surroundings_refuse_is_one_line(sample_index, tmp_path, monkeypatch, error, message):
-    monkeypatch.setattr(bm25, "by_pisa", raising(error))
+    monkeypatch.setattr(bm25, "search", raising(error))
     assert one_line(run(sample_index, tmp_path, "raw")).startswith(message)
 
 
 def test_a_defect_keeps_its_traceback(sample_index, tmp_path, monkeypatch):
-    monkeypatch.setattr(bm25, "by_pisa", raising(ZeroDivisionError()))
+    monkeypatch.setattr(bm25, "search", raising(ZeroDivisionError()))
     assert isinstance(run(sample_index, tmp_path, "raw").exception, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_search_that_is_interrupted_or_terminated_keeps_the_finished_batches(sample_index, tmp_path, monkeypatch, number):
-    before, search, searched = signal.getsignal(number), bm25.by_pisa, []
+    before, search, searched = signal.getsignal(number), bm25.search, []
 
     def interrupted(*given):
         searched.append(given)
@@ -593,7 +593,7 @@ def test_a_search_that_is_interrupted_or_terminated_keeps_the_finished_batches(s
             signal.raise_signal(number)
         return search(*given)
 
-    monkeypatch.setattr(bm25, "by_pisa", interrupted)
+    monkeypatch.setattr(bm25, "search", interrupted)
     assert one_line(run(sample_index, tmp_path, "raw", "--batch", "8")).startswith("stopped; what is finished is kept")
     assert (tmp_path / "raw.partial" / "000000.json").is_file()
     assert signal.getsignal(number) == before
@@ -609,7 +609,7 @@ def test_a_library_that_turns_ctrl_c_into_its_own_error(sample_index, tmp_path, 
         except KeyboardInterrupt as error:
             raise SystemError("returned a result with an exception set") from error
 
-    monkeypatch.setattr(bm25, "by_pisa", search)
+    monkeypatch.setattr(bm25, "search", search)
     assert one_line(run(sample_index, tmp_path, "raw")).startswith("stopped")
 
 
@@ -626,7 +626,7 @@ def test_a_link_in_the_place_of_a_run_is_refused_before_anything_is_run(sample_i
     (tmp_path / "empty").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "raw").symlink_to(tmp_path / target)
-    monkeypatch.setattr(bm25, "by_pisa", raising(AssertionError))
+    monkeypatch.setattr(bm25, "search", raising(AssertionError))
     assert "raw is a link to no finished run" in one_line(run(sample_index, tmp_path / "out", "raw"))
 
 

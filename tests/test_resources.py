@@ -11,7 +11,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE, SampleDataset
 from pyterrier_ikat.llms import LLM, Ledger
-from pyterrier_ikat.retrieve import pisa
+from pyterrier_ikat.retrieve.pisa import index as pisa
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.resources import OtherCollectionWarning, check_collection
 from pyterrier_ikat.runs.session import Session
@@ -74,7 +74,7 @@ def test_all_years_share_one_collection_whatever_the_index_was_built_from(year):
     with pytest.warns(
         OtherCollectionWarning, match=r"is of another collection than that of ikat:20.. \(1 passages, not the same 116,838,987"
     ):
-        check_collection(Holding(full.docnos), ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged(*full.docnos))
+        check_collection(Holding(full.held), ikat.dataset(f"ikat:{year}"), f"ikat:{year}", judged(*full.held))
 
 
 def test_labels_of_zero_tell_the_collection_too():

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve.text_store import PassageText
+from pyterrier_ikat.retrieve import PassageText
 from pyterrier_ikat.runs.identity import parameters_of
 
 

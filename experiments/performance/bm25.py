@@ -36,9 +36,8 @@ from bm25_others import Other, bm25s_search, overlap, pyserini_searches
 from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve.pisa_search import by_pisa
-from pyterrier_ikat.retrieve.plain import plain
-from pyterrier_ikat.retrieve.ranking import packed, unpacked
+from pyterrier_ikat.retrieve.pisa.index import ascii_text, search
+from pyterrier_ikat.retrieve.retriever import packed, unpacked
 from pyterrier_ikat.retrieve.rm3 import stop_terms, tokenize
 from pyterrier_ikat.store.results import ResultCache, digest
 
@@ -59,13 +58,13 @@ def rows() -> Iterator[Row]:
         index = ikat.PassageIndex(target)
         texts = {passage["docno"]: passage["text"] for passage in ikat.PassageFiles(source)}
         queries = {kind: _queries(words) for kind, words in KINDS.items()}
-        postings, search = _Postings(index), bm25s_search(source, DEPTH)
+        postings, by_bm25s = _Postings(index), bm25s_search(source, DEPTH)
         pyserini = pyserini_searches(source, {kind: asked["query"].tolist() for kind, asked in queries.items()})
         for kind, asked in queries.items():
             task = f"{kind}, {PASSAGES:,} passages, seconds per query"
             yield _operator(task, index, asked, texts)
             yield from _alone(task, index, asked, postings)
-            yield from _beside(task, index, asked, [_bm25s(search, asked), *pyserini.get(kind, ())])
+            yield from _beside(task, index, asked, [_bm25s(by_bm25s, asked), *pyserini.get(kind, ())])
         yield _remembered(index, _queries(20))
         yield _progress(index, queries["answer (200 words)"])
 
@@ -73,7 +72,7 @@ def rows() -> Iterator[Row]:
 def _operator(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, texts: Mapping[str, str]) -> Row:
     """The operator as a user calls it, against PISA's default with the texts."""
     operator, default = index.bm25(num_results=DEPTH), _bare(index, "block_max_wand", 1)
-    alone = operator._retriever(index.fingerprint(), terms=False)
+    alone = operator.opened(index.fingerprint(), "query")
     return Row(
         task=f"{task}: index.bm25() with texts, {alone.threads} threads",
         ours=_per_query(lambda: anew(operator, queries)),
@@ -139,7 +138,7 @@ def _remembered(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
     """What keeping rankings adds to searching them, and what it saves the next system that asks the same."""
     retriever = _bare(index, "maxscore", 2)
     texts = queries["query"].tolist()
-    rankings = by_pisa(retriever, "query", texts, DEPTH)
+    rankings = search(retriever, "query", texts, DEPTH)
     keys = [digest(text) for text in texts]
     memory = ResultCache()
 
@@ -151,7 +150,7 @@ def _remembered(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
         for value in memory.get(keys).values():
             unpacked(value, DEPTH)
 
-    searched, kept = median_seconds(lambda: by_pisa(retriever, "query", texts, DEPTH)), median_seconds(keep)
+    searched, kept = median_seconds(lambda: search(retriever, "query", texts, DEPTH)), median_seconds(keep)
     return Row(
         task=f"{QUERIES} queries of 20 words that another system has asked",
         ours=median_seconds(recall),
@@ -217,7 +216,7 @@ def _bare(index: ikat.PassageIndex, algorithm: str, threads: int) -> Any:
 
 def _queries(words: int) -> pd.DataFrame:
     texts = synthetic(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False), QUERIES * 10, seed=2)
-    long = [plain(text).split()[:words] for text in texts if len(text.split()) >= min(words, 200)]
+    long = [ascii_text(text).split()[:words] for text in texts if len(text.split()) >= min(words, 200)]
     return pd.DataFrame(
         {"qid": [f"{number}" for number in range(QUERIES)], "query": [" ".join(text) for text in long[:QUERIES]]}, dtype=object
     )

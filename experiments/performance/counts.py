@@ -30,7 +30,7 @@ from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank import backends
 from pyterrier_ikat.retrieve import BM25
-from pyterrier_ikat.retrieve import passage_index as bm25
+from pyterrier_ikat.retrieve import retriever as bm25
 from pyterrier_ikat.store import results as result_cache
 
 FEW_TURNS, TOKENS = 2, 64
@@ -120,7 +120,7 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
     """The whole catalogue on a few turns, against what its searches and its cross-encoder take alone."""
     searches: list[tuple[Any, ...]] = []
     pairs: list[tuple[str, str]] = []
-    search, score = bm25.by_pisa, backends.score_pairs
+    search, score = bm25.search, backends.score_pairs
 
     def noted(*given: Any) -> Any:
         searches.append(given)
@@ -136,7 +136,7 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
         encoder(pd.DataFrame([("t", "tea", "d", "rooibos")], columns=["qid", "query", "docno", "text"], dtype=object))  # loads it
         systems = _systems(index, {"LLM requests": []}, encoder)
         result_cache._known.clear()
-        with patch.object(bm25, "by_pisa", noted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
+        with patch.object(bm25, "search", noted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
             seconds = _experiment(systems, topics)
         started = perf_counter()
         for given in searches:
@@ -153,7 +153,7 @@ def rows() -> Iterator[Row]:
     """One row per kind of thing, whose seconds are those of the whole experiment, and one of what the bookkeeping costs."""
     data = pt.get_dataset("ikat:sample")
     topics = data.get_topics("manual")
-    search = bm25.by_pisa
+    search = bm25.search
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder, "index")).index(data.get_corpus_iter(verbose=False))
         computed: Things = {"LLM requests": [], "queries": [], "pairs": []}
@@ -165,7 +165,7 @@ def rows() -> Iterator[Row]:
         def scored(*given: Any) -> Any:
             return _scores(computed["pairs"], given[-1])
 
-        with patch.object(bm25, "by_pisa", counted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
+        with patch.object(bm25, "search", counted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
             systems = _systems(index, computed, ikat.CrossEncoder("counted"))
             seconds = _experiment(systems, topics)
             done = {name: len(things) for name, things in computed.items()}

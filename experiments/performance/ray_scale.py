@@ -17,8 +17,8 @@ import pyterrier as pt
 from bench import Row, anew, median_seconds
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import MergeShards
 from pyterrier_ikat.distribute import on_ray
-from pyterrier_ikat.retrieve.merge_top import MergeShards
 
 TURNS, DEPTH, PARTS = 332, 300, 4
 STORE = 400 * 1024 * 1024

@@ -63,7 +63,7 @@ class _Task:
     """What the threads do, what is right, and what was counted."""
 
     def __init__(self, index: ikat.PassageIndex, checksums: "np.ndarray") -> None:
-        import pyterrier_ikat.retrieve.passage_index as module
+        import pyterrier_ikat.retrieve.retriever as module
 
         module.shared = lambda _: ResultCache()  # an empty one each time, in place of the process's, which would know the answers
         self.index, self.checksums, self.queries = index, checksums, _queries()

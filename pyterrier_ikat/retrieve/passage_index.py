@@ -2,31 +2,26 @@
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import UsageError, advice
-from ..operator import Operator
-from ..store.files import read_description, resumable_folder, state, write_description
-from ..store.results import digest, shared
-from . import pisa
-from .pisa import check_bm25, version
-from .pisa_search import TIES, by_pisa
-from .ranking import Asked, Ranking, asked, each_once, result_frame, with_texts
-from .shards import holds_shards, index_shards
-from .text_store import Corpus, PassageText, Reading, check_expected, held, read_texts
+from ..store.files import read_description, resumable_folder
+from ..store.results import digest
+from .artifact import FORMATS, PISA, TEXTS, IndexArtifact, write_meta
+from .corpus import Corpus, CorpusReader, check_expected
+from .pisa.build import UNCOMPRESSED
+from .pisa.index import STEMMERS, STOPS, TIES, check_bm25, docnos, open_bm25, version
+from .pisa.shards import holds_shards, index_shards
+from .retriever import IndexRetriever, Query, query_bytes, word_queries
 
 
-class BM25(Operator):
+class BM25(IndexRetriever):
     """BM25 retrieval that carries the passages' text; ``PassageIndex.bm25()`` makes it.
 
     Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
@@ -64,72 +59,45 @@ class BM25(Operator):
     """
 
     schematic = {"label": "BM25"}
+    label, method = "BM25", "bm25"
 
     def __init__(
         self, index: "PassageIndex", k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None
     ) -> None:
-        super().__init__()
         check_bm25(k1, b)
-        if num_results < 1:
-            raise UsageError(f"num_results={num_results!r}: retrieve at least one passage per query")
-        index.describe()
-        self.index = index
+        super().__init__(index, num_results, cache)
         self.k1 = k1
         self.b = b
-        self.num_results = num_results
-        self.cache = None if cache is None else str(cache)
-        self._pisa: dict[tuple[str, bool, float, float], Any] = {}
 
-    def fuse_rank_cutoff(self, k: int) -> "BM25":
-        """This retriever with ``k`` passages per query at most, for ``bm25 % k``."""
-        return BM25(self.index, self.k1, self.b, min(k, self.num_results), self.cache)
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Retrieve for each row of a query frame."""
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+    def queries(self, frame: pd.DataFrame) -> list[Query]:
+        """The words of each query, or ``query_toks``."""
         check_bm25(self.k1, self.b)  # which pt.GridSearch sets
-        questions = asked(inp)
-        index = self.index.fingerprint()
-        keys = [self._key(index, question) for question in questions]
-        queries = {key: question.query for key, question in zip(keys, questions, strict=True)}
-        found = each_once(queries, self.num_results, shared(self.cache), partial(self._search, index), "BM25")
-        rankings = {question.row: _weighed(found[key], question.unit) for key, question in zip(keys, questions, strict=True)}
-        return with_texts(result_frame(inp, rankings), self.index.texts)
+        return word_queries(frame)
 
-    def _key(self, index: str, question: Asked) -> bytes:
-        kind = "text" if isinstance(question.query, str) else "terms"
-        return digest("bm25", version(), TIES, index, f"{self.k1:g} {self.b:g}", kind, question.key())
+    def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
+        """What stands for the index, the parameters and the query."""
+        kind = "text" if isinstance(query, str) else "terms"
+        return digest("bm25", version(), TIES, fingerprint, f"{self.k1:g} {self.b:g}", kind, query_bytes(query))
 
-    def _search(self, index: str, queries: list[Any]) -> list[Ranking]:
-        terms = not isinstance(queries[0], str)
-        return by_pisa(copy(self._retriever(index, terms)), "query_toks" if terms else "query", queries, self.num_results)
+    def encode(self, queries: list[Any]) -> tuple[str, list[Any]]:
+        """The queries as they are."""
+        return "query" if isinstance(queries[0], str) else "query_toks", queries
 
-    def _retriever(self, index: str, terms: bool) -> Any:
-        key = (index, terms, self.k1, self.b)
-        if key not in self._pisa:
-            threads = min(max(os.cpu_count() or 2, 2), 16)  # with one thread PISA keeps Python's lock while it searches
-            self._pisa[key] = self.index.pisa_retriever(self.k1, self.b, self.num_results + 1, threads, terms)
-        return self._pisa[key]
+    def open(self, column: str, threads: int) -> Any:
+        """PISA's BM25."""
+        return self.index.pisa_retriever(self.k1, self.b, self.num_results + 1, threads, terms=column == "query_toks")
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_pisa": {}}  # an open index can't be sent to another process
-
-    def __repr__(self) -> str:
-        defaults = {"k1": 0.9, "b": 0.4, "num_results": 1000, "cache": None}
-        shown = [f"{name}={value!r}" for name, value in self.arguments().items() if name in defaults and value != defaults[name]]
-        return f"{self.index!r}.bm25({', '.join(shown)})"
-
-
-def _weighed(ranking: Ranking, unit: float) -> Ranking:
-    return ranking._replace(scores=ranking.scores.astype(np.float64) * unit)
+    def parameters(self) -> tuple[float, float]:
+        """``k1`` and ``b``."""
+        return (self.k1, self.b)
 
 
 FORMAT = 1
-META, TEXTS, PISA = "ikat_index.json", "texts.sqlite", "pisa"
-SPARE = [f"{PISA}/{name}" for name in pisa.UNCOMPRESSED]
+META = "ikat_index.json"
+SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 
 
-class PassageIndex:
+class PassageIndex(IndexArtifact):
     """An index over passages that also keeps their text.
 
     The folder holds PISA's inverted index, the texts and a description (format, number of passages, parameters, size of every file) that
@@ -139,8 +107,11 @@ class PassageIndex:
     Eight tenths of PISA's files, ``pisa/inv.docs`` and ``pisa/inv.freqs``, are read only to make the index ready for further values of k1
     and b, as the first search with them does: where no others are wanted and the disk is small, remove these two.
 
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` makes one file of it to share.
+
     Args:
         path: the folder; made by ``index``.
+        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
 
     Raises:
         DataError: by everything but ``index``, when there is no index at ``path``, or it was cut short or made by another version of the
@@ -154,10 +125,12 @@ class PassageIndex:
         [['d1', 'Rooibos has no caffeine.']]
     """
 
+    ARTIFACT_FORMAT = FORMATS[META]
+    META, descriptions = META, (META,)
+
     @checked
-    def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
-        self._described: tuple[tuple[int, ...], dict[str, Any]] | None = None
+    def __init__(self, path: str | Path, *, text: pt.Transformer | None = None) -> None:
+        super().__init__(path, text)
 
     @checked
     def index(
@@ -188,7 +161,7 @@ class PassageIndex:
                 has another number of passages than expected, or isn't the one of the finished part. Nothing but finished shards is left
                 behind, whatever goes wrong.
         """
-        for name, value, known in (("stemmer", stemmer, pisa.STEMMERS), ("stops", stops, pisa.STOPS)):
+        for name, value, known in (("stemmer", stemmer, STEMMERS), ("stops", stops, STOPS)):
             if value not in known:
                 given = advice(f"{name}={value!r}", f"--{name} {value}")
                 raise UsageError(f"{given} is unknown: give one of {', '.join(known)}")
@@ -207,7 +180,7 @@ class PassageIndex:
                 "stops": stops,
                 "bm25": [k1, b],
             }
-            write_description(workplace / "index" / META, described)
+            write_meta(workplace / "index" / META, described)
         return self
 
     def _of_same(self, corpus: Corpus, options: dict[str, str], expected: int | None) -> "PassageIndex":
@@ -218,7 +191,7 @@ class PassageIndex:
                     f"{self.path} holds an index with {name} {described[name]}, not {value}: remove it, or give a path where nothing is"
                 )
         check_expected(described["count"], expected)
-        Reading(corpus).check_same(self.path, described["count"], described["sha256"])
+        CorpusReader(corpus).check_same(self.path, described["count"], described["sha256"])
         return self
 
     def bm25(self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None) -> BM25:
@@ -232,44 +205,15 @@ class PassageIndex:
     def warm_up(self) -> None:
         """Load now what the first search would load: of this index, nothing that takes long."""
 
-    has_text = True
-    """Whether the index gives its passages' text."""
-
-    def text_loader(self) -> PassageText:
-        """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
-        return PassageText(self)
-
-    def texts(self, docnos: Iterable[str]) -> list[str]:
-        """The passages' text as it was indexed, in the order of ``docnos``.
-
-        Raises:
-            DataError: naming the docnos that the index lacks.
-        """
-        self.describe()
-        return read_texts(Path(self.path) / TEXTS, list(docnos))
+    def _look(self, folder: Path) -> dict[str, Any]:
+        made_by = advice(f"ikat.PassageIndex({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}`")
+        return read_description(folder / META, form=FORMAT, repair=f"make it with {made_by}", spare=SPARE)
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
         """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
-        self.describe()
-        return held(Path(self.path) / TEXTS, among)
-
-    def describe(self) -> dict[str, Any]:
-        """What the index says of itself, read again when another one was put in its place.
-
-        Returns:
-            ``format``, ``count``, ``sha256`` (over docno, line feed, bytes of the text, line feed, text of each passage in the order of
-            the corpus; or of the imported CIFF file),
-            ``stemmer``, ``stops``, ``bm25`` (k1 and b it is ready for), ``files`` (name -> bytes).
-
-        Raises:
-            DataError: when it isn't there, isn't whole, or has another format.
-        """
-        meta = Path(self.path) / META
-        now = state(meta)
-        if self._described is None or self._described[0] != now:
-            made_by = advice(f"ikat.PassageIndex({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}`")
-            self._described = now, read_description(meta, form=FORMAT, repair=f"make it with {made_by}", spare=SPARE)
-        return self._described[1]
+        if self._stores_text:
+            return super().docnos(among)
+        return filter(frozenset(among).__contains__, docnos(Path(self.path) / PISA))
 
     def fingerprint(self) -> str:
         """A checksum that an index of other passages, or one built with other settings, does not have."""
@@ -277,22 +221,10 @@ class PassageIndex:
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
     def pisa_retriever(self, k1: float, b: float, num_results: int, threads: int, terms: bool = False) -> Any:
-        """PISA's own retriever over this index; queries have to go through :func:`plain` before. ``terms``: for ``query_toks``."""
-        stops = self.describe()["stops"]
-        folder = Path(self.path) / PISA
-        return pisa.retriever(folder, stops=stops, k1=k1, b=b, num_results=num_results, threads=threads, terms=terms)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_described": None}  # another machine has to look for itself
-
-    def __len__(self) -> int:
-        return int(self.describe()["count"])
+        """PISA's own retriever over this index, for queries of :func:`ascii_text`. ``terms``: for ``query_toks``."""
+        folder, stops = Path(self.path) / PISA, self.describe()["stops"]
+        return open_bm25(folder, stops=stops, k1=k1, b=b, num_results=num_results, threads=threads, terms=terms)
 
     def __repr__(self) -> str:
-        return f"ikat.PassageIndex({self.path!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return self.path == other.path if isinstance(other, PassageIndex) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((PassageIndex, self.path))
+        text = "" if self.text is None else f", text={self.text!r}"
+        return f"ikat.PassageIndex({self.path!r}{text})"

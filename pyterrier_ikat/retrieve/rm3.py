@@ -11,8 +11,7 @@ import pyterrier as pt
 from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator
-from .pisa import STEMMERS, STOPS
-from .plain import plain
+from .pisa.index import STEMMERS, STOPS, ascii_text
 
 LENGTHS = range(2, 21)
 """Characters of a feedback term, as in Anserini."""
@@ -137,7 +136,7 @@ def tokenize(text: str, stemmer: str) -> list[str]:
     """The terms that PISA makes of a text."""
     from pyterrier_pisa import tokenize as by_pisa
 
-    return list(by_pisa(plain(text), stemmer))
+    return list(by_pisa(ascii_text(text), stemmer))
 
 
 @lru_cache

@@ -7,11 +7,12 @@ from typing import Any
 
 from ..arguments import checked
 from ..errors import DataError, UsageError
-from ..store.files import whole_folder, write_description
-from . import pisa, pisa_impacts
+from ..store.files import whole_folder
+from .artifact import PISA, TEXTS, read_all_texts, write_meta
+from .corpus import write_texts
+from .pisa.build import build_impacts
 from .sparse_encoder import SCALE, encode_passages, has_terms, load_sparse_encoder
-from .splade_index import FORMAT, META, PISA, TEXTS, SpladeIndex, content_of
-from .text_store import all_texts, write_texts
+from .splade_index import FORMAT, META, SpladeIndex, content_of
 
 
 class Splade:
@@ -71,15 +72,14 @@ class Splade:
             load_sparse_encoder(self.model)  # before a corpus of hours is read
             read = write_texts(folder / TEXTS, corpus)
             count = read.count
-            files = encode_passages(encoded, all_texts(folder / TEXTS), self.model, self.batch_size, count)
+            files = encode_passages(encoded, read_all_texts(folder / TEXTS), self.model, self.batch_size, count)
             if not any(map(has_terms, files)):
                 raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
-            pisa_impacts.build(folder / PISA, files)
-            indexed = pisa.count(folder / PISA)
+            indexed = build_impacts(folder / PISA, files)
             if indexed != count:
                 raise DataError(f"PISA has {indexed} of {count} passages: index again, and report it if it happens twice")
             made_of = {"count": count, "sha256": read.sha256(), "encoded_by": content_of(self.model)}
-            write_description(folder / META, {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of})
+            write_meta(folder / META, {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of})
         shutil.rmtree(encoded, ignore_errors=True)
         return SpladeIndex(path)
 

@@ -1,34 +1,29 @@
 """An index of SPLADE vectors, and retrieval over it."""
 
+import hashlib
 import json
-import os
-from collections.abc import Iterator, Sequence
-from copy import copy
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import DataError, UsageError, advice
-from ..operator import Operator
-from ..store.files import read_description, state
+from ..store.files import read_description
 from ..store.models import files_below
 from ..store.models import fingerprint as of_model
-from ..store.results import digest, shared
-from . import pisa, pisa_impacts
-from .fingerprint import fingerprint as of_files
-from .pisa import version
-from .pisa_search import TIES, by_pisa
-from .ranking import Ranking, each_once, result_frame, with_texts
+from ..store.results import digest
+from .artifact import FORMATS, PISA, PT_META, IndexArtifact
+from .corpus import Corpus, CorpusReader
+from .pisa.build import count
+from .pisa.index import TIES, docnos, number_of_terms, open_impacts, version
+from .retriever import IndexRetriever, Query
 from .sparse_encoder import SCALE, impacts, load_sparse_encoder, numbers, tokens
-from .text_store import Corpus, Reading, held, read_texts
 
 
-class SpladeRetriever(Operator):
+class SpladeRetriever(IndexRetriever):
     """Learned sparse retrieval; ``SpladeIndex.retriever()`` makes it.
 
     Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
@@ -57,61 +52,39 @@ class SpladeRetriever(Operator):
     """
 
     schematic = {"label": "SPLADE"}
+    label, method, scale = "SPLADE", "retriever", SCALE**2
 
     def __init__(self, index: "SpladeIndex", num_results: int = 1000, cache: str | Path | None = None) -> None:
-        super().__init__()
-        if num_results < 1:
-            raise UsageError(f"num_results={num_results!r}: retrieve at least one passage per query")
-        index.describe()
-        self.index = index
-        self.num_results = num_results
-        self.cache = None if cache is None else str(cache)
-        self._pisa: dict[str, Any] = {}
+        super().__init__(index, num_results, cache)
 
-    def fuse_rank_cutoff(self, k: int) -> "SpladeRetriever":
-        """This retriever with ``k`` passages per query at most, for ``retriever % k``."""
-        return SpladeRetriever(self.index, min(k, self.num_results), self.cache)
+    def queries(self, frame: pd.DataFrame) -> list[Query]:
+        """The texts that aren't blank."""
+        return [Query(row, query) for row, query in enumerate(frame["query"]) if isinstance(query, str) and query.strip()]
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Retrieve for each row of a query frame."""
-        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        asked = {row: query for row, query in enumerate(inp["query"]) if isinstance(query, str) and query.strip()}
-        index = self.index.fingerprint()
-        keys = {query: digest("splade", version(), TIES, index, query) for query in dict.fromkeys(asked.values())}
-        queries = {key: query for query, key in keys.items()}
-        found = each_once(queries, self.num_results, shared(self.cache), partial(self._search, index), "SPLADE")
-        weighed = {key: ranking._replace(scores=ranking.scores.astype(np.float64) / SCALE**2) for key, ranking in found.items()}
-        rankings = {row: weighed[keys[query]] for row, query in asked.items()}
-        return self.index.with_text(result_frame(inp, rankings))
+    def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
+        """What stands for the index, its model and the query."""
+        return digest("splade", version(), TIES, fingerprint, query)  # type: ignore[arg-type]
 
-    def _search(self, index: str, queries: list[str]) -> list[Ranking]:
-        vectors = self.index.encode_queries(queries)
-        return by_pisa(copy(self._retriever(index)), "query_toks", vectors, self.num_results)
+    def encode(self, queries: list[Any]) -> tuple[str, list[Any]]:
+        """The queries' vectors."""
+        return "query_toks", self.index.encode_queries(queries)
 
-    def _retriever(self, index: str) -> Any:
-        if index not in self._pisa:
-            threads = min(max(os.cpu_count() or 2, 2), 16)  # with one thread PISA keeps Python's lock while it searches
-            self._pisa[index] = self.index.pisa_retriever(self.num_results, threads)
-        return self._pisa[index]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_pisa": {}}  # an open index can't be sent to another process
-
-    def __repr__(self) -> str:
-        shown = [f"num_results={self.num_results!r}"] if self.num_results != 1000 else []
-        shown += [f"cache={self.cache!r}"] if self.cache is not None else []
-        return f"{self.index!r}.retriever({', '.join(shown)})"
+    def open(self, column: str, threads: int) -> Any:
+        """PISA's dot product."""
+        return open_impacts(self.index.describe()["pisa"], num_results=self.num_results, threads=threads)
 
 
 FORMAT = 1
-META, TEXTS, PISA = "ikat_splade.json", "texts.sqlite", "pisa"
-PYTERRIER_META = ("pt_meta.json", "pt_pisa_config.json")
+META = "ikat_splade.json"
+PYTERRIER_META = (PT_META, "pt_pisa_config.json")
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
+ENDS = 1 << 20
 
 
-class SpladeIndex:
+class SpladeIndex(IndexArtifact):
     """An index of SPLADE vectors; ``Splade.index`` makes one, with the passages' text.
 
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` makes one file of it to share.
     It also opens an index that PyTerrier made by ``PisaIndex(...).toks_indexer()`` with its scale of 100, as the iKAT organisers
     distribute one: name the model that encoded the passages, and give ``text`` if the passages' text is wanted. What PISA needs for
     retrieval is added to such an index at the first search. There, as in PyTerrier's own pipeline, terms with a capital (``[SEP]``) count
@@ -134,12 +107,13 @@ class SpladeIndex:
         ikat.SpladeIndex('ikat_2023_splade.pisa', 'naver/splade-cocondenser-selfdistil', text=ikat.TextLoader('passages.jsonl'))
     """
 
+    ARTIFACT_FORMAT = FORMATS[META]
+    META, descriptions = META, (META, *PYTERRIER_META)
+
     @checked
     def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
-        self.path = str(path)
+        super().__init__(path, text)
         self.model = None if model is None else str(model)
-        self.text = text
-        self._described: tuple[tuple[tuple[int, ...], ...], dict[str, Any]] | None = None
         self._terms: dict[str, list[str]] = {}
 
     def retriever(
@@ -152,27 +126,27 @@ class SpladeIndex:
         """Load now what the first search would load: the model that encodes queries."""
         self.encode_queries(["tea"])
 
-    @property
-    def has_text(self) -> bool:
-        """Whether its retriever gives the passages' text."""
-        return self.text is not None or self.describe()["texts"] is not None
-
     def describe(self) -> dict[str, Any]:
         """What the index is, looked up again when another one was put in its place.
 
         Returns:
-            ``model`` (the name to load), ``pisa`` (the folder of PISA's files), ``texts`` (the file of the texts, or None), ``count``
+            ``model`` (the name to load), ``pisa`` (the folder of PISA's files), ``count``
             (the number of passages), and ``files`` (the names of what it is made of).
 
         Raises:
             DataError: when it isn't there, isn't whole, or is of another kind.
             UsageError: when the model isn't known, or isn't the one that encoded the passages.
         """
-        folder = Path(self.path)
-        now = tuple(state(folder / name) for name in (META, *PYTERRIER_META))
-        if self._described is None or self._described[0] != now:
-            self._described = now, _of_pyterrier(folder, self.model) if _is_pyterrier(folder) else _of_ikat(folder, self.model)
-        return self._described[1]
+        return super().describe()
+
+    def _look(self, folder: Path) -> dict[str, Any]:
+        return _of_pyterrier(folder, self.model) if _made_by_pyterrier(folder) else _of_ikat(folder, self.model)
+
+    def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
+        """Build a package of the index; see :meth:`IndexArtifact.build_package`. One that PyTerrier made is packed as PyTerrier does."""
+        if _made_by_pyterrier(Path(self.path)) and not texts:
+            return pt.Artifact(self.path).build_package(package_path, **options)
+        return super().build_package(package_path, texts=texts, **options)
 
     def check_same(self, model: str, corpus: Corpus) -> None:
         """Whether this is what ``Splade(model).index`` would make of ``corpus``.
@@ -185,31 +159,13 @@ class SpladeIndex:
             raise UsageError(
                 f"the index {self.path} was encoded by another model than {model!r} is now: remove it, or give a path where nothing is"
             )
-        Reading(corpus).check_same(self.path, described["count"], described.get("sha256"))
-
-    def texts(self, docnos: Sequence[str]) -> list[str]:
-        """The passages' text as it was indexed, in the order of ``docnos``.
-
-        Raises:
-            DataError: naming the docnos that the index lacks, or when the index has no texts.
-        """
-        file = self.describe()["texts"]
-        if file is None:
-            raise DataError(f"the index {self.path} has no texts: give ikat.SpladeIndex(..., text=ikat.TextLoader(path))")
-        return read_texts(file, list(docnos))
+        CorpusReader(corpus).check_same(self.path, described["count"], described.get("sha256"))
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
         """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
-        described = self.describe()
-        if described["texts"] is not None:
-            return held(described["texts"], among)
-        return filter(frozenset(among).__contains__, pisa.docnos(described["pisa"]))
-
-    def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
-        """``found`` with the column ``text``, or as it is when there is neither a store nor a loader of texts."""
-        if not self.has_text:
-            return found
-        return with_texts(found, self.texts) if self.text is None else self.text.transform(found)
+        if self._stores_text:
+            return super().docnos(among)
+        return filter(frozenset(among).__contains__, docnos(self.describe()["pisa"]))
 
     def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
         """Impacts by term, for each of ``queries``.
@@ -221,8 +177,8 @@ class SpladeIndex:
         described, index = self.describe(), self.fingerprint()
         model = load_sparse_encoder(described["model"])
         if index not in self._terms:
-            terms = numbers(model) if described["texts"] else tokens(model)
-            found = pisa_impacts.number_of_terms(described["pisa"])
+            terms = tokens(model) if described["pisa"] == Path(self.path) else numbers(model)
+            found = number_of_terms(described["pisa"])
             if found > len(terms):
                 raise DataError(
                     f"the index {self.path} has {found} terms, the model {described['model']!r} only {len(terms)}: "
@@ -239,43 +195,46 @@ class SpladeIndex:
             were changed, and so tells apart what has the same sizes, beginnings and ends.
         """
         described, folder = self.describe(), Path(self.path)
-        copied = digest(content_of(described["model"]), of_files(folder, described["files"]))
+        copied = digest(content_of(described["model"]), _of_files(folder, described["files"]))
         changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
         return f"{copied.hex()} {digest(of_model('splade', described['model']), *changed).hex()}"
 
-    def pisa_retriever(self, num_results: int, threads: int) -> Any:
-        """PISA's own retriever over this index; it reads impacts from ``query_toks``."""
-        return pisa_impacts.retriever(self.describe()["pisa"], num_results=num_results, threads=threads)
-
     def _identity(self) -> tuple[Any, ...]:
         return (self.path, self.model, self.text)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_described": None}  # another machine has to look for itself
-
-    def __len__(self) -> int:
-        return int(self.describe()["count"])
 
     def __repr__(self) -> str:
         model = "" if self.model is None else f", {self.model!r}"
         text = "" if self.text is None else f", text={self.text!r}"
         return f"ikat.SpladeIndex({self.path!r}{model}{text})"
 
-    def __eq__(self, other: object) -> bool:
-        return self._identity() == other._identity() if isinstance(other, SpladeIndex) else NotImplemented
 
-    def __hash__(self) -> int:
-        return hash((SpladeIndex, *self._identity()))
+def is_splade(path: str | Path) -> bool:
+    """Whether SPLADE vectors are in a folder: an index of ``Splade.index``, or one that PyTerrier made."""
+    return (Path(path) / META).exists() or _made_by_pyterrier(Path(path))
 
 
 def content_of(model: str) -> str:
     """What a copy of a model's folder has, too; a name of the hub stands for itself."""
     folder = Path(model)
-    return of_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
+    return _of_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
 
 
-def _is_pyterrier(folder: Path) -> bool:
-    return any((folder / name).exists() for name in PYTERRIER_META)
+def _of_files(folder: Path, names: Iterable[str]) -> str:
+    """What tells files of hundreds of gigabytes from others: each one's name, size, first and last mebibyte."""
+    found = hashlib.sha256()
+    for name in sorted(names):
+        with (folder / name).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            found.update(f"{name} {size}\n".encode() + file.read(ENDS))
+            file.seek(max(size - ENDS, 0))
+            found.update(file.read(ENDS))
+    return found.hexdigest()
+
+
+def _made_by_pyterrier(folder: Path) -> bool:
+    ours = any((folder / name).exists() for name in FORMATS)
+    return not ours and any((folder / name).exists() for name in PYTERRIER_META)
 
 
 def _of_ikat(folder: Path, model: str | None) -> dict[str, Any]:
@@ -289,7 +248,6 @@ def _of_ikat(folder: Path, model: str | None) -> dict[str, Any]:
     return {
         "model": model or made_by,
         "pisa": folder / PISA,
-        "texts": folder / TEXTS,
         "count": described["count"],
         "files": list(described["files"]),
         "sha256": described.get("sha256"),
@@ -312,5 +270,6 @@ def _of_pyterrier(folder: Path, model: str | None) -> dict[str, Any]:
     if missing:  # PISA would end our process
         raise DataError(f"the index {folder} isn't whole: {missing[0]} is missing; copy it again")
     if model is None:
-        raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, ikat.SpladeIndex(path, model)")
-    return {"model": model, "pisa": folder, "texts": None, "count": pisa.count(folder), "files": [path.name, *PYTERRIER_FILES]}
+        given = advice("ikat.SpladeIndex(path, model)", "--splade-model NAME")
+        raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, {given}")
+    return {"model": model, "pisa": folder, "count": count(folder), "files": [path.name, *PYTERRIER_FILES]}

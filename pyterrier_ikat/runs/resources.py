@@ -18,8 +18,7 @@ from ..llms.spec import parse
 from ..methods import Method
 from ..rank import load_reranker
 from ..retrieve import PassageIndex, SpladeIndex
-from ..retrieve.splade_index import META as SPLADE_META
-from ..retrieve.splade_index import PYTERRIER_META
+from ..retrieve.splade_index import is_splade
 
 MODELS = ("llm_spec", "second_spec", "reranker_spec", "rewriter_spec", "expander_spec", "splade_model")
 """The options that name a model."""
@@ -89,24 +88,21 @@ def open_index(path: str, model: str | None = None, texts: str | None = None) ->
     Args:
         path: the folder.
         model: the model that encoded the passages of a SPLADE index that does not say it.
-        texts: the folder of a passage index whose texts a SPLADE index without any gives.
+        texts: the folder of a passage index whose texts an index without any gives.
 
     Raises:
         DataError: when there is none, or it was cut short.
         UsageError: when a SPLADE index needs its model, or a passage index is given one.
     """
-    folder = Path(path)
-    of_pyterrier = any((folder / name).exists() for name in PYTERRIER_META)
-    if of_pyterrier and model is None:
-        raise UsageError(f"the index {path} doesn't say which model encoded its passages: give it, --splade-model NAME")
-    if of_pyterrier or (folder / SPLADE_META).exists():
-        index = SpladeIndex(path, model, text=None if texts is None else _opened(texts).text_loader())
+    loader = None if texts is None else _opened(texts).text_loader()
+    if is_splade(path):
+        index: PassageIndex | SpladeIndex = SpladeIndex(path, model, text=loader)
         index.describe()
         return index
     opened = _opened(path)
-    if model is not None or texts is not None:
+    if model is not None or (texts is not None and opened.has_text):
         raise UsageError(f"the index {path} is a passage index for BM25: leave --splade-model and --texts away")
-    return opened
+    return PassageIndex(path, text=loader)
 
 
 def _opened(path: str) -> PassageIndex:
@@ -197,8 +193,7 @@ def load_models(resources: dict[str, Any]) -> None:
     for one in (resources["rewriter"], resources["expander"]):
         if isinstance(one, Seq2SeqRewrite):
             one.transform(row[["qid", "query"]])
-    if isinstance(resources["index"], SpladeIndex):
-        resources["index"].encode_queries(["tea"])
+    resources["index"].warm_up()
 
 
 def named_resources(index_path: str, ledger: Ledger, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,9 +213,7 @@ def named_resources(index_path: str, ledger: Ledger, options: Mapping[str, Any])
 def system_of(entry: Method, resources: Mapping[str, Any]) -> pt.Transformer:
     """The method's expression, over a retriever with its depth and its paper's BM25 parameters."""
     index = resources["index"]
-    parameters: dict[str, Any] = {"num_results": entry.depth, **entry.bm25}
-    found = index.bm25(**parameters) if isinstance(index, PassageIndex) else index.retriever(entry.depth)
-    return entry.build(**resources, retriever=found)
+    return entry.build(**resources, retriever=index.retriever(entry.depth, **entry.bm25))
 
 
 def check_texts(entry: Method, resources: Mapping[str, Any], topics: pd.DataFrame) -> None:
@@ -230,7 +223,7 @@ def check_texts(entry: Method, resources: Mapping[str, Any], topics: pd.DataFram
         UsageError: when it can't.
     """
     system, index = system_of(entry, resources), resources["index"]
-    if isinstance(index, PassageIndex) or index.text is not None or index.describe()["texts"] is not None:
+    if index.has_text:
         return
     try:
         system(topics.head(0))

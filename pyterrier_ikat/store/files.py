@@ -169,15 +169,6 @@ def sampled(path: Path) -> int:
     return found
 
 
-def state(path: Path) -> tuple[int, ...]:
-    """What is another once the file ``path`` was written anew; empty when there is none."""
-    try:
-        about = path.stat()
-    except OSError:
-        return ()
-    return (about.st_ino, about.st_size, about.st_mtime_ns)
-
-
 def read_description(path: Path, *, form: int, repair: str, spare: Collection[str] = ()) -> dict[str, Any]:
     """The description at ``path``, once every file was found to have the size that it names.
 

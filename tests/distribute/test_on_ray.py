@@ -16,13 +16,13 @@ from fakes import Scripted
 from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import MergeShards
 from pyterrier_ikat.distribute import on_ray, workers
 from pyterrier_ikat.distribute.worker import Worker
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
 from pyterrier_ikat.llms.limits import Budget
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.merge_top import MergeShards
 
 pytestmark = pytest.mark.usefixtures("cluster")
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")

@@ -8,8 +8,8 @@ import pytest
 from retrieve.tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat import MergeShards
 from pyterrier_ikat.distribute.worker import Question, Worker
-from pyterrier_ikat.retrieve.merge_top import MergeShards
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
 from pyterrier_ikat.distribute.pipeline import one_frame  # noqa: E402

@@ -3,7 +3,8 @@
 import pytest
 from toy_pisa import toy_build
 
-from pyterrier_ikat.retrieve import pisa, shards
+from pyterrier_ikat.retrieve.pisa import build as pisa_build
+from pyterrier_ikat.retrieve.pisa import shards
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def toy_pisa(monkeypatch):
         calls.append(toy_build(folder, texts, **options))
         return calls[-1]
 
-    monkeypatch.setattr(pisa, "build", build)
-    monkeypatch.setattr(pisa, "make_ready", lambda *_: None)
+    monkeypatch.setattr(pisa_build, "build_text", build)
+    monkeypatch.setattr(pisa_build, "make_bm25_ready", lambda *_: None)
     monkeypatch.setattr(shards, "SHARD", 20)
     return calls

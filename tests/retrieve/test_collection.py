@@ -22,8 +22,10 @@ from toy_pisa import toy_build
 import pyterrier_ikat as ikat
 from pyterrier_ikat import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.retrieve import pisa, plain, shards
-from pyterrier_ikat.retrieve.text_store import all_texts
+from pyterrier_ikat.retrieve.artifact import read_all_texts
+from pyterrier_ikat.retrieve.pisa import build as pisa_build
+from pyterrier_ikat.retrieve.pisa import shards
+from pyterrier_ikat.retrieve.pisa.index import ascii_text
 
 WORDS = ["tea", "tram", "river", "garden", "mint", "the", "sage", "coffee", "oats", "bus", "café", "spring", "herbs", "sweet", "line"]
 
@@ -55,7 +57,7 @@ def test_a_killed_build_goes_on_and_ends_as_the_index_that_pisa_makes_in_one_go(
     script = (
         "import json, sys, time, pyterrier_ikat as ikat\n"
         "from pathlib import Path\n"
-        "from pyterrier_ikat.retrieve import shards\n"
+        "from pyterrier_ikat.retrieve.pisa import shards\n"
         "shards.SHARD = 40\n"
         "folder = Path(sys.argv[1])\n"
         "def corpus():\n"
@@ -75,8 +77,8 @@ def test_a_killed_build_goes_on_and_ends_as_the_index_that_pisa_makes_in_one_go(
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     monkeypatch.setattr(shards, "SHARD", 40)
-    counted, build = [], pisa.build
-    monkeypatch.setattr(pisa, "build", lambda *args, **options: counted.append(build(*args, **options)) or counted[-1])
+    counted, build = [], pisa_build.build_text
+    monkeypatch.setattr(pisa_build, "build_text", lambda *args, **options: counted.append(build(*args, **options)) or counted[-1])
     merged = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
     assert counted == [10]
     monkeypatch.setattr(shards, "SHARD", 1000)
@@ -159,9 +161,9 @@ def test_no_threads_are_refused(tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_texts_are_stored_in_order_in_batches_by_several_threads(tmp_path, toy_pisa, monkeypatch, threads):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.text_store.BATCH", 3)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.corpus.BATCH", 3)
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, threads=threads)
-    stored = list(all_texts(Path(index.path) / "texts.sqlite"))
+    stored = list(read_all_texts(Path(index.path) / "texts.sqlite"))
     assert stored == sorted((item["docno"], item["text"]) for item in CORPUS)
     assert (Path(index.path) / "pisa" / "fwd.documents").read_text().split() == [item["docno"] for item in CORPUS]
 
@@ -171,8 +173,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch):
         folder.mkdir()
         return sum(1 for _ in texts)
 
-    monkeypatch.setattr(pisa, "build", build)
-    monkeypatch.setattr(pisa, "make_ready", lambda *_: None)
+    monkeypatch.setattr(pisa_build, "build_text", build)
+    monkeypatch.setattr(pisa_build, "make_bm25_ready", lambda *_: None)
     monkeypatch.setattr(shards, "check_written", lambda *_: None)
     monkeypatch.setattr(shards, "SHARD", 2000)
     monkeypatch.setattr(shards, "merge_shards", lambda _, folder: folder.mkdir())
@@ -227,4 +229,4 @@ def test_a_file_that_ends_in_the_middle_is_named_and_mended_the_build_goes_on(fi
 def test_plain_text_by_the_character_is_plain_text_by_the_whole(text):
     decomposed = unicodedata.normalize("NFKD", text.translate(str.maketrans("\u2018\u2019\u02bc", "'''")))
     kept = "".join(character for character in decomposed if not 0x300 <= ord(character) <= 0x36F)
-    assert plain.plain(text) == "".join(character if " " <= character <= "~" else " " for character in kept)
+    assert ascii_text(text) == "".join(character if " " <= character <= "~" else " " for character in kept)

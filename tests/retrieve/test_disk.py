@@ -16,10 +16,13 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.retrieve import pisa, pisa_merge, pisa_writer, shards, text_store
+from pyterrier_ikat.retrieve import artifact, corpus
+from pyterrier_ikat.retrieve.pisa import build as pisa_build
+from pyterrier_ikat.retrieve.pisa import shards, writer
 from pyterrier_ikat.store import files as whole_folder
 
 CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]
+JOB = '{"kind": "text", "build": true, "k1": 0.9, "b": 0.4, "stemmer": "none", "threads": 2}'
 TEA = pd.DataFrame({"qid": ["q"], "query": ["tea mint 3"]}, dtype=object)
 
 
@@ -35,15 +38,15 @@ def folder(built, tmp_path):
 
 def test_the_compressed_postings_do_not_depend_on_the_parameters_and_are_there_once(folder, tmp_path, monkeypatch):
     ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
-    (first, linked) = (pisa.scorer_files(folder / "pisa", *parameters)[1] for parameters in ((0.9, 0.4), (1.2, 0.75)))
+    (first, linked) = (pisa_build.bm25_files(folder / "pisa", *parameters)[1] for parameters in ((0.9, 0.4), (1.2, 0.75)))
     assert linked.samefile(first)
-    for path in (linked, pisa.scorer_files(folder / "pisa", 1.2, 0.75)[0]):
+    for path in (linked, pisa_build.bm25_files(folder / "pisa", 1.2, 0.75)[0]):
         path.rename(tmp_path / path.name)
-    monkeypatch.setattr(pisa, "_reuse_postings", lambda *_: None)
+    monkeypatch.setattr(pisa_build, "_reuse_postings", lambda *_: None)
     monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
     ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
     assert not linked.samefile(first)
-    for path in pisa.scorer_files(folder / "pisa", 1.2, 0.75):  # PISA's own
+    for path in pisa_build.bm25_files(folder / "pisa", 1.2, 0.75):  # PISA's own
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
 
 
@@ -53,7 +56,7 @@ def test_where_the_disk_has_no_hard_links_a_copy_is_made(folder, monkeypatch):
 
     monkeypatch.setattr(os, "link", refused)
     ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
-    first, copied = (pisa.scorer_files(folder / "pisa", *parameters)[1] for parameters in ((0.9, 0.4), (1.2, 0.75)))
+    first, copied = (pisa_build.bm25_files(folder / "pisa", *parameters)[1] for parameters in ((0.9, 0.4), (1.2, 0.75)))
     assert copied.read_bytes() == first.read_bytes()
 
 
@@ -87,14 +90,14 @@ def test_a_full_disk_is_named_and_with_room_the_build_goes_on(tmp_path, toy_pisa
     def incompressible(number):
         return os.urandom(20_000).hex() if number == 30 else "tea"
 
-    corpus = [{"docno": f"d{number}", "text": incompressible(number)} for number in range(40)]
+    passages = [{"docno": f"d{number}", "text": incompressible(number)} for number in range(40)]
     monkeypatch.setattr(shards, "open_store", of_one_page_more)
     with pytest.raises(DataError, match=r"i.partial can't be written to \(database or disk is full\): make room there, and the same call"):
-        ikat.PassageIndex(tmp_path / "i").index(corpus)
+        ikat.PassageIndex(tmp_path / "i").index(passages)
     monkeypatch.setattr(shards, "open_store", open_store)
-    index = ikat.PassageIndex(tmp_path / "i").index(corpus)
+    index = ikat.PassageIndex(tmp_path / "i").index(passages)
     assert toy_pisa == [20, 20]
-    assert index.texts(["d30"]) == [corpus[30]["text"]]
+    assert index.texts(["d30"]) == [passages[30]["text"]]
 
 
 @pytest.mark.parametrize(("number", "ours"), [(errno.ENOSPC, True), (errno.ECONNRESET, False)])
@@ -110,7 +113,7 @@ def test_a_disk_that_fills_up_while_merging_is_told_from_other_failures(tmp_path
 
 @pytest.mark.parametrize("name", ["inv.docs", "inv.freqs", "inv.sizes", "fwd.terms", "fwd.documents"])
 def test_what_pisa_left_cut_short_on_a_full_disk_is_no_finished_shard(tmp_path, toy_pisa, monkeypatch, name):
-    build, calls = pisa.build, []
+    build, calls = pisa_build.build_text, []
 
     def short(folder, *args, **options):
         count = build(folder, *args, **options)
@@ -119,7 +122,7 @@ def test_what_pisa_left_cut_short_on_a_full_disk_is_no_finished_shard(tmp_path, 
             (folder / name).write_bytes((folder / name).read_bytes()[:-4])
         return count
 
-    monkeypatch.setattr(pisa, "build", short)
+    monkeypatch.setattr(pisa_build, "build_text", short)
     with pytest.raises(DataError, match=f"00001.tmp/{name} cut short .*the disk was full; make room there"):
         ikat.PassageIndex(tmp_path / "i").index(CORPUS)
     assert len(ikat.PassageIndex(tmp_path / "i").index(CORPUS)) == 40
@@ -131,25 +134,25 @@ def test_pisa_is_not_started_where_the_disk_has_no_room_for_its_files(folder, mo
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
     for name in ("inv.docs", "inv.freqs"):
         (folder / "pisa" / name).write_bytes(bytes(50))
-    pisa_writer.check_room(folder / "pisa")
+    writer.check_room(folder / "pisa")
     (folder / "pisa" / "inv.docs").write_bytes(bytes(70))
     with pytest.raises(SystemExit, match="the disk has 10 bytes left, and 12 may be needed"):
-        pisa_writer.check_room(folder / "pisa")
+        writer.check_room(folder / "pisa")
     for path in (folder / "pisa").glob("bm25*"):
         path.unlink()
     with pytest.raises(SystemExit, match="and 60 may be needed"):
-        pisa_writer.check_room(folder / "pisa")
+        writer.check_room(folder / "pisa")
 
 
 @pytest.mark.parametrize("end", [b" whole\n", b"d3 black t"])
 def test_passages_that_end_without_a_word_end_the_process_that_writes_them(monkeypatch, end):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"d1 green tea\nd2 \n" + end)))
     monkeypatch.setattr(os, "_exit", sys.exit)
-    passages, read = pisa_writer.Passages(), []
+    lines, read = writer.Lines(), []
     with pytest.raises(SystemExit, match="1") if b"black" in end else contextlib.nullcontext():
-        read.extend(passages)
+        read.extend(writer.passages(lines))
     assert read[:2] == [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": ""}]
-    assert passages.are == ("" if b"black" in end else "whole")
+    assert lines.end == ("" if b"black" in end else "whole")
 
 
 def test_a_lost_shard_is_named(tmp_path, toy_pisa):
@@ -164,7 +167,7 @@ def test_a_lost_shard_is_named(tmp_path, toy_pisa):
 
 def test_a_writer_whose_parent_was_killed_ends_and_makes_no_index_of_a_half(tmp_path):
     lines = "".join(f"{item['docno']} {item['text']}\n" for item in CORPUS)
-    command = [sys.executable, str(pisa.WRITER), str(tmp_path / "i"), "0.9", "0.4", "none", "2"]
+    command = [sys.executable, str(pisa_build.WRITER), str(tmp_path / "i"), JOB]
     child = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=60)
     assert child.returncode == 1
     assert not (tmp_path / "i" / "pt_meta.json").exists()
@@ -178,7 +181,7 @@ def test_the_writer_does_not_outlive_its_parent(tmp_path):
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    writer = [str(pisa.WRITER), str(tmp_path / "i"), "0.9", "0.4", "none", "2"]
+    writer = [str(pisa_build.WRITER), str(tmp_path / "i"), JOB]
     parent = subprocess.Popen([sys.executable, "-c", script, *writer], stdout=subprocess.PIPE, text=True)
     child = Path("/proc", parent.stdout.readline().strip())
     time.sleep(0.3)
@@ -224,9 +227,9 @@ def test_hundreds_of_shards_may_be_open_at_once_and_share_their_buffers(tmp_path
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
-        pisa_merge._allow_open_files(500)
+        shards._allow_open_files(500)
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (500, hard)
-        pisa_merge._allow_open_files(300)
+        shards._allow_open_files(300)
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (500, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -234,8 +237,8 @@ def test_hundreds_of_shards_may_be_open_at_once_and_share_their_buffers(tmp_path
 
 def test_a_store_that_was_being_written_is_as_it_was_at_its_last_commit(tmp_path):
     path = tmp_path / "texts.sqlite"
-    text_store.write_texts(path, CORPUS[:2])
+    corpus.write_texts(path, CORPUS[:2])
     store = sqlite3.connect(path)
     store.execute("DELETE FROM passages")
     store.close()
-    assert len(text_store.read_texts(path, ["d00", "d01"])) == 2
+    assert len(artifact.read_texts(path, ["d00", "d01"])) == 2

@@ -15,9 +15,9 @@ from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve import passage_index as bm25_module
-from pyterrier_ikat.retrieve import splade_index as splade_retriever
-from pyterrier_ikat.retrieve.ranking import Ranking, asked, each_once, packed, unpacked
+from pyterrier_ikat.retrieve import retriever as retriever_module
+from pyterrier_ikat.retrieve.pisa.index import Ranking
+from pyterrier_ikat.retrieve.retriever import cached_rankings, packed, unpacked, word_queries
 from pyterrier_ikat.store.results import ResultCache, shared
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
@@ -46,7 +46,9 @@ def test_only_what_is_not_known_deep_enough_is_searched():
         return [ranking(*(f"{query}{place}" for place in range(depth if query != "none" else 0))) for query in queries]
 
     def once(*queries):
-        return {key.decode(): found.docnos for key, found in each_once({q.encode(): q for q in queries}, depth, cache, search, "").items()}
+        return {
+            key.decode(): found.docnos for key, found in cached_rankings({q.encode(): q for q in queries}, depth, cache, search, "").items()
+        }
 
     depth = 2
     assert once("a", "none") == {"a": ["a0", "a1"], "none": []}
@@ -67,7 +69,7 @@ def test_queries_are_searched_256_at_a_time():
         sizes.append(len(queries))
         return [ranking(query) for query in queries]
 
-    found = each_once({str(n).encode(): str(n) for n in range(600)}, 1, ResultCache(), search, "")
+    found = cached_rankings({str(n).encode(): str(n) for n in range(600)}, 1, ResultCache(), search, "")
     assert sizes == [256, 256, 88]
     assert found[b"599"].docnos == ["599"]
 
@@ -88,17 +90,13 @@ def searched(monkeypatch):
     """What PISA was asked for, by BM25 and SPLADE."""
     queries = []
 
-    def spied(module):
-        by_pisa = module.by_pisa
+    search = retriever_module.search
 
-        def spy(retriever, name, asked, depth):
-            queries.extend(asked)
-            return by_pisa(retriever, name, asked, depth)
+    def spy(retriever, name, asked, depth):
+        queries.extend(asked)
+        return search(retriever, name, asked, depth)
 
-        monkeypatch.setattr(module, "by_pisa", spy)
-
-    spied(bm25_module)
-    spied(splade_retriever)
+    monkeypatch.setattr(retriever_module, "search", spy)
     return queries
 
 
@@ -129,7 +127,7 @@ def test_weights_are_the_same_in_any_order_and_not_the_text_of_the_same_letters(
     index.bm25()(frame("x").assign(query_toks=[{"tea": 1.0, "mint": 2.0}]))
     index.bm25()(frame("y").assign(query_toks=[{"mint": 4.0, "tea": 2.0}]))
     assert searched == [{"mint": 10000, "tea": 5000}]
-    (weights,) = asked(frame("x").assign(query_toks=[{"tea": 1.0}]))
+    (weights,) = word_queries(frame("x").assign(query_toks=[{"tea": 1.0}]))
     index.bm25()(frame(weights.key().decode()))
     index.bm25()(frame("z").assign(query_toks=[{"tea": 1.0}]))
     assert len(searched) == 3
@@ -199,10 +197,10 @@ def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index
 
 SCRIPT = """
 import sys, pandas as pd, pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import bm25
+from pyterrier_ikat.retrieve import retriever
 asked = []
-by_pisa = bm25.by_pisa
-bm25.by_pisa = lambda retriever, name, queries, depth: asked.extend(queries) or by_pisa(retriever, name, queries, depth)
+search = retriever.search
+retriever.search = lambda opened, name, queries, depth: asked.extend(queries) or search(opened, name, queries, depth)
 found = ikat.PassageIndex(sys.argv[1]).bm25(cache=sys.argv[2])(pd.DataFrame({"qid": ["1", "2"], "query": ["tea mint", "river"]}))
 print(len(asked), found[["qid", "docno", "score", "text"]].to_json(double_precision=15))
 """

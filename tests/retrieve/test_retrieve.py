@@ -18,9 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import BM25, NoResultWarning, pisa, shards
-from pyterrier_ikat.retrieve.plain import plain
-from pyterrier_ikat.retrieve.text_store import Reading, all_texts, read_texts, write_texts
+from pyterrier_ikat.retrieve import BM25, NoResultWarning
+from pyterrier_ikat.retrieve.artifact import read_all_texts, read_texts
+from pyterrier_ikat.retrieve.corpus import CorpusReader, write_texts
+from pyterrier_ikat.retrieve.pisa import build as pisa_build
+from pyterrier_ikat.retrieve.pisa import shards
+from pyterrier_ikat.retrieve.pisa.index import ascii_text
 from pyterrier_ikat.store import results as result_cache
 
 LUCENE_STOPS = re.findall(
@@ -56,16 +59,16 @@ def index(folder):
 
 @pytest.fixture
 def fake_pisa(monkeypatch):
-    """Index without PISA, for what happens around it; ``pisa.build`` says it has as many passages as it got."""
+    """Index without PISA, for what happens around it; ``build_text`` says it has as many passages as it got."""
 
     def build(folder, passages, **_):
         folder.mkdir()
         (folder / "inv.docs").write_bytes(b"1234")
-        for path in pisa.scorer_files(folder, 0.9, 0.4):
+        for path in pisa_build.bm25_files(folder, 0.9, 0.4):
             path.touch()
         return sum(1 for _ in passages)
 
-    monkeypatch.setattr(pisa, "build", build)
+    monkeypatch.setattr(pisa_build, "build_text", build)
     monkeypatch.setattr(shards, "check_written", lambda *_: None)
 
 
@@ -74,7 +77,7 @@ def queries(*texts, **columns):
 
 
 def words(text):
-    return re.findall("[a-z0-9]+", plain(text).lower().replace("'s", ""))
+    return re.findall("[a-z0-9]+", ascii_text(text).lower().replace("'s", ""))
 
 
 def plain_bm25(query, k1, b):
@@ -171,13 +174,13 @@ def test_no_text_crashes_or_hides_another_query(folder, texts):
 
 
 def test_accents_and_curly_apostrophes_do_not_split_words(index):
-    assert plain("Café it’s — naïve\x00\ud800日本") == "Cafe it's   naive    "
+    assert ascii_text("Café it’s — naïve\x00\ud800日本") == "Cafe it's   naive    "
     assert index.bm25()(queries("cafe"))["docno"].tolist() == ["d2:0"]
     assert index.bm25()(queries("naïve"))["docno"].tolist() == ["d6:0"]
 
 
 def test_an_empty_frame_gives_the_columns_of_a_full_one_without_opening_pisa(index, monkeypatch):
-    monkeypatch.setattr(pisa, "retriever", None)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.passage_index.open_bm25", None)
     asked = queries("tea", qhistory=None, query_vec=0)
     empty = index.bm25()(asked.iloc[:0])
     assert list(empty.columns) == ["qid", "query", "qhistory", "docno", "score", "rank", "text"]
@@ -289,15 +292,15 @@ def test_a_bad_corpus_is_named_and_leaves_nothing(tmp_path, corpus, error, messa
 def test_a_failing_pisa_is_reported_with_its_last_words_and_leaves_nothing(tmp_path, monkeypatch):
     writer = tmp_path / "writer.py"
     writer.write_text("import sys; sys.stdin.read(10); print('no space left'); sys.exit(3)")
-    monkeypatch.setattr(pisa, "WRITER", writer)
+    monkeypatch.setattr(pisa_build, "WRITER", writer)
     with pytest.raises(ikat.DataError, match=r"PISA failed to write its index \(exit code 3\): no space left"):
         ikat.PassageIndex(tmp_path / "i").index({"docno": str(number), "text": "word " * 100} for number in range(2000))
     assert list(tmp_path.iterdir()) == [writer]
 
 
 def test_passages_that_pisa_lost_are_an_error(tmp_path, monkeypatch, fake_pisa):
-    build = pisa.build
-    monkeypatch.setattr(pisa, "build", lambda *args, **options: build(*args, **options) - 1)
+    build = pisa_build.build_text
+    monkeypatch.setattr(pisa_build, "build_text", lambda *args, **options: build(*args, **options) - 1)
     with pytest.raises(ikat.DataError, match="PISA has 9 of 10 passages"):
         ikat.PassageIndex(tmp_path / "i").index(CORPUS)
     assert list(tmp_path.iterdir()) == []
@@ -346,7 +349,7 @@ def test_collections_share_no_checksum(texts, others):
     """Also where a text goes on as if the next passage began in it: docnos are a and b, texts of their letters and line feeds."""
 
     def read(found):
-        reading = Reading([{"docno": "ab"[number % 2], "text": text} for number, text in enumerate(found)])
+        reading = CorpusReader([{"docno": "ab"[number % 2], "text": text} for number, text in enumerate(found)])
         return list(reading), reading.sha256()
 
     assert (read(texts)[1] == read(others)[1]) == (texts == others)
@@ -356,7 +359,7 @@ def test_the_bounds_between_passages_count():
     one, other = [("a", "x\nb\ny"), ("c", "z")], [("a", "x"), ("b", "y\nc\nz")]
     sums = []
     for corpus in (one, other):
-        reading = Reading([{"docno": docno, "text": text} for docno, text in corpus])
+        reading = CorpusReader([{"docno": docno, "text": text} for docno, text in corpus])
         assert list(reading) == corpus
         sums.append(reading.sha256())
     assert sums[0] != sums[1]
@@ -434,7 +437,7 @@ def test_the_text_store_reads_back_in_the_order_of_docno_more_than_one_batch(tmp
     path = tmp_path / "texts.sqlite"
     docnos = [f"d{number * 7919 % 1201}" for number in range(1201)]
     assert write_texts(path, ({"docno": docno, "text": docno * 3} for docno in docnos)).count == 1201
-    assert [docno for docno, _ in all_texts(path)] == sorted(docnos)
+    assert [docno for docno, _ in read_all_texts(path)] == sorted(docnos)
     assert read_texts(path, docnos) == [docno * 3 for docno in docnos]
 
 

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import NoResultWarning, pisa_impacts
+from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve import sparse_encoder as encoded
 from pyterrier_ikat.retrieve import splade as splade_module
+from pyterrier_ikat.retrieve.pisa import build as pisa_build
+from pyterrier_ikat.retrieve.pisa.index import open_impacts
 from pyterrier_ikat.retrieve.sparse_encoder import Impacts, impacts, load_sparse_encoder, numbers, tokens
 
 CORPUS = [
@@ -122,7 +124,7 @@ def random_index(tmp_path_factory):
         ids = [f"d{number:03}" for number in range(part.start, part.stop)]
         found = Impacts(np.cumsum(sizes[part]), terms[start:end].astype(np.uint32), weights.astype(np.uint32))
         np.savez(files[-1], docnos=np.array(ids), **found._asdict())
-    pisa_impacts.build(folder / "pisa", files)
+    pisa_build.build_impacts(folder / "pisa", files)
     return folder / "pisa", matrix
 
 
@@ -131,7 +133,7 @@ def random_index(tmp_path_factory):
 def test_pisa_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
     folder, matrix = random_index
     asked = pd.DataFrame({"qid": range(len(queries)), "query_toks": [{str(t): w for t, w in q.items()} for q in queries]})
-    found = pisa_impacts.retriever(folder, num_results=depth, threads=2)(asked)
+    found = open_impacts(folder, num_results=depth, threads=2)(asked)
     for number, query in enumerate(queries):
         products = matrix @ np.array([query.get(term, 0) for term in range(20)])
         rows = found[found["qid"] == number].sort_values("rank")
@@ -144,7 +146,7 @@ def test_pisa_finds_what_the_plain_dot_product_finds(random_index, queries, dept
 def test_the_greatest_weights_do_not_overflow(random_index):
     folder, _ = random_index
     asked = pd.DataFrame({"qid": ["1"], "query_toks": [{str(number): 9000 for number in range(20)}]})
-    found = pisa_impacts.retriever(folder, num_results=3, threads=2)(asked)
+    found = open_impacts(folder, num_results=3, threads=2)(asked)
     assert found["docno"].tolist() == ["d007", "d008", "d009"]
     assert found["score"].tolist() == pytest.approx([20 * 9000 * 9000] * 3, rel=1e-6)
 
@@ -198,7 +200,7 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
 
 
 def test_query_terms_that_no_passage_has_are_harmless(random_index):
-    found = pisa_impacts.retriever(random_index[0], num_results=3, threads=2)(
+    found = open_impacts(random_index[0], num_results=3, threads=2)(
         pd.DataFrame({"qid": ["1", "2"], "query_toks": [{"nowhere": 3}, {"1": 5, "nowhere": 900}]})
     )
     assert set(found["qid"]) == {"2"}
@@ -356,7 +358,7 @@ MANY = [{"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}
 KILLED = """
 import os, signal, sys
 from pyterrier_ikat import Splade
-from pyterrier_ikat.retrieve import encoded
+from pyterrier_ikat.retrieve import sparse_encoder as encoded
 
 whole, calls = encoded.impacts, []
 
@@ -404,11 +406,11 @@ def test_only_what_is_made_of_the_same_model_and_passages_is_reused(tmp_path, se
 
 def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, monkeypatch, seen):
     (tmp_path / "full.py").write_text("raise SystemExit('first line\\nno space left')")
-    monkeypatch.setattr(pisa_impacts, "WRITER", tmp_path / "full.py")
+    monkeypatch.setattr(pisa_build, "WRITER", tmp_path / "full.py")
     with pytest.raises(ikat.DataError, match=r"PISA failed .*\(exit code 1\): no space left;"):
         ikat.Splade(model).index(tmp_path / "i", CORPUS)
     assert {path.name for path in tmp_path.iterdir()} == {"i.encoded", "full.py"}
-    monkeypatch.setattr(pisa_impacts, "WRITER", Path(pisa_impacts.__file__).with_name("impact_writer.py"))
+    monkeypatch.setattr(pisa_build, "WRITER", Path(pisa_build.__file__).with_name("writer.py"))
     ikat.Splade(model).index(tmp_path / "i", CORPUS)
     assert len(seen["document"]) == 6
 
@@ -546,6 +548,6 @@ def test_an_index_of_pyterrier_that_cannot_be_made_ready_says_where(of_pyterrier
         raise PermissionError(13, "Permission denied")
 
     index = ikat.SpladeIndex(of_pyterrier, model)
-    monkeypatch.setattr("pyterrier_ikat.retrieve.pisa_impacts.tempfile.mkdtemp", refused)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.pisa.build.tempfile.mkdtemp", refused)
     with pytest.raises(ikat.DataError, match="can't be written to .Permission denied.: search it once"):
         index.retriever()(topics("tea"))

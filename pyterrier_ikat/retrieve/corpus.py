@@ -1,4 +1,4 @@
-"""The texts of passages on disk, by docno: written while the corpus is read, checked, and joined to a ranking."""
+"""A corpus as it is read once: checked, counted, and its texts stored by docno."""
 
 import hashlib
 import sqlite3
@@ -6,58 +6,19 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import pandas as pd
-import pyterrier as pt
 from tqdm.auto import tqdm
 
 from ..errors import DataError, UsageError
-from ..operator import Operator
-from .ranking import with_texts
-
-
-class HasTexts(Protocol):
-    """Anything that gives the texts of passages."""
-
-    def texts(self, docnos: list[str]) -> list[str]:
-        """The texts of ``docnos``, in their order."""
-
-
-class PassageText(Operator):
-    """Adds the column ``text`` by ``docno``, from the texts kept in an index; ``PassageIndex.text_loader()`` makes it.
-
-    Rows, their order and all other columns stay as they are. Rows of the same passage share one string.
-
-    Args:
-        index: where the texts are.
-
-    Raises:
-        DataError: naming the passages that the index lacks.
-    """
-
-    schematic = {"label": "PassageText"}
-
-    def __init__(self, index: HasTexts) -> None:
-        super().__init__()
-        self.index = index
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Add ``text`` to a frame with ``docno``."""
-        pt.validate.columns(inp, includes=["docno"], context=self)
-        return with_texts(inp, self.index.texts)
-
-    def __repr__(self) -> str:
-        return f"{self.index!r}.text_loader()"
-
 
 Corpus = Iterable[Mapping[str, Any]]
 
 
-class Reading:
+class CorpusReader:
     """Iterates over the (docno, text) of a corpus.
 
     Args:
@@ -68,7 +29,7 @@ class Reading:
         DataError: while iterating, at a passage without a usable docno or text.
 
     Example:
-        >>> reading = Reading([{"docno": "d1", "text": "Rooibos"}])
+        >>> reading = CorpusReader([{"docno": "d1", "text": "Rooibos"}])
         >>> next(reading), reading.count, reading.sha256()[:8]
         (('d1', 'Rooibos'), 1, '1af157a1')
     """
@@ -85,7 +46,7 @@ class Reading:
         self._ahead: list[Mapping[str, Any]] = []
         self._items: Iterator[Mapping[str, Any]] = iter(tqdm(corpus, desc="reading passages", unit="passage", delay=2))
 
-    def __iter__(self) -> "Reading":
+    def __iter__(self) -> "CorpusReader":
         return self
 
     def __next__(self) -> tuple[str, str]:
@@ -164,8 +125,6 @@ CREATE TABLE IF NOT EXISTS passages (number INTEGER PRIMARY KEY, docno TEXT NOT 
 CREATE TABLE IF NOT EXISTS shards (passages INTEGER NOT NULL, sha256 TEXT NOT NULL, made_by TEXT NOT NULL);
 """
 BATCH = 1_000
-AT_ONCE = 500
-
 Numbered = list[tuple[int, str, bytes]]
 
 
@@ -176,7 +135,9 @@ def open_store(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def storing(store: sqlite3.Connection, passages: Iterable[tuple[str, str]], reading: Reading, threads: int) -> Iterator[tuple[str, str]]:
+def store_texts(
+    store: sqlite3.Connection, passages: Iterable[tuple[str, str]], reading: CorpusReader, threads: int
+) -> Iterator[tuple[str, str]]:
     """Store ``passages`` while they go by.
 
     Args:
@@ -203,7 +164,7 @@ def storing(store: sqlite3.Connection, passages: Iterable[tuple[str, str]], read
                 yield from batch
 
 
-def write_texts(path: Path, corpus: Corpus) -> Reading:
+def write_texts(path: Path, corpus: Corpus) -> CorpusReader:
     """Store the passages of ``corpus`` in a new file.
 
     Args:
@@ -216,52 +177,16 @@ def write_texts(path: Path, corpus: Corpus) -> Reading:
     Raises:
         DataError: when a passage has no usable docno or text, a docno occurs twice, or there is no passage.
     """
-    reading = Reading(corpus)
+    reading = CorpusReader(corpus)
     reading.refuse_empty()
     with closing(open_store(path)) as store:
-        for _ in storing(store, reading, reading, 1):
+        for _ in store_texts(store, reading, reading, 1):
             pass
         store.commit()
     return reading
 
 
-def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
-    """The texts of ``docnos``, in their order; rows of the same passage share one string.
-
-    Raises:
-        DataError: naming the docnos that aren't in the file.
-    """
-    found: dict[str, str] = {}
-    wanted = sorted(set(docnos), key=str)
-    with _opened(path) as connection:
-        for start in range(0, len(wanted), AT_ONCE):
-            part = [_key(docno) for docno in wanted[start : start + AT_ONCE]]
-            rows = connection.execute(f"SELECT docno, text FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
-            found.update((docno, _unpack(packed)) for docno, packed in rows)
-    missing = [docno for docno in wanted if docno not in found]
-    if missing:
-        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise DataError(f"the index {path.parent} lacks {len(missing)} of these passages ({shown}); use the index of their collection")
-    return [found[docno] for docno in docnos]
-
-
-def held(path: Path, docnos: Sequence[str]) -> Iterator[str]:
-    """Those of ``docnos`` that are in the file, looked up as they are asked for."""
-    with _opened(path) as connection:
-        for start in range(0, len(docnos), AT_ONCE):
-            part = [_key(docno) for docno in docnos[start : start + AT_ONCE]]
-            rows = connection.execute(f"SELECT docno FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
-            yield from (docno for (docno,) in rows)
-
-
-def all_texts(path: Path) -> Iterator[tuple[str, str]]:
-    """Every (docno, text), in the order of docno."""
-    with _opened(path) as connection:
-        for docno, packed in connection.execute("SELECT docno, text FROM passages ORDER BY docno"):
-            yield docno, _unpack(packed)
-
-
-def _insert(store: sqlite3.Connection, rows: Numbered, reading: Reading) -> None:
+def _insert(store: sqlite3.Connection, rows: Numbered, reading: CorpusReader) -> None:
     try:
         store.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows)
     except sqlite3.IntegrityError:
@@ -274,23 +199,6 @@ def _insert(store: sqlite3.Connection, rows: Numbered, reading: Reading) -> None
         raise
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            yield connection
-    except (sqlite3.Error, zlib.error, UnicodeDecodeError, TypeError) as error:
-        raise DataError(f"{path} can't be read ({error}): it is damaged, copy the index {path.parent} again or build it anew") from error
-
-
-def _key(docno: Any) -> str:
-    return str(docno).encode("utf-8", "replace").decode()
-
-
 def _packed(first: int, passages: Sequence[tuple[str, str]]) -> Numbered:
     texts = (zlib.compress(text.encode("utf-8", "surrogatepass")) for _, text in passages)
     return [(number, docno, packed) for number, ((docno, _), packed) in enumerate(zip(passages, texts, strict=True), first)]
-
-
-def _unpack(packed: bytes) -> str:
-    return zlib.decompress(packed).decode("utf-8", "surrogatepass")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.merge_top import MergeShards, merge_top
+from pyterrier_ikat.retrieve.merge_shards import MergeShards, merge_rankings
 
 TEXTS = {
     "d1": "Rooibos tea has no caffeine",
@@ -101,7 +101,7 @@ def test_a_passage_in_two_parts_is_an_error():
 def test_an_empty_frame_has_the_same_columns(halves):
     merged = MergeShards([half.bm25() for half in halves])
     assert merged(QUERIES.iloc[:0]).columns.tolist() == merged(QUERIES).columns.tolist()
-    assert merge_top([merged(QUERIES.iloc[:0])], [], 5).empty
+    assert merge_rankings([merged(QUERIES.iloc[:0])], [], 5).empty
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,10 @@ class MergeShards(Operator):
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
-        >>> from pyterrier_ikat.retrieve.merge_top import MergeShards
         >>> texts = {"d1": "Rooibos has no caffeine.", "d2": "Coffee has caffeine.", "d3": "Trams run."}
         >>> rows = [{"docno": docno, "text": text} for docno, text in texts.items()]
         >>> halves = [ikat.PassageIndex(tempfile.mkdtemp()).index(half) for half in (rows[:2], rows[2:])]
-        >>> MergeShards([half.bm25() for half in halves]).search("trams and coffee")["docno"].tolist()
+        >>> ikat.MergeShards([half.bm25() for half in halves]).search("trams and coffee")["docno"].tolist()
         ['d2', 'd3']
     """
 
@@ -76,12 +75,12 @@ class MergeShards(Operator):
         with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:
             warnings.simplefilter("ignore", NoResultWarning)  # what one part lacks another may have
             found = list(threads.map(lambda retriever: retriever.transform(frame_for(retriever, inp)), self.retrievers))
-        merged = merge_top(found, inp["qid"].tolist(), self.num_results)
+        merged = merge_rankings(found, inp["qid"].tolist(), self.num_results)
         report_turns_without_result(inp, inp["qid"].isin(merged["qid"]).to_numpy(dtype=np.int64))
         return merged
 
 
-def merge_top(frames: Sequence[pd.DataFrame], qids: Sequence[str], num_results: int) -> pd.DataFrame:
+def merge_rankings(frames: Sequence[pd.DataFrame], qids: Sequence[str], num_results: int) -> pd.DataFrame:
     """The best passages of several result frames, per ``qid``.
 
     Args:

@@ -1,0 +1,277 @@
+"""An index on disk: a PyTerrier artifact with a description that is checked, and the texts of its passages by docno."""
+
+import json
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import pandas as pd
+import pyterrier as pt
+
+from ..errors import DataError, advice
+from ..operator import Operator
+from ..store.files import atomic_write, write_description
+
+PISA, TEXTS, PT_META = "pisa", "texts.sqlite", "pt_meta.json"
+FORMATS = {"ikat_index.json": "ikat_passages", "ikat_splade.json": "ikat_splade"}
+"""The description of an index -> its format among PyTerrier's artifacts."""
+AT_ONCE = 500
+
+
+class IndexArtifact(pt.Artifact):
+    """What every index has: a folder, what it says of itself, and the texts of its passages.
+
+    Args:
+        path: the folder.
+        text: an operator that adds ``text`` by ``docno``, in the place of the texts in the index.
+    """
+
+    ARTIFACT_TYPE = "sparse_index"
+    ARTIFACT_PACKAGE_HINT = "pyterrier_ikat"
+    path: str  # type: ignore[assignment]  # as it was given
+    META: ClassVar[str]
+    descriptions: ClassVar[tuple[str, ...]]
+    """The files that say what the index is: when one of them changes, the index is looked at again."""
+
+    def __init__(self, path: str | Path, text: pt.Transformer | None) -> None:
+        super().__init__(str(path))
+        self.path = str(path)
+        self.text = text
+        self._described: tuple[list[tuple[int, ...]], dict[str, Any]] | None = None
+
+    def _look(self, folder: Path) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        """What the index says of itself, read again when another one was put in its place.
+
+        Raises:
+            DataError: when it isn't there, isn't whole, or has another format.
+        """
+        folder = Path(self.path)
+        now = [_state(folder / name) for name in self.descriptions]
+        if self._described is None or self._described[0] != now:
+            self._described = now, self._look(folder)
+        return self._described[1]
+
+    @property
+    def has_text(self) -> bool:
+        """Whether its retrievers give the passages' text."""
+        return self.text is not None or self._stores_text
+
+    @property
+    def _stores_text(self) -> bool:
+        return TEXTS in self.describe()["files"]
+
+    def texts(self, docnos: Sequence[str]) -> list[str]:
+        """The passages' text as it was indexed, in the order of ``docnos``.
+
+        Raises:
+            DataError: naming the docnos that the index lacks, or when the index has no texts.
+        """
+        if not self._stores_text:
+            opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
+            raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--texts PASSAGE_INDEX')}")
+        return read_texts(Path(self.path) / TEXTS, list(docnos))
+
+    def text_loader(self) -> "PassageText":
+        """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
+        return PassageText(self)
+
+    def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
+        """``found`` with the column ``text``, or as it is when there is neither a store nor a loader of texts."""
+        if self.text is not None:
+            return self.text.transform(found)
+        return add_texts(found, self.texts) if self._stores_text else found
+
+    def docnos(self, among: Sequence[str]) -> Iterator[str]:
+        """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
+        return stored_docnos(Path(self.path) / TEXTS, among)
+
+    def build_package(
+        self,
+        package_path: str | None = None,
+        *,
+        texts: bool = False,
+        max_file_size: float | None = None,
+        metadata_out: dict[str, Any] | None = None,
+        verbose: bool = True,
+    ) -> str:
+        """Build a package of the index: one file, which ``pt.Artifact.from_url`` opens anywhere.
+
+        Args:
+            package_path: the file to make; by default the folder's name with ``.tar.lz4``.
+            texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids to share them; an index without
+                them takes them from ``text=...``, or from ``--texts`` on the command line.
+            max_file_size: bytes from which the package is cut into several files.
+            metadata_out: gets what the package says of itself.
+            verbose: print what is packed.
+
+        Returns:
+            The file.
+
+        Raises:
+            DataError: when the index isn't whole, or its texts are to be packed and it has none.
+        """
+        if texts and not self._stores_text:
+            raise DataError(f"the index {self.path} has no texts to pack: leave texts=True out")
+        left_out = [] if texts else [TEXTS]
+        with tempfile.TemporaryDirectory() as folder:
+            self._stage(Path(folder), [name for name in self.describe()["files"] if name not in left_out])
+            return pt.Artifact(folder).build_package(
+                package_path or f"{self.path}.tar.lz4", max_file_size=max_file_size, metadata_out=metadata_out, verbose=verbose
+            )
+
+    def _stage(self, folder: Path, names: Sequence[str]) -> None:
+        """Lay out what a package has: links to files of the index, and a description of just these."""
+        there = Path(self.path).absolute()
+        for name in names:
+            (folder / name).parent.mkdir(exist_ok=True)
+            if (there / name).exists():
+                (folder / name).symlink_to(there / name)
+        if (there / self.META).exists():
+            described = json.loads((there / self.META).read_text(encoding="utf-8"))
+            parts = {part: {name: described[part][name] for name in names if name in described[part]} for part in ("files", "checks")}
+            _write_json(folder / self.META, described | parts)
+            if PT_META not in names:  # of an index of our first versions
+                _write_json(folder / PT_META, artifact_metadata(self.path, [self.META]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_described": None}  # another machine has to look for itself
+
+    def __len__(self) -> int:
+        return int(self.describe()["count"])
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.path, self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity() == other._identity() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._identity()))
+
+
+def artifact_metadata(path: str, names: Sequence[str]) -> dict[str, str] | None:
+    """What PyTerrier has to know of an index of ours in the folder ``path`` of these files; None when it is no such index."""
+    form = next((FORMATS[name] for name in names if name in FORMATS), None)
+    kind = {"type": IndexArtifact.ARTIFACT_TYPE, "format": form, "package_hint": IndexArtifact.ARTIFACT_PACKAGE_HINT}
+    return None if form is None else kind  # type: ignore[return-value]
+
+
+def write_meta(path: Path, fields: dict[str, Any]) -> None:
+    """Write the description of a finished index, and what PyTerrier reads of an artifact."""
+    _write_json(path.with_name(PT_META), artifact_metadata(str(path.parent), [path.name]))
+    write_description(path, fields)
+
+
+class HasTexts(Protocol):
+    """Anything that gives the texts of passages."""
+
+    def texts(self, docnos: list[str]) -> list[str]:
+        """The texts of ``docnos``, in their order."""
+
+
+class PassageText(Operator):
+    """Adds the column ``text`` by ``docno``, from the texts kept in an index; ``PassageIndex.text_loader()`` makes it.
+
+    Rows, their order and all other columns stay as they are. Rows of the same passage share one string.
+
+    Args:
+        index: where the texts are.
+
+    Raises:
+        DataError: naming the passages that the index lacks.
+    """
+
+    schematic = {"label": "PassageText"}
+
+    def __init__(self, index: HasTexts) -> None:
+        super().__init__()
+        self.index = index
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Add ``text`` to a frame with ``docno``."""
+        pt.validate.columns(inp, includes=["docno"], context=self)
+        return add_texts(inp, self.index.texts)
+
+    def __repr__(self) -> str:
+        return f"{self.index!r}.text_loader()"
+
+
+def add_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> pd.DataFrame:
+    """``frame`` with the column ``text`` by ``docno``; a distinct passage's text is fetched once, and its rows share it."""
+    codes, docnos = pd.factorize(frame["docno"].to_numpy(dtype=object), use_na_sentinel=False)
+    found = pd.Series(texts(docnos.tolist()) if len(docnos) else [], dtype=object).to_numpy()
+    return frame.assign(text=pd.Series(found[codes], index=frame.index, dtype=object))
+
+
+def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
+    """The texts of ``docnos``, in their order; rows of the same passage share one string.
+
+    Raises:
+        DataError: naming the docnos that aren't in the file.
+    """
+    found: dict[str, str] = {}
+    wanted = sorted(set(docnos), key=str)
+    with _opened(path) as connection:
+        for start in range(0, len(wanted), AT_ONCE):
+            part = [_key(docno) for docno in wanted[start : start + AT_ONCE]]
+            rows = connection.execute(f"SELECT docno, text FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
+            found.update((docno, _unpack(packed)) for docno, packed in rows)
+    missing = [docno for docno in wanted if docno not in found]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise DataError(f"the index {path.parent} lacks {len(missing)} of these passages ({shown}); use the index of their collection")
+    return [found[docno] for docno in docnos]
+
+
+def stored_docnos(path: Path, docnos: Sequence[str]) -> Iterator[str]:
+    """Those of ``docnos`` that are in the file, looked up as they are asked for."""
+    with _opened(path) as connection:
+        for start in range(0, len(docnos), AT_ONCE):
+            part = [_key(docno) for docno in docnos[start : start + AT_ONCE]]
+            rows = connection.execute(f"SELECT docno FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
+            yield from (docno for (docno,) in rows)
+
+
+def read_all_texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Every (docno, text), in the order of docno."""
+    with _opened(path) as connection:
+        for docno, packed in connection.execute("SELECT docno, text FROM passages ORDER BY docno"):
+            yield docno, _unpack(packed)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            yield connection
+    except (sqlite3.Error, zlib.error, UnicodeDecodeError, TypeError) as error:
+        raise DataError(f"{path} can't be read ({error}): it is damaged, copy the index {path.parent} again or build it anew") from error
+
+
+def _key(docno: Any) -> str:
+    return str(docno).encode("utf-8", "replace").decode()
+
+
+def _unpack(packed: bytes) -> str:
+    return zlib.decompress(packed).decode("utf-8", "surrogatepass")
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What is another once the file ``path`` was written anew; empty when there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return (about.st_ino, about.st_size, about.st_mtime_ns)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    with atomic_write(path) as file:
+        json.dump(content, file, indent=1)
