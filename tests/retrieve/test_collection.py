@@ -97,7 +97,7 @@ def test_a_killed_build_goes_on_and_ends_as_the_index_that_pisa_makes_in_one_go(
 def test_merged_shards_are_what_one_build_of_all_passages_is(tmp_path, toy_pisa, monkeypatch):
     ikat.PassageIndex(tmp_path / "i").index(CORPUS)
     assert toy_pisa == [20, 20, 10]
-    toy_build(tmp_path / "whole", ((item["docno"], item["text"]) for item in CORPUS), whole=bool)
+    toy_build(tmp_path / "whole", ((item["docno"], ascii_text(item["text"])) for item in CORPUS), whole=bool)
     assert contents(tmp_path / "i") == {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
 
 

@@ -1,0 +1,101 @@
+"""Indexes are PyTerrier artifacts: opened by their folder, packed into one file, and read back over HTTP."""
+
+import json
+import shutil
+import tarfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from lz4.frame import LZ4FrameFile
+from tiny_splade import save_splade
+
+import pyterrier_ikat as ikat
+
+CORPUS = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "the train runs late"}, {"docno": "d3", "text": "a green plant"}]
+ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, dtype=object)
+
+
+@pytest.fixture(scope="module", params=["PassageIndex", "SpladeIndex"])
+def index(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("artifact")
+    if request.param == "PassageIndex":
+        return ikat.PassageIndex(folder / "i").index(CORPUS)
+    return ikat.Splade(save_splade(folder / "tiny")).index(folder / "i", CORPUS)
+
+
+@pytest.fixture
+def address(tmp_path, monkeypatch):
+    """Where the files of ``tmp_path / "served"`` are served; what is fetched goes to a PyTerrier home of its own."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            """Print nothing."""
+
+    (tmp_path / "served").mkdir()
+    monkeypatch.setattr(pt.io, "pyterrier_home", lambda: str(tmp_path / "home"))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "served")))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def registered():
+    return any(point.name == "sparse_index.ikat_passages" for point in pt.utils.entry_points("pyterrier.artifact"))
+
+
+def test_an_index_is_opened_by_its_folder(index, tmp_path):
+    if not registered():
+        pytest.skip("install the package anew: its artifacts are not registered")
+    assert pt.Artifact.load(index.path) == index
+    found = pt.Artifact.load(index.path, text=index.text_loader())
+    assert found.text == index.text_loader()
+
+
+def test_an_index_of_the_first_versions_has_no_file_of_pyterriers_and_is_opened_too(index, tmp_path):
+    if not registered():
+        pytest.skip("install the package anew: its artifacts are not registered")
+    old = shutil.copytree(index.path, tmp_path / "old")
+    meta = old / index.META
+    described = json.loads(meta.read_text())
+    (old / "pt_meta.json").unlink()
+    for part in ("files", "checks"):
+        del described[part]["pt_meta.json"]
+    meta.write_text(json.dumps(described))
+    opened = pt.Artifact.load(str(old))
+    assert type(opened) is type(index)
+    pd.testing.assert_frame_equal(opened.retriever()(ASKED), index.retriever()(ASKED))
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_package_has_the_texts_only_when_it_is_told_to_and_ranks_as_the_index_does(index, tmp_path, address, texts):
+    package = index.build_package(str(tmp_path / "served" / "i.tar.lz4"), texts=texts, verbose=False)
+    with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
+        assert ("texts.sqlite" in [member.name for member in members]) is texts
+    opened = type(index).from_url(f"{address}/i.tar.lz4")
+    assert opened.has_text is texts
+    assert len(opened) == 3
+    expected = index.retriever()(ASKED)
+    pd.testing.assert_frame_equal(opened.retriever()(ASKED), expected if texts else expected.drop(columns="text"))
+    assert sorted(opened.docnos(["d2", "none", "d1"])) == ["d1", "d2"]
+    if texts:
+        assert opened.texts(["d1"]) == ["green tea"]
+        return
+    with pytest.raises(ikat.DataError, match=r"has no texts: give ikat\.\w+\(\.\.\., text="):
+        opened.texts(["d1"])
+    with pytest.raises(ikat.DataError, match="has no texts to pack: leave texts=True out"):
+        opened.build_package(str(tmp_path / "again"), texts=True)
+    loaded = type(index)(opened.path, text=index.text_loader())
+    pd.testing.assert_frame_equal(loaded.retriever()(ASKED), expected)
+
+
+def test_a_package_whose_index_lacks_a_file_is_not_whole(index, tmp_path, address):
+    index.build_package(str(tmp_path / "served" / "i.tar.lz4"), verbose=False)
+    opened = type(index).from_url(f"{address}/i.tar.lz4")
+    (tmp_path / "home" / "artifacts").joinpath(opened.path, "pisa", "inv.sizes").unlink()
+    with pytest.raises(ikat.DataError, match=r"pisa/inv\.sizes is missing"):
+        type(index)(opened.path).describe()
