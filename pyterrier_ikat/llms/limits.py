@@ -14,8 +14,8 @@ import tenacity
 
 from ..errors import UsageError
 from ..operator import Remade
-from .connection import CONNECT
 from .failures import BudgetExceeded, FatalLLMError, Transient
+from .network import CONNECT
 from .request import Completion, Reply
 
 LONGEST_WAIT = 60.0

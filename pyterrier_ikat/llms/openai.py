@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from ..operator import Remade
-from .address import HIDDEN, HTTP_LOGGERS, SHORTEST, Address, add_filter, redacted, telling
-from .connection import Network, bounded, within
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient, shorten
 from .limits import seconds_of
+from .network import HIDDEN, HTTP_LOGGERS, SHORTEST, Address, Network, add_filter, bounded, redacted, telling, within
 from .request import Backend, Reply, Request
 
 if TYPE_CHECKING:

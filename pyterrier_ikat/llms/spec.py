@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from ..errors import UsageError
 from ..store.sqlite_file import IN_MEMORY
-from .address import HIDDEN, SECRET_NAME, Address
 from .cache import Cache, default_path
 from .generator import GeneratorBackend
 from .hf import HFBackend
 from .ledger import Ledger
 from .limits import Budget, Retry
 from .model import LLM
+from .network import HIDDEN, SECRET_NAME, Address
 from .openai import OpenAIBackend, addresses
 from .recorded import RecordedBackend
 from .request import Backend

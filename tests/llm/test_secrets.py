@@ -9,8 +9,8 @@ from chat_server import KEY, ask, refused, said
 
 from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.llms import llm
-from pyterrier_ikat.llms.address import Address, RedactingFilter, redacted
 from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.network import Address, RedactingFilter, redacted
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
 

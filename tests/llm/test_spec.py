@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import LLM, Ledger, Request, llm
-from pyterrier_ikat.llms.address import Address
 from pyterrier_ikat.llms.cache import key_of
+from pyterrier_ikat.llms.network import Address
 from pyterrier_ikat.llms.spec import parse
 
 

@@ -16,8 +16,8 @@ from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import IkatError, UsageError
 from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
-from pyterrier_ikat.llms.address import RedactingFilter
 from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.llms.network import RedactingFilter
 from pyterrier_ikat.llms.openai import ServerLeftOutWarning
 from pyterrier_ikat.runs.session import Session
 
