@@ -20,6 +20,7 @@ stay one object.
 
 import math
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -276,3 +277,18 @@ def conversation(
             "qturn": [turn],
         }
     )
+
+
+class NoResultWarning(UserWarning):
+    """Some turns got no passage at all, so that evaluation counts them as 0, or none from one branch of a ``Union``."""
+
+
+def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
+    """Name the turns of a query frame none of whose rows found anything in a ``NoResultWarning``; ``counts``: passages per row."""
+    turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
+    answered = set(turns[counts > 0])
+    without = [turn for turn in dict.fromkeys(turns) if turn not in answered]
+    if without:
+        shown = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
+        message = f"{len(without)} of {turns.nunique()} turns have no passage: {shown}; they count 0 in evaluation"
+        warnings.warn(message, NoResultWarning, stacklevel=5)

@@ -10,8 +10,15 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import STALE_WITH_QUERY, column, each_turn_once, numbered, starts_of_runs
-from ..conversations.no_result import NoResultWarning, report_turns_without_result
+from ..conversations.frame import (
+    STALE_WITH_QUERY,
+    NoResultWarning,
+    column,
+    each_turn_once,
+    numbered,
+    report_turns_without_result,
+    starts_of_runs,
+)
 from ..errors import DataError, UsageError
 from ..operator import Operator, Plan, frame_for
 from ..order import Floats, Integers, set_ranks

@@ -1,6 +1,6 @@
 """Searching a passage collection: an index that keeps the passages' text, BM25, RM3 and SPLADE over it, and the text by docno."""
 
-from ..conversations.no_result import NoResultWarning
+from ..conversations.frame import NoResultWarning
 from .artifact import PassageText
 from .merge_shards import MergeShards
 from .passage_index import BM25, PassageIndex

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import each_turn_once
-from ..conversations.no_result import NoResultWarning, report_turns_without_result
+from ..conversations.frame import NoResultWarning, each_turn_once, report_turns_without_result
 from ..errors import DataError, UsageError
 from ..operator import Operator, frame_for
 from ..order import order_by_score, set_ranks

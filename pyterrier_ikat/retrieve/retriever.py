@@ -17,8 +17,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm.auto import tqdm
 
-from ..conversations.frame import STALE_WITH_QUERY, each_turn_once
-from ..conversations.no_result import report_turns_without_result
+from ..conversations.frame import STALE_WITH_QUERY, each_turn_once, report_turns_without_result
 from ..errors import DataError, UsageError
 from ..operator import Operator
 from ..order import set_ranks
