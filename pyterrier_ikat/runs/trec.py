@@ -1,13 +1,7 @@
 """TREC run files: ours are written so that every tool ranks them alike, anybody's are read as trec_eval ranks them."""
 
-import codecs
-import csv
-import gzip
-import zlib
-from collections.abc import Iterator
-from io import BytesIO
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +10,7 @@ from ..conversations.frame import column, starts_of_runs
 from ..errors import DataError
 from ..order import order_by_score, set_ranks
 from ..store.files import atomic_write
-
-_GZIP = b"\x1f\x8b"
-_BLOCK = 1 << 25
-"""Bytes of a run file that are read at once: what a run of any length needs on top of itself."""
+from ..store.trec import read_rankings
 
 
 def trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
@@ -177,125 +168,14 @@ def read_run(path: str | Path) -> pd.DataFrame:
         >>> read_run("run.trec").values.tolist()
         [['1_1', 'a', 2.5, 0]]
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"there is no run file {path}")
-    try:
-        results = _quickly(path)
-        if results is None:
-            results = _line_by_line(path)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip") from error
-    if results.empty:
-        raise DataError(f"{path} is empty: a run has lines `qid Q0 docno rank score name`")
-    try:
-        return in_trec_eval_order(results)
-    except DataError:
-        _check_lines(path)
-        raise
-
-
-def _check_lines(path: Path) -> None:
-    seen: set[tuple[str, str]] = set()
-    for number, qid, docno, _ in _rows(path):
-        if (qid, docno) in seen:
-            raise DataError(f"{path}, line {number}: passage {docno} is there twice for turn {qid}") from None
-        seen.add((qid, docno))
-
-
-def _opened(path: Path) -> IO[bytes]:
-    with path.open("rb") as file:
-        packed = file.read(2) == _GZIP
-    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]  # a GzipFile is read like a file
-
-
-def _quickly(path: Path) -> pd.DataFrame | None:
-    """The rows of a file without any fault or blank line; None of another, which is then read line by line."""
-    parts: list[pd.DataFrame] = []
-    with _opened(path) as file:
-        for block in _blocks(file):
-            part = _plain(block if parts else block.removeprefix(codecs.BOM_UTF8))
-            if part is None:
-                return None
-            parts.append(part)
-    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True) if parts else None
-
-
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    """The file in pieces of whole lines."""
-    rest = b""
-    while read := file.read(_BLOCK):
-        lines, newline, rest = (rest + read).rpartition(b"\n")
-        if newline:
-            yield lines + newline
-    if rest:
-        yield rest + b"\n"
-
-
-def _plain(block: bytes) -> pd.DataFrame | None:
-    count = block.count(b"\n")
-    if block.startswith(codecs.BOM_UTF8) or not _six_a_line(block, count):  # pandas would take off the mark of any block
-        return None
-    how: dict[str, Any] = {"sep": r"\s+", "header": None, "usecols": [0, 2, 4], "dtype": object, "quoting": csv.QUOTE_NONE}
-    try:
-        found = pd.read_csv(BytesIO(block), na_filter=False, low_memory=False, **how)
-        scores = found[4].to_numpy(dtype=np.float64)
-    except ValueError:  # a text that is not UTF-8 or a score that is no number
-        return None
-    if len(found) != count or not np.isfinite(scores).all() or "_" in "".join(found[4].tolist()):
-        return None
-    return pd.DataFrame({"qid": found[0], "docno": found[2], "score": scores})
-
-
-def _six_a_line(block: bytes, count: int) -> bool:
-    """Whether each line has six fields, with nothing but blanks, tabs and line ends between them."""
-    letters = np.frombuffer(block, dtype=np.uint8)
-    between = np.flatnonzero(letters <= ord(" "))
-    kinds = letters[between]
-    if not ((kinds == ord(" ")) | (kinds == ord("\n")) | (kinds == ord("\t")) | (kinds == ord("\r"))).all():
-        return False
-    newline = kinds == ord("\n")
-    line = (np.cumsum(newline) - newline)[np.diff(between, prepend=-1) > 1]  # of each field, by what stands behind it
-    return np.array_equal(line, np.repeat(np.arange(count), 6))
-
-
-def _line_by_line(path: Path) -> pd.DataFrame:
-    rows = [row for _, *row in _rows(path)]
-    qids, docnos, scores = zip(*rows, strict=True) if rows else ((), (), ())
-    return pd.DataFrame({"qid": column(qids), "docno": column(docnos), "score": np.array(scores, dtype=np.float64)})
-
-
-def _rows(path: Path) -> Iterator[tuple[int, str, str, float]]:
-    with _opened(path) as file:
-        for number, line in enumerate(file, 1):
-            fields = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).split()  # at ASCII's white space, as trec_eval
-            if not fields:
-                continue
-            qid, docno, score = _fields(path, number, fields)
-            yield number, qid, docno, score
-
-
-def _fields(path: Path, number: int, fields: list[bytes]) -> tuple[str, str, float]:
-    texts = [_decoded(path, number, field) for field in fields]
-    if len(texts) != 6:
-        raise DataError(f"{path}, line {number}: {len(texts)} fields instead of the six of `qid Q0 docno rank score name`")
-    score = _number(texts[4])
-    if not np.isfinite(score):
-        raise DataError(f"{path}, line {number}: the score {texts[4]!r} is no finite number")
-    return texts[0], texts[2], score
-
-
-def _number(text: str) -> float:
-    try:
-        return np.nan if "_" in text else float(text)  # for Python 1_0 is ten
-    except ValueError:
-        return np.nan
-
-
-def _decoded(path: Path, number: int, field: bytes) -> str:
-    try:
-        return field.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, line {number}: not UTF-8 (byte {error.object[error.start]:#04x}): give a TREC run as plain text"
-        ) from error
+    by_turn = read_rankings(path)
+    sizes = list(map(len, by_turn.values()))
+    return in_trec_eval_order(
+        pd.DataFrame(
+            {
+                "qid": np.repeat(column(by_turn).to_numpy(), sizes),
+                "docno": column(chain.from_iterable(by_turn.values())),
+                "score": np.fromiter(chain.from_iterable(map(dict.values, by_turn.values())), dtype=np.float64, count=sum(sizes)),
+            }
+        )
+    )
