@@ -1,6 +1,7 @@
 """Commands that evaluate runs, judge passages, and write and check submissions."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -23,30 +24,62 @@ def evaluate(
     paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None, form: str
 ) -> None:
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
-    from ..conversations.qrels import read_qrels
-    from ..evaluation import TRACK_2023, parse_measures
-    from ..evaluation import evaluate as compare
-    from ..evaluation.measures import split_measures
-    from ..runs.loading import load_runs, show_runs, warn_of_lost_turns
+    from ..evaluation.measures import TRACK_2023, as_measures, split_measures
+    from ..evaluation.scoring import compare, text_table
+    from ..store.trec import named
 
-    wanted = TRACK_2023 if measures is None else parse_measures(split_measures(measures))
+    wanted = list(TRACK_2023) if measures is None else as_measures(split_measures(measures))
     if dataset_name is None and qrels_path is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-    if dataset_name is None:
-        qrels, runs = read_qrels(Path(str(qrels_path))), load_runs(paths)
-    else:
-        from ..runs.resources import open_qrels, refuse_statements
+    judged = _judged(dataset_name, qrels_path)
+    rankings = {name: _ranking(path) for name, path in named(paths).items()}
+    shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
+    if dataset_name is not None and not shares:
+        from ..runs.resources import refuse_statements
 
-        qrels, runs = open_qrels(dataset_named(dataset_name), dataset_name, qrels_path), load_runs(paths)
-        if not any(run["docno"].isin(qrels["docno"]).any() for run in runs.values()):
-            refuse_statements(dataset_name, qrels_path)
-    if form == "text":
-        show_runs(runs, qrels, baseline, click.echo, wanted)
+        refuse_statements(dataset_name, qrels_path)
+    if form == "text" and not judged:
         return
-    from ..show import table
+    rows = compare(rankings, judged, wanted, baseline)
+    if form == "text":
+        click.echo(text_table(rows, baseline))
+    else:
+        import pandas as pd
 
-    click.echo(getattr(table(compare(runs, qrels, wanted, baseline)), form)(), nl=False)
-    warn_of_lost_turns(runs, qrels, lambda line: click.echo(line, err=True))
+        from ..show import table
+
+        click.echo(getattr(table(pd.DataFrame(rows)), form)(), nl=False)
+    for name, ranking in rankings.items():
+        lost = sorted(judged.keys() - ranking)
+        if lost:
+            click.echo(f"{name} lacks {len(lost)} judged turns: {', '.join(lost[:10])}{' ...' * (len(lost) > 10)}", err=form != "text")
+
+
+def _judged(dataset_name: str | None, qrels_path: str | None) -> dict[str, dict[str, int]]:
+    """The judgements by turn."""
+    from ..evaluation.scoring import by_turn
+
+    if dataset_name is None:
+        from ..store.trec import read_judgements
+
+        return by_turn(read_judgements(str(qrels_path)))
+    from ..evaluation import check_qrels
+    from ..runs.resources import open_qrels
+
+    qrels = open_qrels(dataset_named(dataset_name), dataset_name, qrels_path)
+    return by_turn((qrels if qrels.empty else check_qrels(qrels)).itertuples(index=False, name=None))
+
+
+def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
+    """The scores of a run by turn; those of a run file are read without a frame, which takes longer to import than to fill."""
+    from ..store.trec import is_run_file, read_rankings
+
+    if is_run_file(path):
+        return read_rankings(path)
+    from ..evaluation.scores import by_qid
+    from ..runs.loading import load_run
+
+    return by_qid(load_run(path))
 
 
 @main.command("evaluate-ptkb")
@@ -57,8 +90,8 @@ def evaluate(
 def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
     """Evaluate the PTKB statements chosen in RUNs: folders made by `ikat run`, or submissions."""
     from ..evaluation.ptkb import evaluate_ptkb as table
-    from ..runs.loading import named
     from ..runs.resources import open_qrels
+    from ..store.trec import named
     from ..submit import read_submission
 
     dataset = dataset_named(dataset_name)

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, UsageError, advice
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", "docno")) -> pd.DataFrame:
+
+def with_text_ids(who: str, frame: "pd.DataFrame", names: Sequence[str] = ("qid", "docno")) -> "pd.DataFrame":
     """The frame with the columns ``names`` as texts, categories among them.
 
     Args:
@@ -21,10 +22,13 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
         DataError: when one holds anything else.
 
     Example:
+        >>> import pandas as pd
         >>> found = with_text_ids("run AD", pd.DataFrame({"qid": ["9-1_3"]}, dtype="category"), ["qid"])
         >>> str(found["qid"].dtype), found["qid"].tolist()
         ('object', ['9-1_3'])
     """
+    import pandas as pd
+
     for name in names:
         if pd.api.types.infer_dtype(frame[name]) in ("string", "empty") and not frame[name].isna().any():
             continue
@@ -43,8 +47,11 @@ def check_runs(runs: Any) -> None:
         UsageError: when not; it says what to give.
 
     Example:
+        >>> import pandas as pd
         >>> check_runs({"AD": pd.DataFrame()})
     """
+    import pandas as pd
+
     if not isinstance(runs, Mapping):
         raise UsageError(f'the runs are a {type(runs).__name__}: give each frame its name, {{"name": frame, ...}}')
     if not runs:

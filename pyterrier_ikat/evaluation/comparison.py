@@ -18,7 +18,8 @@ from ..runs import write_run
 from .checks import check_form, check_shared, with_text_ids
 from .measures import TRACK_2023, as_measures
 from .qrels import check_qrels
-from .scores import RANKING, Scorer, check_baseline, experiment_table
+from .scores import RANKING, Scorer, experiment_table
+from .scoring import check_baseline
 
 System: TypeAlias = "pt.Transformer | pd.DataFrame"
 

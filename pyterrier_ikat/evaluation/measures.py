@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import ir_measures
 from ir_measures import AP, P, R, nDCG
+from ir_measures.providers import Provider
 
 from ..errors import UsageError
-from .providers import provider_of
 
 TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @ 1000, AP(rel=1))
 """nDCG with the labels 0-4 as linear gains; binary measures fit relevance >= 1, as in the track's overview."""
@@ -32,6 +32,18 @@ def label(measure: ir_measures.Measure) -> str:
     name, _, cutoff = text.partition("@")
     name = f"{name[:-1]},rel={level})" if name.endswith(")") else f"{name}(rel={level})"
     return f"{name}@{cutoff}" if cutoff else name
+
+
+def provider_of(measure: ir_measures.Measure) -> Provider | None:
+    """The first of ir_measures' providers that knows the measure and is installed.
+
+    Example:
+        >>> from ir_measures import RR
+        >>> provider_of(RR).NAME, provider_of(RR @ 10).NAME
+        ('pytrec_eval', 'msmarco')
+    """
+    providers = ir_measures.DefaultPipeline.providers
+    return next((one for one in providers if one.supports(measure) and one.is_available()), None)
 
 
 def split_measures(text: str) -> list[str]:

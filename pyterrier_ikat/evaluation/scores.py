@@ -1,12 +1,8 @@
-"""Scores of runs as trec_eval gives them: turn by turn, their means, significance, and the table."""
+"""Scores of runs as trec_eval gives them, from frames to frames: turn by turn, and their table."""
 
-import re
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import ir_measures
-import numpy as np
 import pandas as pd
 
 from ..arguments import checked
@@ -14,9 +10,9 @@ from ..conversations.frame import starts_of_runs
 from ..errors import DataError, UsageError
 from ..runs.trec import in_trec_eval_order
 from .checks import check_form, check_runs, check_shared, with_text_ids
-from .measures import TRACK_2023, as_measures, label
-from .providers import Rankings, calculators
+from .measures import TRACK_2023, as_measures
 from .qrels import check_qrels
+from .scoring import Evaluator, by_turn, check_baseline, experiment_rows, text_table
 
 RANKING = ("qid", "docno", "score", "rank")
 
@@ -50,11 +46,10 @@ class Scorer:
     def __init__(self, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> None:
         judged = check_qrels(qrels)
         self.measures = list(measures)
-        by_turn: dict[str, dict[str, int]] = {}
-        for qid, docno, grade in zip(judged["qid"].tolist(), judged["docno"].tolist(), judged["label"].tolist(), strict=True):
-            by_turn.setdefault(qid, {})[docno] = grade
-        self.turns = list(by_turn)
-        self._calculators = calculators(self.measures, by_turn)
+        self._evaluator = Evaluator(
+            by_turn(zip(*(judged[name].tolist() for name in ("qid", "docno", "label")), strict=True)), self.measures
+        )
+        self.turns = self._evaluator.turns
 
     def ranking(self, name: str, run: pd.DataFrame) -> pd.DataFrame:
         """The run in the order of :func:`~pyterrier_ikat.runs.trec_eval_order`.
@@ -82,22 +77,17 @@ class Scorer:
         Raises:
             DataError: when a measure can't be computed on this run.
         """
-        wanted = set(self.turns)
-        run: Rankings = {qid: (docnos, scores) for qid, docnos, scores in _turns(ranking) if qid in wanted}
-        found = {measure: figures for calculate in self._calculators for measure, figures in calculate(run).items()}
-        columns = {label(measure): [found[measure].get(turn, 0.0) for turn in self.turns] for measure in self.measures}
-        return pd.DataFrame(columns, index=pd.Index(self.turns, name="qid", dtype=object))
+        return pd.DataFrame(self._evaluator.per_turn(by_qid(ranking)), index=pd.Index(self.turns, name="qid", dtype=object))
 
 
-def _turns(ranking: pd.DataFrame) -> list[tuple[str, list[str], list[float]]]:
-    """The turns of a ranking, whose rows stand together: each one's qid, docnos and scores."""
+def by_qid(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """The scores of a ranking that has each passage once: turn -> passage -> score."""
     qids, docnos, scores = ranking["qid"].to_numpy(dtype=object), ranking["docno"].tolist(), ranking["score"].tolist()
     starts = starts_of_runs(qids).tolist()
-    bounds = zip(starts, [*starts[1:], len(docnos)], strict=False)
-    return [(qids[start], docnos[start:end], scores[start:end]) for start, end in bounds]
-
-
-ALPHA = 0.05
+    found: dict[str, dict[str, float]] = {}
+    for start, end in zip(starts, [*starts[1:], len(docnos)], strict=False):
+        found.setdefault(qids[start], {}).update(zip(docnos[start:end], scores[start:end], strict=True))
+    return found
 
 
 def experiment_table(figures: Mapping[str, pd.DataFrame], measures: Sequence[ir_measures.Measure], baseline: str | None) -> pd.DataFrame:
@@ -120,46 +110,7 @@ def experiment_table(figures: Mapping[str, pd.DataFrame], measures: Sequence[ir_
         >>> experiment_table({"QR": one, "AD": one + 0.25}, [nDCG @ 5], "QR")[["nDCG@5", "nDCG@5 +", "turns"]].values.tolist()
         [[0.25, nan, 3.0], [0.5, 3.0, 3.0]]
     """
-    rows = []
-    for name, one in figures.items():
-        row: dict[str, Any] = {"name": name}
-        for measure in measures:
-            column = label(measure)
-            row[column] = _aggregated(measure, one[column])
-            if baseline is not None:
-                against = None if name == baseline else figures[baseline][column].to_numpy()
-                row |= _compared(column, one[column].to_numpy(), against, len(figures) - 1)
-        rows.append(row | {"turns": len(one)})
-    return pd.DataFrame(rows)
-
-
-def _aggregated(measure: ir_measures.Measure, figures: "pd.Series[Any]") -> float:
-    aggregator = measure.aggregator()
-    for figure in figures:
-        aggregator.add(figure)
-    return float(aggregator.result())
-
-
-def _compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
-    if theirs is None:
-        better, worse, p = None, None, float("nan")
-    else:
-        better, worse, p = int((ours > theirs).sum()), int((ours < theirs).sum()), _p_value(ours, theirs)
-    shown: dict[str, Any] = {f"{column} +": better, f"{column} -": worse, f"{column} p-value": p}
-    if comparisons:
-        shown |= {
-            f"{column} reject": bool(p <= ALPHA / comparisons),
-            f"{column} p-value corrected": float(np.minimum(1.0, p * comparisons)),
-        }
-    return shown
-
-
-def _p_value(ours: Any, theirs: Any) -> float:
-    from scipy.stats import ttest_rel
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # differences all alike, or a single turn: the p-value says so by being NaN or 0
-        return float(ttest_rel(ours, theirs).pvalue)
+    return pd.DataFrame(experiment_rows(figures, measures, baseline))
 
 
 def evaluate(
@@ -206,18 +157,6 @@ def evaluate(
     return experiment_table(figures, scorer.measures, baseline)
 
 
-def check_baseline(runs: Mapping[str, object], baseline: str | None, what: str = "runs") -> None:
-    """Whether there are runs, and the baseline is one of them.
-
-    Raises:
-        UsageError: when not.
-    """
-    if not runs:
-        raise UsageError("there is no run: give at least one")
-    if baseline is not None and baseline not in runs:
-        raise UsageError(f"the baseline {baseline!r} is none of the {what}: {', '.join(runs)}")
-
-
 @checked
 def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure | str] = TRACK_2023) -> pd.DataFrame:
     """The figures of one run, turn by turn.
@@ -253,27 +192,4 @@ def format_table(table: pd.DataFrame, baseline: str | None = None) -> str:
         The table: figures to four decimals, ``*`` where a run differs from the baseline (two-sided paired t-test,
         Bonferroni, p < .05), and a line that says what the means are over.
     """
-    measures = [name for name in table.columns if name not in ("name", "turns") and not is_derived(name)]
-    shown = pd.DataFrame({"system": table["name"]})
-    for name in measures:
-        marks = _marks(table, name)
-        shown[name] = [f"{shown_figure(value)}{mark}" for value, mark in zip(table[name], marks, strict=True)]
-    lines = [shown.to_string(index=False), "", f"Mean over {table['turns'].iloc[0]} judged turns; a turn without results counts 0."]
-    if baseline is not None and len(table) > 1:
-        lines.append(f"* differs from {baseline}: two-sided paired t-test, Bonferroni, p < .05.")
-    return "\n".join(lines)
-
-
-def shown_figure(value: float) -> str:
-    """A figure to four decimals, without the zero before the point."""
-    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.4f}")
-
-
-def is_derived(name: str) -> bool:
-    """Whether a column of an experiment table compares with the baseline, and is no measure."""
-    return name.endswith((" +", " -", " p-value", " reject", " p-value corrected"))
-
-
-def _marks(table: pd.DataFrame, name: str) -> list[str]:
-    rejected = f"{name} reject"
-    return [" " if rejected not in table or not value else "*" for value in table.get(rejected, [False] * len(table))]
+    return text_table(table.to_dict("records"), baseline)

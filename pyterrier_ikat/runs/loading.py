@@ -6,8 +6,8 @@ from pathlib import Path
 import ir_measures
 import pandas as pd
 
-from ..errors import UsageError
 from ..evaluation import TRACK_2023, evaluate, format_table
+from ..store.trec import is_run_file, named
 from . import RunFolder, read_run
 
 
@@ -18,34 +18,18 @@ def load_runs(paths: Sequence[str]) -> dict[str, pd.DataFrame]:
         UsageError: when two have the same name.
         DataError: when one cannot be read.
     """
-    return {name: _load(path) for name, path in named(paths).items()}
+    return {name: load_run(path) for name, path in named(paths).items()}
 
 
-def named(paths: Sequence[str]) -> dict[str, Path]:
-    """The paths of runs by their names, that of the folder or the file.
-
-    Raises:
-        UsageError: when two have the same name.
-    """
-    found: dict[str, Path] = {}
-    for path in map(Path, paths):
-        name = path.resolve().name if path.is_dir() else path.stem
-        if name in found:
-            raise UsageError(f"two runs are named {name}: rename one, or evaluate them in two calls")
-        found[name] = path
-    return found
-
-
-def _load(path: Path) -> pd.DataFrame:
+def load_run(path: Path) -> pd.DataFrame:
+    """Read a run folder, a run file or a submission."""
     if path.is_dir():
         return RunFolder(path).results()
-    if path.is_file():
-        with path.open("rb") as file:
-            if file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-                from ..submit.reading import read_ranking
+    if is_run_file(path):
+        return read_run(path)
+    from ..submit.reading import read_ranking
 
-                return read_ranking(path)
-    return read_run(path)
+    return read_ranking(path)
 
 
 def show_runs(

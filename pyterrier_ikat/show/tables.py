@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 
 from ..errors import DataError
-from ..evaluation.scores import is_derived, shown_figure
+from ..evaluation.scoring import is_derived, shown_figure
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,39 @@ import gzip
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from ..errors import DataError
+from ..errors import DataError, UsageError
 
 _GZIP = b"\x1f\x8b"
 _LABEL = re.compile(r"[+-]?[0-9]{1,4}")
 """Of larger ones trec_eval makes tables that no memory holds."""
 _JUDGEMENT = "a line is: qid 0 docno label"
+
+
+def named(paths: Sequence[str]) -> dict[str, Path]:
+    """The paths of runs by their names, that of the folder or the file.
+
+    Raises:
+        UsageError: when two have the same name.
+    """
+    found: dict[str, Path] = {}
+    for path in map(Path, paths):
+        name = path.resolve().name if path.is_dir() else path.stem
+        if name in found:
+            raise UsageError(f"two runs are named {name}: rename one, or evaluate them in two calls")
+        found[name] = path
+    return found
+
+
+def is_run_file(path: Path) -> bool:
+    """Whether a path is, or would be, that of a run file: no folder, and no submission, which begins with a brace."""
+    if not path.is_file():
+        return not path.is_dir()
+    with path.open("rb") as file:
+        return not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
 def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:

@@ -35,7 +35,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool_runs, win_tie_loss
 from pyterrier_ikat.evaluation.breakdown import figures_by_run
 from pyterrier_ikat.evaluation.checks import check_form
-from pyterrier_ikat.evaluation.providers import provider_of
+from pyterrier_ikat.evaluation.measures import provider_of
 from pyterrier_ikat.evaluation.scores import Scorer
 
 MEASURES = [*TRACK_2023, P(rel=2) @ 5, R(rel=2) @ 5, AP(rel=2) @ 10, RR, Rprec, Bpref, Success @ 3, SetP(rel=3), NumRet, Judged @ 10]
