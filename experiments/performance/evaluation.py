@@ -4,9 +4,13 @@ The shape is that of a full run of 2023: 332 turns x 1000 passages x 5 systems, 
 sides give the same figures, to 1e-9.
 """
 
+import resource
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -87,6 +91,26 @@ def from_files(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
         return Row(task, median_seconds(ours), median_seconds(theirs), "ir_measures, as its command does", None, "", more)
 
 
+def commands(run: pd.DataFrame, qrels: pd.DataFrame) -> Row:
+    """The whole commands, `ikat evaluate` and `ir_measures`: user CPU seconds, start and imports included, medians of runs by turns."""
+    with TemporaryDirectory() as folder:
+        ranked, judged = map(str, files(Path(folder), run, qrels))
+        programs = [
+            [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", "evaluate", ranked, "--qrels", judged],
+            [sys.executable, "-m", "ir_measures", judged, ranked, *map(label, TRACK_2023)],
+        ]
+        ours, theirs = zip(*([user_seconds(program) for program in programs] for _ in range(7)), strict=True)
+        task = f"the whole command on a run file of {len(run)} lines, user CPU seconds"
+        return Row(task, median(ours), median(theirs), "the ir_measures command", None, "", {})
+
+
+def user_seconds(program: list[str]) -> float:
+    """User CPU time of a program."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run(program, check=True, capture_output=True)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
 def peak(work: Callable[[], Any]) -> float:
     """Mebibytes of Python objects and arrays allocated on top of the input."""
     tracemalloc.start()
@@ -119,3 +143,4 @@ def rows() -> Iterator[Row]:
         why = "trec_eval's C code, its dictionaries built beforehand"
         yield Row(task, median_seconds(work), median_seconds(other), f"{instead} on PyTerrier's frames", limit, why, more)
     yield from_files(runs["system 0"], qrels)
+    yield commands(runs["system 0"], qrels)
