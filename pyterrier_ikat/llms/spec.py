@@ -150,7 +150,7 @@ def deciding(spec: str) -> str:
 
 def _without_secrets(provider: str, key: str, word: str) -> str:
     value = word.partition("=")[2]
-    if value.startswith(("http://", "https://")):
+    if key == "base_url" or re.match("https?://", value, re.IGNORECASE):
         return f"{key}={','.join(Address(url).shown for url in addresses(value))}"
     return f"{key}={HIDDEN}" if _is_secret(provider, key) else word
 
