@@ -1,15 +1,34 @@
 """The examples in the docstrings run and print what stands there."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import doctest
+import importlib
+import pkgutil
 
-PACKAGE = Path(__file__).parents[1] / "pyterrier_ikat"
+import pytest
+
+import pyterrier_ikat
+from pyterrier_ikat.evaluation import breakdown
+
+MODULES = ["pyterrier_ikat", *sorted(module.name for module in pkgutil.walk_packages(pyterrier_ikat.__path__, "pyterrier_ikat."))]
 
 
-def test_the_examples_of_the_package(tmp_path):
-    command = [sys.executable, "-m", "pytest", "--doctest-modules", "-q", "-W", "ignore", "-p", "no:cacheprovider", str(PACKAGE)]
-    environment = os.environ | {"IKAT_HOME": str(tmp_path / "home")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-3000:]
+class Finder(doctest.DocTestFinder):
+    """Finds the examples of decorated functions, too, whose globals are those of the decorator's module."""
+
+    def _from_module(self, module, found):
+        return getattr(found, "__module__", None) == module.__name__ or super()._from_module(module, found)
+
+
+def test_examples_of_decorated_functions_are_found():
+    module = importlib.import_module(breakdown.__module__)
+    assert f"{module.__name__}.breakdown" in {test.name for test in Finder().find(module) if test.examples}
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.filterwarnings("ignore")
+def test_the_examples_of_a_module(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    module, runner = importlib.import_module(name), doctest.DocTestRunner()
+    for test in Finder().find(module):
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0, capsys.readouterr().out[-3000:]

@@ -128,6 +128,7 @@ class _Unasked(Backend):
         raise UsageError("this model only counts calls")
 
 
+@cache
 def per_turn(entry: Method) -> tuple[str, str]:
     """The LLM calls and the queries to the retriever of one turn, as its plan counts them.
 

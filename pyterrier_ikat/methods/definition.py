@@ -65,7 +65,7 @@ class _Named(pt.Transformer):
         return self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Method:
     """A system with a name; :func:`method` makes it.
 
