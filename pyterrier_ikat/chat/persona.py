@@ -32,7 +32,7 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
 
     Args:
         source: a text file with one statement per line; a JSON file with a list of statements or an object id -> statement; a topics file
-            of TREC iKAT; or the name of a dataset, such as ``ikat:sample``. None for a user of whom nothing is known.
+            of TREC iKAT, or ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder. None for a user of whom nothing is known.
         number: the conversation's name; where ``source`` has several conversations, the one whose persona is wanted.
 
     Raises:
@@ -48,10 +48,12 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
         raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
     if source is None:
         return Persona(number=number or NUMBER)
-    if str(source).startswith(PREFIX) or (str(source) in DATASETS and not Path(source).exists()):
-        data = datasets.dataset(str(source))
-        return _of(data.conversations, data.name, number)
     path = Path(source)
+    if path.is_dir() or str(source).startswith(PREFIX) or (str(source) in DATASETS and not path.exists()):
+        data = datasets.dataset(path if path.is_dir() else source)
+        return _of(data.conversations, data.name, number)
+    if path.suffix == ".jsonl":
+        return _of(read_topics(path), str(path), number)
     found = _content(path)
     if isinstance(found, list) and found and all(isinstance(item, dict) for item in found):
         return _of(read_topics(path), str(path), number)
@@ -81,8 +83,9 @@ def _listed(path: Path, found: Any) -> list[Any]:
 
 def _of(conversations: list[Conversation], source: str, number: str | None) -> Persona:
     chosen = [one for one in conversations if number in (None, one.number)]
-    if len(chosen) != 1:
+    if len({one.number for one in chosen}) != 1:
         wanted = "several conversations" if number is None else f"no conversation {number}"
-        raise UsageError(f"{source} has {wanted}: choose one of {', '.join(one.number for one in conversations)} with --conversation")
-    one = chosen[0]
-    return Persona(one.ptkb, one.number, tuple(turn.utterance for turn in one.turns))
+        names = dict.fromkeys(one.number for one in conversations)
+        raise UsageError(f"{source} has {wanted}: choose one of {', '.join(names)} with --conversation")
+    newest = chosen[-1]  # of a conversation whose persona changes
+    return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))

@@ -16,6 +16,7 @@ def datasets() -> None:
 
     for name in DATASETS:
         click.echo(f"{f'ikat:{name}':<15} {dataset_named(name).summary}")
+    click.echo(f"{'./FOLDER':<15} your own: topics.jsonl, passages.jsonl, qrels.txt")
 
 
 @main.command()

@@ -24,7 +24,7 @@ TIMEOUT = (15, 60)
 
 
 class OtherDataWarning(UserWarning):
-    """A file in the user's folder isn't the published one."""
+    """A file in the user's folder isn't the published one, or that can't be told."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Source:
 
     Attributes:
         url: its address; empty when nobody publishes it yet.
-        digest: ``<algorithm>:<hexadecimal digest>`` of the whole file.
+        digest: ``<algorithm>:<hexadecimal digest>`` of the whole file; empty when unknown: such a file is not downloaded.
         size: bytes; None when unknown.
     """
 
@@ -56,6 +56,8 @@ SOURCES = {
         "sha256:78117e71ed31806337dc02218b29bb8c709cfc818f2f153fff15eaa30abb4717",
         993224,
     ),
+    # Of the training topics no checksum is known here: nothing fetches them, and a file in the user's folder is named as not checked.
+    "2023_train_topics.json": Source(f"{_ORGANISERS}2023/data/2023_train_topics.json"),
     "2024_test_topics.json": Source(
         f"{_ORGANISERS}2024/data/2024_test_topics.json",
         "sha256:c8d5bd52dc59ac49b99a7bdb593be00d889ed27547b1b01ecb422fb7b43da6e3",
@@ -108,7 +110,7 @@ def data_file(name: str) -> Path:
     if folder is not None:
         if not (folder / name).is_file():
             repair = (
-                f"download {source.url} into it, or unset {DATA_FOLDER} to have it fetched"
+                f"download {source.url} into it" + f", or unset {DATA_FOLDER} to have it fetched" * bool(source.digest)
                 if source.url
                 else "it isn't published yet: put it there once you have it"
             )
@@ -130,8 +132,9 @@ def fetch(source: Source, path: Path) -> None:
         DataError: when there is no address, the server can't be reached or refuses, the connection is cut, or the file is
             not the expected one.
     """
-    if not source.url:
-        raise DataError(f"{path.name} isn't published yet: once you have it, put it into a folder and set {DATA_FOLDER} to that folder")
+    if not source.digest:
+        what = f"isn't downloaded, as no checksum of {source.url} is known" if source.url else "isn't published yet"
+        raise DataError(f"{path.name} {what}: once you have it, put it into a folder and set {DATA_FOLDER} to that folder")
     part = path.with_name(f"{path.name}.part")
     resumed = part.exists()
     _transfer(source, part)
@@ -148,7 +151,7 @@ def fetch(source: Source, path: Path) -> None:
 
 @cache
 def _warn_of_another(path: Path, changed: int) -> None:
-    """Say once of each state of a file that it isn't the published one."""
+    """Say once of each state of a file that it isn't the published one, or that this can't be told."""
     source = SOURCES[path.name]
     try:
         difference = _difference(source, path) if source.digest else ""
@@ -157,6 +160,8 @@ def _warn_of_another(path: Path, changed: int) -> None:
     if difference:
         message = f"{path} isn't the published file ({difference}), and figures depend on it: download {source.url} in its place"
         warnings.warn(f"{message}, unless you mean this one", OtherDataWarning, stacklevel=3)
+    elif source.url and not source.digest:
+        warnings.warn(f"{path} was not checked: no checksum of {source.url} is known", OtherDataWarning, stacklevel=3)
 
 
 def _users_folder() -> Path | None:

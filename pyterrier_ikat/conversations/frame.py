@@ -230,13 +230,15 @@ def conversation(
     ptkb: Mapping[str, str] | Sequence[str] | None = None,
     *,
     number: str = "chat",
+    every_turn: bool = False,
 ) -> pd.DataFrame:
-    """Turn anybody's chat into a turn frame of one row: its last user message, the rest as history.
+    """Turn anybody's chat into a turn frame: of its last user message, the rest as history, or of all its turns.
 
     Args:
         messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first; the last one is the user's.
         ptkb: what is known of the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
         number: the conversation's name; the qid is ``<number>_<turn>``.
+        every_turn: one row per message of the user, each with what was said before it; the chat may then end with an answer.
 
     Returns:
         A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``.
@@ -251,7 +253,28 @@ def conversation(
         ...         {"role": "user", "content": "And one against a cold?"}]
         >>> ikat.conversation(chat, ["I am allergic to chamomile."])[["qid", "query"]].values.tolist()
         [['chat_2', 'And one against a cold?']]
+        >>> ikat.conversation(chat, every_turn=True)["qid"].tolist()
+        ['chat_1', 'chat_2']
     """
+    _check_chat(messages, ptkb, every_turn)
+    said = [dict(message) for message in messages]
+    asked = [place for place, message in enumerate(said) if message["role"] == "user"]
+    turns = list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])]
+    utterances, statements = [said[place]["content"] for _, place in turns], statements_of(ptkb)
+    return object_frame(
+        {
+            "qid": [f"{number}_{turn}" for turn, _ in turns],
+            "query": utterances,
+            "qutterance": utterances,
+            "qhistory": [said[:place] for _, place in turns],
+            "qptkb": [statements] * len(turns),
+            "qconversation": [number] * len(turns),
+            "qturn": [turn for turn, _ in turns],
+        }
+    )
+
+
+def _check_chat(messages: Any, ptkb: Any, every_turn: bool) -> None:
     if not isinstance(messages, list | tuple):
         raise UsageError(f"the conversation is a {type(messages).__name__}: give a list of messages")
     if not _is_persona(ptkb):
@@ -261,22 +284,12 @@ def conversation(
             raise UsageError(
                 f'message {position} of the conversation is {repr(message)[:80]}: give {{"role": "user" or "assistant", "content": text}}'
             )
-    if not messages or messages[-1]["role"] != "user":
-        raise UsageError("a conversation ends with a message of the user: append the question that is to be answered")
-    statements = statements_of(ptkb)
-    turn = sum(message["role"] == "user" for message in messages)
-    utterance = messages[-1]["content"]
-    return object_frame(
-        {
-            "qid": [f"{number}_{turn}"],
-            "query": [utterance],
-            "qutterance": [utterance],
-            "qhistory": [[dict(message) for message in messages[:-1]]],
-            "qptkb": [statements],
-            "qconversation": [number],
-            "qturn": [turn],
-        }
-    )
+    if every_turn and not any(message["role"] == "user" for message in messages):
+        raise UsageError("the conversation has no message of the user: give at least one")
+    if not every_turn and (not messages or messages[-1]["role"] != "user"):
+        raise UsageError(
+            "a conversation ends with a message of the user: append the question that is to be answered, or give every_turn=True"
+        )
 
 
 class NoResultWarning(UserWarning):

@@ -17,6 +17,8 @@ from ..operator import Operator
 from .frame import with_columns
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
+PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
+"""The passages of a folder that has topics and qrels as well."""
 FIELDS = ("text", "url")
 
 
@@ -71,9 +73,19 @@ def load_passages(path: str | Path) -> dict[str, dict[str, str]]:
 
 
 def collection_files(folder: str | Path) -> list[Path]:
-    """The passage files of ``folder``, by name; empty when there is none or no such folder."""
+    """The passage files of ``folder``, by name; empty when there is none or no such folder.
+
+    A folder with ``passages.jsonl`` (or ``.gz``, ``.bz2``) is a collection with topics and qrels, and only this file has passages.
+
+    Raises:
+        DataError: when it has several files of this name.
+    """
     folder = Path(folder)
-    return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES)) if folder.is_dir() else []
+    found = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES)) if folder.is_dir() else []
+    of_collection = [path for path in found if path.name in PASSAGES]
+    if len(of_collection) > 1:
+        raise DataError(f"{folder} has {' and '.join(path.name for path in of_collection)}: keep one of them")
+    return of_collection or [path for path in found if path.name != "topics.jsonl"]
 
 
 class TextLoader(Operator):
@@ -136,12 +148,12 @@ def open_lines(path: Path) -> IO[str]:
 
 def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     try:
-        item: Any = json.loads(line)
+        item: Any = json.loads(line.removeprefix("\ufeff") if number == 1 else line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from error
     fields = item if isinstance(item, dict) else {}
-    docno = fields.get("id", f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}")
-    text, url = fields.get("contents", fields.get("passage_text")), fields.get("url") or ""
+    docno = fields.get("id", fields.get("docno")) if "id" in fields or "docno" in fields else _joined(fields)
+    text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
     if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
         raise DataError(f"{path}, line {number}: no passage id in the fields {', '.join(fields) or 'none'}; {_REPAIR}")
     if not isinstance(text, str) or not isinstance(url, str):
@@ -149,7 +161,14 @@ def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     return {"docno": docno, "text": text.strip(), "url": url}
 
 
-_REPAIR = 'a line is {"id": ..., "contents": ..., "url": ...} or {"doc_id": ..., "passage_id": ..., "passage_text": ...}'
+def _joined(fields: dict[str, Any]) -> str:
+    return f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
+
+
+_REPAIR = (
+    'a line is {"docno": ..., "text": ...}, {"id": ..., "contents": ..., "url": ...} '
+    'or {"doc_id": ..., "passage_id": ..., "passage_text": ...}'
+)
 
 
 class PassageFiles:

@@ -53,7 +53,7 @@ def named_systems(systems: Mapping[str, System] | Sequence[System], names: Seque
 
 
 def turns_and_qrels(
-    dataset: IkatDataset | str | None, topics: pd.DataFrame | None, qrels: pd.DataFrame | None
+    dataset: IkatDataset | str | Path | None, topics: pd.DataFrame | None, qrels: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The judged turns among the topics, and the judgements.
 
@@ -61,7 +61,7 @@ def turns_and_qrels(
         UsageError: when there is neither dataset nor both frames.
         DataError: when a turn or judgement is there twice, or a judged turn is not among the topics.
     """
-    data: Any = datasets.dataset(dataset) if isinstance(dataset, str) else dataset
+    data: Any = None if dataset is None else datasets.dataset(dataset)
     if data is None and (topics is None or qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
     turns = data.get_topics() if topics is None else topics
@@ -134,7 +134,7 @@ def run_files(folder: str | Path | None, named: Mapping[str, System]) -> dict[st
 @checked
 def experiment(
     systems: Mapping[str, System] | Sequence[System],
-    dataset: IkatDataset | str | None = None,
+    dataset: IkatDataset | str | Path | None = None,
     measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
     baseline: str | None = None,
     *,

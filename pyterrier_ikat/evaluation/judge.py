@@ -11,7 +11,7 @@ import pyterrier as pt
 from ..arguments import checked
 from ..completions.numbers import grade, without_scale
 from ..completions.usable import without_reasoning
-from ..conversations.datasets import IkatDataset
+from ..conversations import IkatDataset, datasets
 from ..conversations.frame import column, question_column, values, with_columns
 from ..errors import DataError
 from ..llm_operator import LLMOperator
@@ -89,6 +89,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
         >>> with_gold(pooled, pt.get_dataset("ikat:sample")).columns.tolist()
         ['qid', 'docno', 'qresolved', 'qptkb', 'qgoldptkb', 'gold_answer', 'text']
     """
+    dataset = datasets.dataset(dataset)
     gold = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid").set_index("qid")
     check_form("the pool", pooled["qid"].unique(), gold.index)
     unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
@@ -225,4 +226,6 @@ def _check(frame: pd.DataFrame) -> None:
     for name in ("text", "qresolved", "gold_answer"):
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
             if not isinstance(text, str) or not text.strip():
-                raise DataError(f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: join the pool by with_gold")
+                raise DataError(
+                    f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: join by with_gold a dataset that has it"
+                )

@@ -88,7 +88,7 @@ def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | 
         (['1-1_1', '1-1_2'], 2)
     """
     chats = list(conversations)
-    histories = [history for chat in chats for history in _resolved_histories(chat)]
+    histories = [history for chat in chats for history in chat.histories(resolved=True)]
     turns = with_columns(topics_frame(chats, manual=True), qhistory=histories, gold_answer=answers_frame(chats)["gold_answer"])
     if qids is None:
         return turns
@@ -181,16 +181,6 @@ def _texts(qid: str, texts: Any) -> list[str]:
             )
     found: list[str] = given
     return found
-
-
-def _resolved_histories(chat: Conversation) -> list[list[dict[str, str]]]:
-    histories: list[list[dict[str, str]]] = []
-    messages: list[dict[str, str]] = []
-    for turn in chat.turns:
-        histories.append(list(messages))
-        words = turn.resolved if turn.resolved.strip() else turn.utterance
-        messages += [{"role": "user", "content": words}, {"role": "assistant", "content": turn.response}]
-    return histories
 
 
 COUNTS = {"no_response": "no response", "unable": "unable", "no_basis": "no basis", "failures": "failed"}

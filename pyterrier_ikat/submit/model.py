@@ -6,7 +6,8 @@ A field that a file lacks or that has the wrong type is None (the reader has not
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..conversations.datasets import IkatDataset
+from ..conversations import IkatDataset, datasets
+from ..errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,15 @@ class Topics:
 
     @classmethod
     def of(cls, dataset: IkatDataset) -> "Topics":
-        """The turns of a dataset; one without a year (the sample, the mini collection) is handed in like 2023."""
-        topics = dataset.get_topics()
-        return cls(dataset.name, getattr(dataset, "year", 2023), dict(zip(topics["qid"], topics["qptkb"], strict=True)))
+        """The turns of a dataset of the track; the sample and the mini collection are submitted like 2023.
+
+        Raises:
+            UsageError: when it is of no year: the years have different formats.
+        """
+        data = datasets.dataset(dataset)
+        if data.year is None:
+            raise UsageError(
+                f"{data.name} is of no year of the track, and each year has its own format of submissions: give a dataset such as ikat:2025"
+            )
+        topics = data.get_topics()
+        return cls(data.name, data.year, dict(zip(topics["qid"], topics["qptkb"], strict=True)))

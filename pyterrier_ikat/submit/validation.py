@@ -20,7 +20,7 @@ def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
 
     Args:
         path: the file, in the format of the dataset's year.
-        dataset: such as ``pt.get_dataset("ikat:2025")``; the sample and the mini collection are handed in like 2023.
+        dataset: such as ``pt.get_dataset("ikat:2025")``; the sample and the mini collection are submitted like 2023.
 
     Returns:
         The problems, errors and warnings; an empty list for a file without any.

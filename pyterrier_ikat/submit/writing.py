@@ -56,7 +56,7 @@ def write_submission(
             ``score``, ``rank``, ``used``, optionally ``text``) and turns. Either may have the responses, ``qanswer``, and
             ``qstatements``; what the results say of a turn counts before what the turns say, so that a draft in the turns,
             which Respond calls ``qdraft`` in its results, is not handed in.
-        dataset: the topics to answer; the sample and the mini collection are handed in like 2023.
+        dataset: the topics to answer; the sample and the mini collection are submitted like 2023.
         path: the file to write; an old one stays as it is until the new one is whole and valid.
         run_id: the run's name, without white space.
         run_type: 2023: automatic, manual; 2024: also only_response; 2025: automatic, generation-only.

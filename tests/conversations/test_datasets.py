@@ -6,7 +6,9 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider, SampleDataset
+from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider
+from pyterrier_ikat.conversations.download import OtherDataWarning
+from pyterrier_ikat.conversations.folder import SampleDataset
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
 
@@ -27,7 +29,7 @@ def tiny(tmp_path):
     (tmp_path / "topics.json").write_text(json.dumps([chat]))
     (tmp_path / "passages.jsonl").write_text("\n".join(json.dumps({"id": f"d:{i}", "contents": f"text {i}", "url": "u"}) for i in range(2)))
     (tmp_path / "qrels.txt").write_text("1-1_1 0 d:1 4\n1-1_1 0 d:0 0\n")
-    (tmp_path / "ptkb_qrels.txt").write_text("1-1_1 0 1 0\n1-1_1 0 2 1\n")
+    (tmp_path / "qrels.ptkb.txt").write_text("1-1_1 0 1 0\n1-1_1 0 2 1\n")
     return SampleDataset(tmp_path)
 
 
@@ -184,7 +186,7 @@ def test_without_the_collection_the_error_says_what_to_do(get, tmp_path, monkeyp
 
 
 def test_unknown_names_list_the_known_ones(get):
-    known = "ikat:sample, ikat:2023-mini, ikat:2023, ikat:2024, ikat:2025"
+    known = "ikat:sample, ikat:2023-mini, ikat:2023, ikat:2023-train, ikat:2024, ikat:2025"
     with pytest.raises(UsageError, match=f"no dataset 'ikat:2022'; there are {known}"):
         ikat.dataset("ikat:2022")
     with pytest.raises(KeyError, match="2022") as caught:
@@ -202,7 +204,7 @@ def test_unknown_variants_list_the_known_ones(get, name):
 
 
 def test_datasets_are_listed_and_described(get):
-    assert IkatProvider().list_dataset_names() == ["sample", "2023-mini", "2023", "2024", "2025"]
+    assert IkatProvider().list_dataset_names() == ["sample", "2023-mini", "2023", "2023-train", "2024", "2025"]
     for name in DATASETS:
         data = get(f"ikat:{name}")
         assert repr(data) == f"pt.get_dataset('ikat:{name}')"
@@ -235,3 +237,21 @@ def test_a_dataset_without_a_text_loader_says_where_there_is_one():
 
     with pytest.raises(UsageError, match=r"own:topics has no text loader: index its passages"):
         Own().text_loader()
+
+
+@pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.download.OtherDataWarning")
+def test_the_training_topics_are_read_from_the_users_folder_and_named_as_not_checked(get, tmp_path, monkeypatch):
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"no file 2023_train_topics.json in it; download https://\S+/2023_train_topics.json into it$"):
+        get("ikat:2023-train").get_topics()
+    turn = {"turn_id": 1, "utterance": "Tea?", "resolved_utterance": "Which tea?", "response": "Mint."}
+    chat = {"number": "1-1", "ptkb": {"1": "a"}, "turns": [{**turn, "ptkb_provenance": [1], "response_provenance": ["d:1"]}]}
+    (tmp_path / "2023_train_topics.json").write_text(json.dumps([chat]))
+    data = get("ikat:2023-train")
+    with pytest.warns(OtherDataWarning, match="2023_train_topics.json was not checked: no checksum of"):
+        assert data.get_topics()["qid"].tolist() == ["1-1_1"]
+    assert data.get_qrels().values.tolist() == data.get_qrels("provenance").values.tolist() == [["1-1_1", "d:1", 1]]
+    assert data.get_qrels("ptkb").values.tolist() == [["1-1_1", "1", 1]]
+    monkeypatch.delenv("IKAT_DATA")
+    with pytest.raises(DataError, match="isn't downloaded, as no checksum of"):
+        get("ikat:2023-train").get_topics()

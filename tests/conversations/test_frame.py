@@ -33,6 +33,18 @@ def test_a_chat_without_ptkb_and_one_with_named_statements():
     assert conversation(CHAT, {"a": "I avoid caffeine."})["qptkb"][0] == {"a": "I avoid caffeine."}
 
 
+def test_every_turn_of_a_chat_is_a_row():
+    frame = conversation([*CHAT, {"role": "assistant", "content": "Chamomile."}], ["I avoid caffeine."], every_turn=True)
+    assert frame["qid"].tolist() == ["chat_1", "chat_2"]
+    assert frame["query"].tolist() == frame["qutterance"].tolist() == ["Which tea?", "And for sleep?"]
+    assert frame["qhistory"].tolist() == [[], CHAT[:2]]
+    assert frame["qptkb"].tolist() == [{"1": "I avoid caffeine."}] * 2
+    assert frame["qturn"].tolist() == [1, 2]
+    assert frame.tail(1).to_dict("list") == conversation(CHAT, ["I avoid caffeine."]).to_dict("list")
+    with pytest.raises(UsageError, match="no message of the user"):
+        conversation(CHAT[1:2], every_turn=True)
+
+
 @pytest.mark.parametrize(
     ("messages", "part"),
     [

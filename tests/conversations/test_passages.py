@@ -48,7 +48,7 @@ def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, tex
         ('{"passage_id": "4", "passage_text": "x"}', "no passage id"),
         ('{"id": "d 1", "contents": "x"}', "no passage id"),
         ('{"id": "", "contents": "x"}', "no passage id"),
-        ('{"id": "d1:9", "text": "x"}', "passage d1:9 has no text"),
+        ('{"id": "d1:9", "title": "x"}', "passage d1:9 has no text"),
         ('{"id": "d1:9", "contents": null}', "passage d1:9 has no text"),
     ],
 )

@@ -1,8 +1,9 @@
 import pandas as pd
 import pytest
 
+from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.conversations.qrels import read_qrels
-from pyterrier_ikat.conversations.topics import ptkb_qrels, read_topics
+from pyterrier_ikat.conversations.topics import ptkb_qrels
 from pyterrier_ikat.errors import DataError
 
 

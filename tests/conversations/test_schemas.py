@@ -3,7 +3,8 @@ import json
 
 import pytest
 
-from pyterrier_ikat.conversations.topics import Conversation, Turn, read_topics
+from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.conversations.topics import Conversation, Turn
 from pyterrier_ikat.errors import DataError
 
 TEA_2023 = {

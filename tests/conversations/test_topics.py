@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.conversations.topics import Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, read_topics, topics_frame
+from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.conversations.topics import Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA = Conversation(

@@ -37,7 +37,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_dataset_data_file_or_method_is_one_of_a_list_and_no_path(name, home, monkeypatch):
+def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection_is_there(name, home, monkeypatch):
     monkeypatch.delenv("IKAT_DATA")
     for look_up in (ikat.dataset, data_file, find):
         with pytest.raises(UsageError):

@@ -54,7 +54,7 @@ class Report:
 
 def report(
     runs: Runs,
-    dataset: IkatDataset | str | None = None,
+    dataset: IkatDataset | str | Path | None = None,
     *,
     qrels: pd.DataFrame | str | None = None,
     texts: pt.Transformer | None = None,
@@ -93,7 +93,7 @@ def report(
     """
     if passages < 1:
         raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
-    data = datasets.dataset(dataset) if isinstance(dataset, str) else dataset
+    data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(runs, data)
     material = find_material(read, data, qrels, texts)
     turns = shown_turns(read, material)

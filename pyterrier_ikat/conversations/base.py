@@ -1,0 +1,243 @@
+"""What a dataset is: topics, answers, judgements and passages under one name; and any object that has them, as one of ours."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..errors import DataError, UsageError, advice
+from .frame import histories, object_frame, personas, texts_in, values, with_columns
+from .passages import TextLoader
+from .topics import MANUAL_COLUMNS, Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
+
+PREFIX = "ikat:"
+TOPIC_VARIANTS = (None, "manual")
+
+Qrels = dict[str | None, Callable[[], pd.DataFrame]]
+
+
+class IkatDataset(pt.datasets.Dataset, ABC):
+    """Conversations, judgements and passages under one name; each file is fetched and read when it is first asked for.
+
+    Attributes:
+        name: the name for ``pt.get_dataset``, such as ``"ikat:2023-mini"``.
+        summary: what it offers, in one line.
+        year: the year of the track whose submissions answer its turns; None for other conversations.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.dataset("ikat:sample")
+        pt.get_dataset('ikat:sample')
+    """
+
+    name: str
+    summary: str
+    year: int | None = None
+
+    @property
+    @abstractmethod
+    def conversations(self) -> list[Conversation]:
+        """The conversations with everything that their file says, gold included."""
+
+    def get_topics(self, variant: str | None = None) -> pd.DataFrame:
+        """The turn frame: for an automatic run without any gold field, with ``"manual"`` also ``qresolved`` and ``qgoldptkb``.
+
+        Raises:
+            UsageError: for another variant.
+        """
+        if variant not in TOPIC_VARIANTS:
+            raise UsageError(f"{self.name} has no topics {variant!r}; there are get_topics() and get_topics('manual')")
+        return topics_frame(self.conversations, manual=variant == "manual")
+
+    def get_answers(self) -> pd.DataFrame:
+        """The gold answers, ``qid`` and ``gold_answer``: for evaluation only."""
+        return answers_frame(self.conversations)
+
+    def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
+        """Judgements ``qid``, ``docno``, ``label``; for the PTKB variants ``docno`` is the statement id.
+
+        Args:
+            variant: None for the passage judgements, or one of the dataset's own names, see the page on datasets.
+
+        Raises:
+            UsageError: for another variant.
+            DataError: when the file is missing, can't be fetched, or is malformed.
+        """
+        qrels = self._qrels()
+        if variant not in qrels:
+            calls = ", ".join("get_qrels()" if name is None else f"get_qrels({name!r})" for name in qrels)
+            options = ", ".join("the default" if name is None else f"--qrels {name}" for name in qrels)
+            raise UsageError(f"{self.name} has no qrels {variant!r}; there are {advice(calls, options)}")
+        return qrels[variant]()
+
+    def get_topicsqrels(self, variant: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """``get_topics(variant)`` and the passage judgements."""
+        return self.get_topics(variant), self.get_qrels()
+
+    def get_corpus_iter(self, *, verbose: bool = True) -> Iterator[dict[str, str]]:
+        """The passages, ``{"docno", "text", "url"}`` each.
+
+        Args:
+            verbose: show a progress bar.
+
+        Raises:
+            DataError: when there are no passages, or a passage file is malformed (named with its line).
+        """
+        passages, total = self._passages()
+        return iter(pt.tqdm(passages, desc=f"{self.name} passages", total=total, disable=not verbose))
+
+    def collection(self) -> tuple[int | None, frozenset[str] | None]:
+        """How many passages the collection has, and their docnos where they are few; None for what isn't known here."""
+        try:
+            return self._passages()[1], None
+        except DataError:
+            return None, None
+
+    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
+        """An operator that adds the passages' ``fields`` (``"text"``, ``"url"``) by ``docno``.
+
+        Raises:
+            UsageError: when the dataset has none of its own.
+        """
+        repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
+        raise UsageError(f"{self.name} has no text loader: index its passages and {repair}")
+
+    def get_topics_lang(self) -> str:
+        """English."""
+        return "en"
+
+    def get_corpus_lang(self) -> str:
+        """English."""
+        return "en"
+
+    def info_url(self) -> str | None:
+        """The track's page."""
+        return "https://www.trecikat.com/"
+
+    @abstractmethod
+    def _qrels(self) -> Qrels: ...
+
+    @abstractmethod
+    def _passages(self) -> tuple[Iterable[dict[str, str]], int]: ...
+
+    def _provenance(self) -> pd.DataFrame:
+        return provenance_qrels(self.conversations)
+
+    def _ptkb(self) -> pd.DataFrame:
+        return ptkb_qrels(self.conversations)
+
+    def _describe_component(self, component: str) -> bool | list[str] | None:
+        variants = {"topics": list(TOPIC_VARIANTS), "qrels": list(self._qrels())}
+        return [name for name in variants[component] if name] if component in variants else (component == "corpus" or None)
+
+    def __repr__(self) -> str:
+        return f"pt.get_dataset({self.name!r})"
+
+
+class GivenDataset(IkatDataset):
+    """An object with PyTerrier's dataset methods as one of ours: what its topics lack for a turn frame is filled in.
+
+    Args:
+        given: has ``get_topics``, and what is asked of it among ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``,
+            ``collection``; or its class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
+            ``get_topics("manual")``; where its own ``get_topics`` knows that variant, it is asked.
+
+    Raises:
+        UsageError: when it has no topics.
+    """
+
+    def __init__(self, given: Any):
+        self.given = given() if isinstance(given, type) else given
+        if not callable(getattr(self.given, "get_topics", None)):
+            raise UsageError(f"{repr(given)[:80]} is no dataset: give a name, a folder, or an object with get_topics(), get_qrels(), ...")
+        self.name = str(getattr(self.given, "name", None) or type(self.given).__name__)
+        self.summary = f"a {type(self.given).__name__}"
+        self.year = getattr(self.given, "year", None)
+
+    @property
+    def conversations(self) -> list[Conversation]:
+        """Each turn as a conversation of its own, with its history."""
+        if hasattr(self.given, "conversations"):
+            return list(self.given.conversations)
+        rows = zip(*(self.get_topics("manual")[name] for name in ("qid", "query", "qresolved", "qhistory", "qptkb", "qturn")), strict=True)
+        return [
+            Conversation(qid, ptkb=ptkb, turns=(Turn(turn, query, "", resolved, qid=qid, history=tuple(history)),))
+            for qid, query, resolved, history, ptkb, turn in rows
+        ]
+
+    def get_topics(self, variant: str | None = None) -> pd.DataFrame:
+        """The turn frame, see :meth:`IkatDataset.get_topics`."""
+        if variant not in TOPIC_VARIANTS:
+            return super().get_topics(variant)
+        known = self.given.get_topics("manual") if variant and _knows(self.given, "topics", variant) else self.given.get_topics()
+        frame = _turn_frame(known)
+        gold = [name for name in frame.columns if name in MANUAL_COLUMNS or str(name).startswith("gold")]
+        if variant is None:
+            return frame.drop(columns=gold)
+        stand_ins: dict[str, list[Any]] = {"qresolved": texts_in(frame, "qutterance"), "qgoldptkb": [[] for _ in range(len(frame))]}
+        return with_columns(frame, **{name: cells for name, cells in stand_ins.items() if name not in gold})
+
+    def get_answers(self) -> pd.DataFrame:
+        """Its gold answers; empty ones where it has none."""
+        if hasattr(self.given, "get_answers"):
+            return self.given.get_answers()  # type: ignore[no-any-return]
+        return object_frame({"qid": (qids := self.get_topics()["qid"]), "gold_answer": [""] * len(qids)})
+
+    def get_qrels(self, variant: str | None = None) -> pd.DataFrame:
+        """Its judgements."""
+        get = self._method("get_qrels")
+        return get() if variant is None else get(variant)  # type: ignore[no-any-return]
+
+    def get_corpus_iter(self, *, verbose: bool = True) -> Iterator[dict[str, Any]]:
+        """Its passages."""
+        get = self._method("get_corpus_iter")
+        return iter(get(verbose=verbose) if "verbose" in inspect.signature(get).parameters else get())
+
+    def text_loader(self, fields: Sequence[str] = ("text",)) -> Any:
+        """Its own text loader."""
+        return self.given.text_loader(list(fields)) if hasattr(self.given, "text_loader") else super().text_loader(fields)
+
+    def collection(self) -> tuple[int | None, frozenset[str] | None]:
+        """How many passages it has, and their docnos; None for what isn't known."""
+        return self.given.collection() if hasattr(self.given, "collection") else (None, None)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        if not callable(getattr(self.given, name, None)):
+            raise UsageError(f"{self.name} has no {name}(): add it to {type(self.given).__name__}")
+        return getattr(self.given, name)  # type: ignore[no-any-return]
+
+    def _qrels(self) -> Qrels:
+        listed = getattr(self.given, "_describe_component", lambda _: None)("qrels")
+        names = [None, *(listed if isinstance(listed, list) else [])]
+        return {name: lambda name=name: self.get_qrels(name) for name in names}  # type: ignore[misc]
+
+    def _passages(self) -> tuple[Iterable[dict[str, str]], int]:
+        raise NotImplementedError  # get_corpus_iter asks the object itself
+
+    def __repr__(self) -> str:
+        return f"ikat.dataset({self.given!r})"
+
+
+def _knows(given: Any, component: str, variant: str) -> bool:
+    """Whether an object says that it has a variant, as PyTerrier's datasets do, or takes one by its name."""
+    listed = getattr(given, "_describe_component", lambda _: None)(component)
+    if isinstance(listed, list):
+        return variant in listed
+    return not isinstance(given, pt.datasets.Dataset) and len(inspect.signature(getattr(given, f"get_{component}")).parameters) > 0
+
+
+def _turn_frame(topics: pd.DataFrame) -> pd.DataFrame:
+    """Topics with all columns of the turn frame: no history, an empty PTKB and a conversation of its own where they say nothing."""
+    pt.validate.query_frame(topics)
+    queries, qids, said = texts_in(topics, "query"), list(map(str, topics["qid"])), histories(topics)
+    found: dict[str, list[Any]] = {
+        "qid": qids,
+        "qutterance": queries,
+        "qconversation": qids,
+        "qturn": [1 + sum(message["role"] == "user" for message in history) for history in said],
+    }
+    columns = {name: values(topics, name) if name in topics.columns and name != "qid" else cells for name, cells in found.items()}
+    return with_columns(topics, **columns, qhistory=said, qptkb=personas(topics)).reset_index(drop=True)

@@ -1,0 +1,295 @@
+"""A collection of one's own in a folder, and an object of one's own: every command takes them as it takes ours."""
+
+import gzip
+import json
+import warnings
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chat.persona import read_persona
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.datasets import IkatProvider
+from pyterrier_ikat.conversations.message_lines import CollectionWarning
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation.judge import with_gold
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def system(text):
+    return {"role": "assistant", "content": text}
+
+
+ASKED = [user("Which tea is best for me?"), system("Rooibos."), user("Can I grow mint?")]
+TURNS = [
+    {"qid": "tea_1", "messages": ASKED[:1], "ptkb": ["I avoid caffeine."], "resolved": "Which tea has no GOLD?", "answer": "GOLD rooibos."},
+    {"qid": "tea_2", "messages": ASKED, "ptkb": ["I avoid caffeine."], "resolved": "Can I grow GOLD in pots?", "answer": "GOLD yes."},
+    {"qid": "q7", "messages": [user("Is there soup?")], "ptkb": {"a": "I like soup."}},
+]
+PASSAGES = [
+    {"docno": "d1", "text": "Rooibos tea has no caffeine."},
+    {"id": "d2", "contents": "Mint: grow it in pots.", "url": "u"},
+    {"docno": "d3", "text": "There is soup on Monday."},
+]
+QRELS = "tea_1 0 d1 2\ntea_2 0 d2 1\nq7 0 d3 4\n"
+
+
+def lines(items):
+    return "".join(f"{item if isinstance(item, str) else json.dumps(item)}\n" for item in items)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "topics.jsonl").write_text(lines(TURNS))
+    (folder / "passages.jsonl").write_text(lines(PASSAGES))
+    (folder / "qrels.txt").write_text(QRELS)
+    (folder / "qrels.ptkb.txt").write_text("tea_1 0 1 1\ntea_2 0 1 0\nq7 0 a 1\n")
+    return folder
+
+
+def test_a_folder_gives_turns_judgements_and_passages(folder, monkeypatch):
+    monkeypatch.setitem(pt.datasets._core._loaded_providers, "ikat", IkatProvider())
+    monkeypatch.chdir(folder.parent)
+    for data in (ikat.dataset("./mine"), ikat.dataset(folder), pt.get_dataset("ikat:./mine"), ikat.dataset(ikat.dataset("mine/"))):
+        topics = data.get_topics()
+        assert topics["qid"].tolist() == ["tea_1", "tea_2", "q7"]
+        assert topics["query"].tolist() == topics["qutterance"].tolist() == [turn["messages"][-1]["content"] for turn in TURNS]
+        assert topics["qhistory"].tolist() == [turn["messages"][:-1] for turn in TURNS]
+        assert topics["qptkb"].tolist() == [{"1": "I avoid caffeine."}] * 2 + [{"a": "I like soup."}]
+        assert topics[["qconversation", "qturn"]].values.tolist() == [["tea", 1], ["tea", 2], ["q7", 1]]
+        assert data.get_qrels()["label"].tolist() == [2, 1, 4]
+        assert data.get_qrels("ptkb")["docno"].tolist() == ["1", "1", "a"]
+        assert [passage["docno"] for passage in data.get_corpus_iter(verbose=False)] == ["d1", "d2", "d3"]
+        assert data.text_loader(["url"])(pd.DataFrame({"docno": ["d2"]}))["url"].tolist() == ["u"]
+        assert data.collection() == (3, {"d1", "d2", "d3"})
+        assert data.name == str(folder)
+        with pytest.raises(UsageError, match=r"no qrels 'gold'; there are get_qrels\(\), get_qrels\('ptkb'\)"):
+            data.get_qrels("gold")
+
+
+def test_gold_comes_only_when_it_is_asked_for(folder):
+    data = ikat.dataset(folder)
+    assert "GOLD" not in str(data.get_topics().to_dict())
+    assert data.get_topics("manual")["qresolved"].tolist() == ["Which tea has no GOLD?", "Can I grow GOLD in pots?", "Is there soup?"]
+    assert data.get_answers()["gold_answer"].tolist() == ["GOLD rooibos.", "GOLD yes.", ""]
+
+
+def test_topics_as_the_track_publishes_them_and_packed_passages(folder):
+    turn = {"turn_id": 1, "utterance": "Tea?", "response": "Mint.", "ptkb_provenance": [1], "response_provenance": ["d1"]}
+    (folder / "topics.jsonl").unlink()
+    (folder / "topics.json").write_text(json.dumps([{"number": "1-1", "ptkb": {"1": "a"}, "turns": [turn]}]))
+    (folder / "passages.jsonl").rename(folder / "plain")
+    (folder / "passages.jsonl.gz").write_bytes(gzip.compress(("\ufeff" + lines(PASSAGES)).encode()))
+    for name in ("qrels.txt", "qrels.ptkb.txt"):
+        (folder / name).unlink()
+    data = ikat.dataset(folder)
+    assert data.get_topics()["qid"].tolist() == ["1-1_1"]
+    assert data.get_qrels("provenance").values.tolist() == [["1-1_1", "d1", 1]]
+    assert data.get_qrels("ptkb").values.tolist() == [["1-1_1", "1", 1]]
+    assert len(list(ikat.PassageFiles(folder))) == 3
+
+
+@pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.message_lines.CollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.runs.session.NotJudgedWarning")
+def test_every_command_works_on_a_folder(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+
+    def run(*words):
+        return CliRunner().invoke(main, list(words))
+
+    on = ("--dataset", "./mine")
+    (folder / "qrels.txt").write_text("tea_1 0 d1 2\ntea_2 0 d2 1\n")
+    assert "3 passages" in run("index", "./mine", "index").output
+    done = run("run", "raw", *on, "--index", "index", "--out", "runs")
+    assert "Mean over 2 judged turns" in done.output
+    assert f"{folder}/topics.jsonl, line 3: 1 of 3 turns without a judgement in qrels.txt (q7)" in done.stderr
+    assert "Mean over 2 judged turns" in run("evaluate", "runs/raw", *on).output
+    assert run("report", "runs/raw", "--out", "page.html").exit_code == 0  # the run folder names the dataset
+    assert "Rooibos tea has no caffeine" in (folder.parent / "page.html").read_text()
+    (folder / "qrels.txt").unlink()
+    assert "has no qrels.txt: nothing is judged" in run("run", "raw", *on, "--index", "index", "--out", "other").stderr
+    refused = run("submit", "runs/raw", *on, "--run-id", "x", "--run-type", "automatic", "--out", "s.json")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "is of no year of the track" in refused.stderr
+    assert "no dataset 'mine'" in run("evaluate", "runs/raw", "--dataset", "mine").stderr
+    assert "./mine" in run("evaluate", "runs/raw", "--dataset", "mine").stderr
+
+
+def test_a_persona_and_a_judge_on_a_folder(folder):
+    assert read_persona(folder, "tea").utterances == ("Which tea is best for me?", "Can I grow mint?")
+    assert read_persona(folder / "topics.jsonl", "q7").ptkb == {"a": "I like soup."}
+    shown = with_gold(pd.DataFrame({"qid": ["tea_2"], "docno": ["d2"]}), folder)
+    assert shown[["qresolved", "gold_answer", "text"]].values.tolist() == [
+        ["Can I grow GOLD in pots?", "GOLD yes.", "Mint: grow it in pots."]
+    ]
+
+
+BAD = {
+    "not JSON": ("{", "not JSON"),
+    "trailing comma": ('{"qid": "x_1", "messages": [],}', "not JSON"),
+    "no object": ("[1]", "expected an object"),
+    "key twice": ('{"qid": "x_1", "qid": "x_2"}', "'qid' occurs twice"),
+    "no qid": ({"messages": ASKED}, "the qid is null"),
+    "number as qid": ({"qid": 7, "messages": ASKED}, "the qid is 7"),
+    "white space": ({"qid": "x 1", "messages": ASKED}, 'the qid is "x 1"'),
+    "qid twice": ({"qid": "tea_1", "messages": ASKED}, "'tea_1' was there before, in line 1"),
+    "no messages": ({"qid": "x_1"}, "messages is null"),
+    "empty messages": ({"qid": "x_1", "messages": []}, r"messages is \[\]"),
+    "ends with an answer": ({"qid": "x_1", "messages": ASKED[:2]}, "the last message is .*assistant"),
+    "empty turn": ({"qid": "x_1", "messages": [user(" ")]}, "the last message is"),
+    "role": ({"qid": "x_1", "messages": [{"role": "system", "content": "x"}, *ASKED]}, "message 1 is .*system"),
+    "role no text": ({"qid": "x_1", "messages": [{"role": ["user"], "content": "x"}]}, "message 1 is"),
+    "NaN": ('{"qid": "x_1", "messages": [{"role": "user", "content": NaN}]}', "message 1 is"),
+    "answer": ({"qid": "x_1", "messages": ASKED, "answer": ["a"]}, r'answer is \["a"\]'),
+    "ptkb": ({"qid": "x_1", "messages": ASKED, "ptkb": "vegan"}, 'ptkb is "vegan"'),
+    "statement": ({"qid": "x_1", "messages": ASKED, "ptkb": [3]}, "statement 1 of ptkb is 3"),
+}
+
+
+@pytest.mark.parametrize(("line", "part"), BAD.values(), ids=BAD)
+def test_a_bad_turn_is_named_with_file_and_line(folder, line, part):
+    (folder / "topics.jsonl").write_text(lines([*TURNS[:2], "", line]))
+    with pytest.raises(DataError, match=part) as caught:
+        ikat.dataset(folder).get_topics()
+    assert str(caught.value).startswith(f"{folder}/topics.jsonl, line 4: ")
+    assert ";" in str(caught.value)
+
+
+def test_other_encodings_are_named_and_a_byte_order_mark_is_read(folder):
+    path = folder / "topics.jsonl"
+    path.write_bytes(lines(TURNS[:1]).encode() + '{"qid": "é"}'.encode("latin-1"))
+    with pytest.raises(DataError, match=r"topics.jsonl, line 2: not UTF-8"):
+        ikat.dataset(folder).get_topics()
+    path.write_bytes(b"\xef\xbb\xbf" + lines(TURNS).replace("\n", "\r\n").encode())
+    assert len(ikat.dataset(folder).get_topics()) == 3
+    path.write_text("\n")
+    with pytest.raises(DataError, match="no turn in it; a line is"):
+        ikat.dataset(folder).get_topics()
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"messages": [user("a"), *ASKED]}, "line 1: two messages of the same role in a row"),
+        ({"messages": [user("a"), system(""), user("b")]}, "line 1: an empty message in the history"),
+        ({"awnser": "x"}, "line 1: nothing reads the field 'awnser'; there are qid, messages, ptkb, resolved, answer"),
+    ],
+)
+def test_what_is_doubtful_in_a_turn_is_named_once(folder, change, part):
+    (folder / "topics.jsonl").write_text(lines([TURNS[0] | change, *TURNS[1:]]))
+    data = ikat.dataset(folder)
+    with pytest.warns(CollectionWarning, match=part):
+        data.get_topics()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data.get_topics()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("qrels.txt", "\nx_1 0 d1 1\n" + QRELS, "qrels.txt, line 2: 1 turns that topics.jsonl lacks .x_1"),
+        ("qrels.txt", QRELS + "q7 0 d9 1\n", "qrels.txt, line 4: 1 judged passages that passages.jsonl lacks .d9"),
+        ("qrels.txt", "tea_1 0 d1 2\n", "topics.jsonl, line 2: 2 of 3 turns without a judgement in qrels.txt .tea_2, q7"),
+        (
+            "qrels.ptkb.txt",
+            "tea_1 0 1 1\ntea_2 0 9 0\nq7 0 a 1\n",
+            "line 2: 1 judged statements that the turn's ptkb in topics.jsonl lacks .9",
+        ),
+    ],
+)
+def test_what_is_doubtful_in_judgements_is_named(folder, name, content, part):
+    (folder / name).write_text(content)
+    data, variant = ikat.dataset(folder), "ptkb" if "ptkb" in name else None
+    with pytest.warns(CollectionWarning, match=part) as caught:
+        assert len(data.get_qrels(variant)) >= 1
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data.get_qrels(variant)
+
+
+def test_files_that_are_missing_or_there_twice_are_named(folder):
+    (folder / "passages.jsonl.gz").touch()
+    with pytest.raises(DataError, match=r"has passages.jsonl and passages.jsonl.gz: keep one"):
+        ikat.dataset(folder).get_corpus_iter()
+    (folder / "topics.json").touch()
+    with pytest.raises(DataError, match=r"has topics.jsonl and topics.json: keep one"):
+        ikat.dataset(folder).get_topics()
+    for name in ("topics.json", "topics.jsonl", "passages.jsonl", "passages.jsonl.gz"):
+        (folder / name).unlink()
+    data = ikat.dataset(folder)
+    with pytest.raises(DataError, match=r"has no topics.jsonl"):
+        data.get_topics()
+    with pytest.raises(DataError, match=r"has no passages.jsonl"):
+        data.get_corpus_iter()
+    with pytest.raises(UsageError, match=r"has no passages.jsonl: index them"):
+        data.text_loader()
+    (folder / "qrels.txt").unlink()
+    with pytest.raises(UsageError, match=r"has no topics.jsonl and no passages.jsonl"):
+        ikat.dataset(folder)
+    with pytest.raises(UsageError, match=r"no dataset and no folder '~/nowhere'"):
+        ikat.dataset("~/nowhere")
+
+
+def test_passages_that_fit_in_no_memory_are_not_held(folder, monkeypatch):
+    monkeypatch.setattr("pyterrier_ikat.conversations.folder.HELD_BYTES", 10)
+    data = ikat.dataset(folder)
+    assert data.collection() == (None, None)
+    with pytest.raises(UsageError, match="too many passages to hold: index them"):
+        data.text_loader()
+    assert len(data.get_qrels()) == 3
+
+
+class Own:
+    """What PyTerrier calls a dataset, with gold in its topics."""
+
+    name = "own"
+
+    def get_topics(self):
+        return pd.DataFrame(
+            {"qid": ["1", "2"], "query": ["tea", "soup"], "qresolved": ["GOLD tea", "GOLD soup"], "gold_x": ["GOLD", "GOLD"]}
+        )
+
+    def get_qrels(self):
+        return pd.DataFrame({"qid": ["1"], "docno": ["d1"], "label": [1]})
+
+    def get_corpus_iter(self):
+        return iter(PASSAGES[:1])
+
+
+@pytest.mark.parametrize("own", [Own, Own()], ids=["class", "object"])
+def test_an_object_with_pyterriers_methods_is_a_dataset(own, folder):
+    data = ikat.dataset(own)
+    assert "GOLD" not in str(data.get_topics().to_dict())
+    assert list(data.get_topics()) == ["qid", "query", "qutterance", "qconversation", "qturn", "qhistory", "qptkb"]
+    assert data.get_topics("manual")["qresolved"].tolist() == ["GOLD tea", "GOLD soup"]
+    assert data.get_answers()["gold_answer"].tolist() == ["", ""]
+    assert list(data.get_corpus_iter()) == PASSAGES[:1]
+    assert [chat.turns[0].resolved for chat in data.conversations] == ["GOLD tea", "GOLD soup"]
+    found = pd.DataFrame({"qid": ["1"], "docno": ["d1"], "score": [1.0], "rank": [0]})
+    assert ikat.experiment({"one": found}, own, ["nDCG@5"])["nDCG@5"].tolist() == [1.0]
+    with pytest.raises(UsageError, match="is no dataset: give a name, a folder, or an object"):
+        ikat.dataset(3)
+    with pytest.raises(UsageError, match=r"one has no get_qrels\(\)"):
+        ikat.dataset(type("Less", (), {"name": "one", "get_topics": Own.get_topics})).get_qrels()
+
+
+def test_an_object_that_knows_manual_topics_is_asked_for_them():
+    sample = ikat.dataset("sample")
+
+    class Wrapped:
+        def get_topics(self, variant=None):
+            return sample.get_topics(variant)
+
+    data = ikat.dataset(Wrapped())
+    assert data.get_topics().to_dict("list") == sample.get_topics()[list(data.get_topics())].to_dict("list")
+    assert data.get_topics("manual")["qgoldptkb"].tolist() == sample.get_topics("manual")["qgoldptkb"].tolist()
