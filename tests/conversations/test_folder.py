@@ -112,7 +112,8 @@ def test_every_command_works_on_a_folder(folder, monkeypatch):
     assert "Mean over 2 judged turns" in done.output
     assert f"{folder}/topics.jsonl, line 3: 1 of 3 turns without a judgement in qrels.txt (q7)" in done.stderr
     assert "Mean over 2 judged turns" in run("evaluate", "runs/raw", *on).output
-    assert run("report", "runs/raw", "--out", "page.html").exit_code == 0  # the run folder names the dataset
+    done = run("report", "runs/raw", "--out", "page.html")
+    assert done.exit_code == 0, done.stderr  # the run folder names the dataset
     assert "Rooibos tea has no caffeine" in (folder.parent / "page.html").read_text()
     (folder / "qrels.txt").unlink()
     assert "has no qrels.txt: nothing is judged" in run("run", "raw", *on, "--index", "index", "--out", "other").stderr

@@ -139,8 +139,8 @@ def conversations(
     grouped: dict[str, list[TurnView]] = {}
     known: dict[str, Mapping[str, Any]] = {}
     for number, qid in enumerate(shown_turns(runs, material), 1):
-        name, depth = _place(qid)
         turn = _known(runs, material, qid)
+        name, depth = _place(qid, turn)
         known[qid] = turn
         listed = passages.get(qid, [])
         sides = _sides(runs, qid, turn, listed, [count.get(qid, 0) for count in counts])
@@ -168,11 +168,13 @@ def shown_turns(runs: Sequence[RunData], material: Material) -> list[str]:
     return list(material.turns)
 
 
-def _place(qid: str) -> tuple[str, int]:
-    name, _, turn = qid.rpartition("_")
-    if not name or not turn.isdecimal():
+def _place(qid: str, turn: Mapping[str, Any]) -> tuple[str, int]:
+    if "qconversation" in turn and "qturn" in turn:  # a collection of one's own names its turns as it likes
+        return turn["qconversation"], turn["qturn"]
+    name, _, number = qid.rpartition("_")
+    if not name or not number.isdecimal():
         raise DataError(f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3: rename the turns of the run")
-    return name, int(turn)
+    return name, int(number)
 
 
 def _known(runs: Sequence[RunData], material: Material, qid: str) -> Mapping[str, Any]:
