@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .json_values import TRIED, cut_off_strings, json_values, value_at
 from .texts import QUOTES
-from .usable import own_turn, usable_text
+from .usable import FENCE, own_turn, usable_text
 
 NONE = re.compile(r"\W*(?:none\b|nothing\b|n/a\b|not any\b|no\W*$|no (?:\w+ ){0,2}statements?\b)", re.IGNORECASE)
 """How a text begins that says that no statement matters."""
@@ -20,7 +20,6 @@ NAMED = re.compile(r"\b(?:statement|number|ptkb|index|id|no)s?\W{0,3}(\d{1,3})\b
 """A number that is called a statement's."""
 EXCEPT = re.compile(r"\b(?:except|excepting|apart from|aside from|other than|besides)\b", re.IGNORECASE)
 """What makes an exception to none."""
-_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _NOT = r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)"
 _DENIED = re.compile(
     rf"{_NOT}(?:[^\w.;!?]+\w+){{0,2}}?[^\w.;!?]+(?:relevan|relat|applicab|matter)\w*|\b(?:irrelevant|unrelated|unimportant)\b",
@@ -73,7 +72,7 @@ def read_ids(text: str) -> Found | None:
         (['4', '1'], ['1', '4'], [], None)
     """
     said = usable_text(text)
-    found = _first_list(_FENCE.sub("", own_turn(said)).strip())
+    found = _first_list(FENCE.sub("", own_turn(said)).strip())
     if found is not None and not found.rest:
         found.rest += _other_choices(said, found)
     return found
@@ -189,7 +188,7 @@ def read_copies(text: str) -> Found | None:
         >>> read_copies("Relevant:\n- I am vegan.\n2: I own a dog."), read_copies("None")
         (['- I am vegan.', '2: I own a dog.'], ['None'])
     """
-    text = _FENCE.sub("", own_turn(usable_text(text)))
+    text = FENCE.sub("", own_turn(usable_text(text)))
     first = next((value for value in json_values(text) if isinstance(value, list)), None)
     before = text.partition("[")[0].strip()
     announced = not _is_denied_before(before, len(before)) and (first or "\n" not in before)

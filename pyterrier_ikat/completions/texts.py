@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from .json_values import OPENING, cut_off_strings, json_values
 from .numbers import NO_GRADE, grade, without_scale
-from .usable import own_turn, usable_text, without_reasoning
+from .usable import FENCE, own_turn, usable_text, without_reasoning
 
-_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _MARK = re.compile(
     r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.\)|[)、]|[.:](?!\d))\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)\uff1a]\s*)", re.IGNORECASE
 )
@@ -126,7 +125,7 @@ def _items(lines: list[str]) -> list[str]:
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
-    lines = [line for line in _FENCE.sub("", text).splitlines() if line.strip()]
+    lines = [line for line in FENCE.sub("", text).splitlines() if line.strip()]
     if len(lines) == 1 and re.match(r"^\s*1[.)]{1,2}\s", lines[0]):
         lines = re.split(r"\s+(?=\d{1,2}[.)]{1,2}\s)", lines[0].strip())
     kept = _items([line for line in lines if not _clean(line).endswith(":")])
@@ -152,7 +151,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
     """
     text = own_turn(usable_text(text))
     found = _in_json(text)
-    if found is None and (strings := cut_off_strings(_FENCE.sub("", text))) is not None:
+    if found is None and (strings := cut_off_strings(FENCE.sub("", text))) is not None:
         found = Parsed(strings, [])
     lines, dropped = found or _lines(text)
     items: list[str] = []
@@ -179,7 +178,7 @@ def parse_rewrite(text: str) -> str:
     """
     text = usable_text(text)
     held = in_object(text, _REWRITE_KEY)
-    lines = [line for line in _FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
+    lines = [line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     for line in lines:
         if _REWRITE_HEADING.match(line):
             continue
@@ -228,7 +227,6 @@ def _bare_labels(text: str, highest: int) -> set[int]:
     return set() if _NO_LABEL.search(text) else {int(number) for number in _LABEL.findall(text)}
 
 
-_PASSAGES_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _STYLE = re.compile(r"\W*style\W+\w[\w-]*(?: [\w-]+){0,2}\W*$", re.IGNORECASE)
 _STYLE_BEFORE = re.compile(
     r"""\W*style(?:
@@ -254,7 +252,7 @@ def parse_passage(text: str) -> str:
     """
     text = usable_text(text)
     held = in_object(text, _NAME)
-    lines = [line.strip() for line in _PASSAGES_FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
+    lines = [line.strip() for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     while lines and (_STYLE.match(lines[0]) or _PASSAGES_HEADING.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
         lines.pop(0)
     if lines:

@@ -215,6 +215,8 @@ def _declines(sentence: str) -> bool:
     return False
 
 
+FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+"""A line that opens or ends a block of code."""
 _INVENTED = re.compile(r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|human) *:", re.IGNORECASE | re.MULTILINE)
 
 

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from .json_values import json_values
 from .numbers import grade, ranges_spelled
-from .usable import without_reasoning
+from .usable import FENCE, without_reasoning
 
 NO_REASON = "the model gave no reason"
 _DASH = "−–-"
-_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _BEFORE = rf"[^\w{_DASH}]*?(?:[{_DASH}]\s+)?"
 _INTEGER = re.compile(rf"{_BEFORE}([{_DASH}]?\d+)(?:\.0+)?(?!\d|\.\d)", re.ASCII)
 _YES = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
@@ -131,7 +130,7 @@ def _beside(line: str) -> str:
 
 
 def _alone(text: str) -> list[tuple[Any, str]]:
-    lines = [line for line in _FENCE.sub("", text).splitlines() if line.strip()]
+    lines = [line for line in FENCE.sub("", text).splitlines() if line.strip()]
     ends = dict.fromkeys([lines[0], lines[-1]]) if lines else {}
     return [(line, _flat(" ".join(other for other in lines if other != line)) or _beside(line)) for line in ends if _is_verdict(line)]
 
