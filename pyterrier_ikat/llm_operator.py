@@ -50,7 +50,7 @@ class LLMOperator(Operator):
     the template of the stage.
 
     Args (of every subclass):
-        llm: the model to ask, from :func:`pyterrier_ikat.llms`, or what that takes: a specification, or an object with
+        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or what that takes: a specification, or an object with
             ``.generate``; operators that are given the same one share its account and its budget.
         style: ``"gpt"``: zero-shot prompts that show all utterances and responses; ``"llama"``: the few-shot prompts of
             the papers where they have one, all utterances and only the last response.
