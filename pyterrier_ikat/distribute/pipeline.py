@@ -137,8 +137,6 @@ class OnRay(Operator):
 
     def __init__(self, pipeline: pt.Transformer, partitions: int, resources: Mapping[str, float] | None = None) -> None:
         super().__init__()
-        if not isinstance(pipeline, pt.Transformer):
-            raise UsageError(f"{pipeline!r} is no pipeline: give a PyTerrier transformer, such as ikat.Answer(llm) >> index.bm25()")
         if partitions < 1:
             raise UsageError(f"partitions={partitions!r}: cut the turns into at least one part")
         if resources is not None and not any(resources.values()):

@@ -26,6 +26,8 @@ LOGIN = re.compile(r"//[^/@\s]*@")
 FAILURES = 3
 SILENT = 10.0
 """Seconds after which a server that has never answered is named, while it is still waited for."""
+LATEST_TRY = 0.7
+"""The share of them after which a try may be the last one before 15 seconds are over."""
 
 
 class ServerLeftOutWarning(UserWarning):
@@ -46,6 +48,7 @@ class Server(Remade):
 
     Attributes:
         answered: whether anything ever came back from it.
+        silent_since: when it was first called, as long as nothing came back.
         busy: calls in flight.
         failures: calls that failed in a row.
     """
@@ -55,6 +58,7 @@ class Server(Remade):
         "_network": Network,
         "_client": type(None),  # made of the key that the other process finds in its environment
         "_secrets": set,
+        "silent_since": type(None),
         "busy": int,
         "failures": int,
     }
@@ -62,6 +66,7 @@ class Server(Remade):
     def __init__(self, url: str, api_key_env: str, timeout: float) -> None:
         self.address, self.api_key_env, self.timeout = Address(url), api_key_env, timeout
         self.busy, self.failures, self.answered, self._told = 0, 0, False, False
+        self.silent_since: float | None = None
         self._secrets: set[str] = set(self.address.secrets)
         self._client: openai.OpenAI | None = None
         self._network = Network()
@@ -103,11 +108,11 @@ class Server(Remade):
 
     @contextmanager
     def first_answer(self) -> Iterator[None]:
-        """While the block waits for the server's very first answer, say so once when it takes long."""
+        """While the block waits for the server's very first answer, say so once when it takes long, over all tries."""
         if self.answered or self._told:
             yield
             return
-        timer = threading.Timer(min(SILENT, self.timeout), self._tell)
+        timer = threading.Timer(self._patience(), self._tell)
         timer.daemon = True
         timer.start()
         try:
@@ -115,12 +120,18 @@ class Server(Remade):
         finally:
             timer.cancel()
 
+    def _patience(self) -> float:
+        self.silent_since = self.silent_since or time.monotonic()
+        waited = time.monotonic() - self.silent_since
+        return SILENT - waited if waited < LATEST_TRY * SILENT else 0.0
+
     def _tell(self) -> None:
         with self._lock:
             tell, self._told = not (self._told or self.answered), True
-        if tell and self.timeout > SILENT:
+        if tell:
+            waited = round(time.monotonic() - (self.silent_since or 0.0), 2)
             message = (
-                f"{self.address.shown} has not answered for {SILENT:g} seconds; each call waits for it up to {self.timeout:g} (timeout=...)"
+                f"{self.address.shown} has not answered for {waited:g} seconds; each try waits for it up to {self.timeout:g} (timeout=...)"
             )
             warnings.warn(message, SilentServerWarning, stacklevel=1)
 
@@ -315,6 +326,7 @@ class OpenAIBackend(Backend):
         except (openai.APITimeoutError, TimeoutError):
             raise Transient(None, f"no answer within {server.timeout:g} seconds (timeout=...)") from None
         except (openai.APIConnectionError, ConnectionError) as error:
+            server.silent_since = None
             reason = server.clean(f"no connection to {server.address.shown}: {error.__cause__ or error}")
             raise Transient(None, reason, unreached=self.servers.unreached(server)) from None
         except openai.APIStatusError as error:

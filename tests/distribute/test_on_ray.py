@@ -272,7 +272,11 @@ def test_it_is_a_value_that_can_be_pasted_back():
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((None, 2), "is no pipeline"), ((ikat.ExplodeQueries(), 0), "partitions=0"), ((ikat.ExplodeQueries(), 2, {"CPU": 0}), "resources=")],
+    [
+        ((None, 2), "pipeline=None: give a PyTerrier transformer"),
+        ((ikat.ExplodeQueries(), 0), "partitions=0"),
+        ((ikat.ExplodeQueries(), 2, {"CPU": 0}), "resources="),
+    ],
 )
 def test_arguments_out_of_range(arguments, said):
     with pytest.raises(ikat.UsageError, match=said):

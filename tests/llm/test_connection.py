@@ -232,9 +232,19 @@ def test_one_dead_server_of_two_is_no_reason_to_end(server, monkeypatch):
 def test_a_server_that_takes_a_call_and_is_silent_is_named_meanwhile(raw, monkeypatch):
     monkeypatch.setattr(servers, "SILENT", 0.05)
     url, _ = raw(silence)
-    with pytest.warns(SilentServerWarning, match=r"has not answered for 0.05 seconds; each call waits for it up to 0.4 .timeout=") as told:
+    with pytest.warns(SilentServerWarning, match=r"has not answered for 0.\d+ seconds; each try waits for it up to 0.4 .timeout=") as told:
         asked_of(url, "a", "b", options="timeout=0.4")
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(("silent", "tries"), [(0.25, 3), (0.14, 2)])
+def test_a_silent_server_is_named_though_each_try_ends_sooner(raw, monkeypatch, silent, tries):
+    monkeypatch.setattr(servers, "SILENT", silent)
+    url, _ = raw(silence)
+    with pytest.warns(SilentServerWarning, match="each try waits for it up to 0.1 ") as told:
+        (failure,), _ = asked_of(url, options="timeout=0.1", tries=tries)
+    assert len(told) == 1
+    assert isinstance(failure, Unavailable)
 
 
 @pytest.mark.parametrize(
