@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _NAMES = (
-    r"think(?:ing)?(?:[_-]process)?|thoughts?(?:[_-]process)?|reason(?:ing)?(?:[_-]process)?|reflection|analysis|scratchpad|cot"
-    r"|chain[_-]of[_-]thought|inner[_-]monologue"
+    r"think(?:ing)?(?:[_-]process)?|thoughts?(?:[_-]process)?|reason(?:ing)?(?:[_-](?:process|content))?|reflection|analysis|scratchpad|cot"
+    r"|chain[_-]of[_-]thought|monologue|deliberation"
 )
 _TAG = (
-    rf"[<◁]\|?\s{{0,9}}(?P<end>/)?\s{{0,9}}(?:[\w-]{{1,20}}:|ant)?(?P<name>{_NAMES})"
+    rf"[<◁]\|?\s{{0,9}}(?P<end>/)?\s{{0,9}}(?:[\w-]{{1,20}}:|ant|(?:longcat|inner|internal|hidden|private)[_-])?(?P<name>{_NAMES})"
     r"(?:\s[^<>\n]{0,200}?)?\s{0,9}(?P<empty>/)?\|?[>▷]"
 )
 _OTHERS = (
