@@ -186,7 +186,7 @@ _OFFER = re.compile(
 def is_refusal(text: str) -> bool:
     """Whether the whole text does nothing but decline: short, from its first words on, and nothing but offers after it.
 
-    English, and how German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese refusals usually begin.
+    English ones only.
 
     Example:
         >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
@@ -229,6 +229,17 @@ def usable_text(text: str) -> str:
     """
     text = without_reasoning(text)
     return "" if is_refusal(text) else text
+
+
+def answer_text(text: str) -> str | None:
+    """What the model says, as `usable_text`; None where that has no letter and no digit.
+
+    Example:
+        >>> answer_text("<think>hm</think> Paris"), answer_text("...")
+        ('Paris', None)
+    """
+    text = usable_text(text)
+    return text if any(map(str.isalnum, text)) else None
 
 
 def own_turn(text: str) -> str:

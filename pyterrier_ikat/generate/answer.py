@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..completions.usable import usable_text
+from ..completions.usable import answer_text
 from ..conversations.frame import with_columns, with_query
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -79,7 +79,7 @@ class Answer(LLMOperator):
 
     def parse(self, text: str) -> str | None:
         """The text without a ``<think>`` block."""
-        return usable_text(text) or None
+        return answer_text(text)
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """The question, drawn out to 120 words."""
@@ -144,7 +144,7 @@ class OutlineAnswer(LLMOperator):
 
     def parse(self, text: str) -> str | None:
         """The text without a ``<think>`` block."""
-        return usable_text(text) or None
+        return answer_text(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """No suggestion."""

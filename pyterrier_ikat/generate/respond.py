@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..completions.usable import usable_text
+from ..completions.usable import answer_text
 from ..conversations.frame import column, texts_in, turns_of
 from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator
@@ -157,7 +157,7 @@ class Respond(LLMOperator):
 
     def parse(self, text: str) -> str | None:
         """The text without a ``<think>`` block."""
-        return usable_text(text) or None
+        return answer_text(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
         """The first sentences of each turn's best passage."""

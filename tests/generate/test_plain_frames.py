@@ -124,6 +124,16 @@ def test_refusals_and_unreadable_completions_are_failures_in_the_ledger(plain, o
     assert counted == [[4, 3, 3 if on_error == "fallback" else 0]]
 
 
+@pytest.mark.parametrize("make", [ikat.Answer, ikat.OutlineAnswer, ikat.Rewrite, ikat.Respond])
+@pytest.mark.parametrize("text", ["...", "```\n```", "[]", "\ud83e", "<think>hm</think>?!"])
+def test_a_completion_without_a_letter_or_digit_is_no_answer(plain, make, text):
+    llm, _ = scripted(text)
+    found = pd.DataFrame({"docno": ["d1"], "score": [1.0], "rank": [0], "text": ["Rooibos has no caffeine."]})
+    with pytest.raises(StageError, match="1 request failed .*nothing usable in the completion"):
+        make(llm)(plain.merge(found, how="cross") if make is ikat.Respond else plain)
+    assert llm.ledger.frame()["failures"].tolist() == [1]
+
+
 def test_an_unreadable_completion_of_the_cache_is_a_failure_each_time(plain):
     llm, _ = scripted("...")
     for _ in range(2):

@@ -36,6 +36,8 @@ THOUGHT = [
     "<thought>maybe <b>tea</b></thought >\n{}",
     "[THINK]Maybe [4, 1].[/THINK]{}",
     "<seed:think>hm<seed:cot_budget_reflect>9 left</seed:cot_budget_reflect></seed:think>{}",
+    "<longcat_think>Maybe [4, 1].</longcat_think><inner_thoughts>9</inner_thoughts>\n{}",
+    "<internal_monologue>hm</internal_monologue><reasoning_content>Score: 1?</reasoning_content>{}",
     "<|channel|>analysis<|message|>Score: 1?<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>",
     "<|channel|>analysis<|message|>1<|end|><|start|>assistant<|channel|>commentary<|message|>2<|end|><|start|>assistant<|channel|>final<|message|>{}",
     "analysisThe user wants tea. Score: 1?assistantfinal{}",
