@@ -203,10 +203,12 @@ def test_an_index_in_parts_searches_in_every_repeat(searches, monkeypatch):
     assert len(searches) == 1 + 2 * (4 * 2 + 4 + 2)
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.runs.resources.OtherCollectionWarning")
 @pytest.mark.parametrize("reranked", [False, True])
 def test_the_run_with_a_cross_encoder_scores_every_pair_it_found(tmp_path, ikat_data, reranked):
     memory = importlib.import_module("memory")
-    corpus = [{"docno": f"p{number}", "text": text} for number, text in enumerate(memory._texts(PASSAGES, seed=1))]
+    docnos = [pt.get_dataset("ikat:2023").get_qrels()["docno"][0], *(f"p{number}" for number in range(1, PASSAGES))]
+    corpus = [{"docno": docno, "text": text} for docno, text in zip(docnos, memory._texts(PASSAGES, seed=1), strict=True)]
     index = ikat.PassageIndex(tmp_path / "index").index(corpus)
     figures = memory.run(index.path, tmp_path / "runs", 128, reranked)
     turns = pd.DataFrame(RunFolder(tmp_path / "runs" / "aqd").turns())
