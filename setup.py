@@ -12,7 +12,7 @@ OPENVINO = ["openvino>=2025.0"]
 TESTING = ["hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
 TEST = [*NOTEBOOKS, *RAY, *OPENVINO, *TESTING]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
-DEV = [*TEST, *DOCS, "coverage", "mypy", "pre-commit", "ruff"]
+DEV = [*TEST, *DOCS, "coverage", "import-linter", "mypy", "pre-commit", "ruff"]
 
 setup(
     name="pyterrier_ikat",
