@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from .json_values import TRIED, cut_off_strings, json_values, value_at
+from .numbers import ranges_spelled
 from .texts import QUOTES
 from .usable import FENCE, own_turn, usable_text
 
@@ -20,14 +21,31 @@ NAMED = re.compile(r"\b(?:statement|number|ptkb|index|id|no)s?\W{0,3}(\d{1,3})\b
 """A number that is called a statement's."""
 EXCEPT = re.compile(r"\b(?:except|excepting|apart from|aside from|other than|besides)\b", re.IGNORECASE)
 """What makes an exception to none."""
+_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z\[{])|(?<=。)|\n")
+
+_USE = r"\b(?:relevan|relat|matter|appl|help|useful|need|important|consider|chos|choo|select|pick|affect)\w*"
 _NOT = r"(?:\b(?:not|never)\b(?! only)|n['’]t\b)"
 _DENIED = re.compile(
-    rf"{_NOT}(?:[^\w.;!?]+\w+){{0,2}}?[^\w.;!?]+(?:relevan|relat|applicab|matter)\w*|\b(?:irrelevant|unrelated|unimportant)\b",
+    rf"{_NOT}(?:[^\w.;!?]+\w+){{0,2}}?[^\w.;!?]+{_USE}|\b(?:is|are|do|does)(?:\s+not|n['’]t)\W*\Z|\b(?:irrelevant|unrelated|unimportant)\b",
     re.IGNORECASE,
 )
+_DENIED_BEFORE = re.compile(
+    rf"(?:{_NOT}(?:\s+{_USE})?|\b(?:except|ignoring|irrelevant|unrelated))(?:\s+statements?)?(?:\s+(?:are|is))?\W*\Z", re.IGNORECASE
+)
 _DENIED_AFTER = re.compile(r"\s*(?:is|are|does|do)\s*(?:not\b(?! only)|n['’]t\b|irrelevant\b|unrelated\b)", re.IGNORECASE)
-_CHOOSING = re.compile(r"\b(?:relevan|relat|matter|appl|useful|need|important|chos|choo|select|pick)\w*", re.IGNORECASE)
+_CHOOSING = re.compile(rf"{_USE}|\b(?:answer|decide)", re.IGNORECASE)
+_IRRELEVANT = re.compile(
+    rf"{_NOT}(?:[^\w.;!?]+\w+){{0,2}}?[^\w.;!?]+(?:relevan|relat|applicab)\w*|\b(?:irrelevant|unrelated)\b", re.IGNORECASE
+)
+"""What says of a line that holds a statement that it does not matter; the statement itself may say that the user does not need a thing."""
+_OTHERS = re.compile(r";|,(?: but)?(?: not)? \[?\d|\b(?:others?|rest|remaining|because|since)\b", re.IGNORECASE)
 
+_MORE = r"(?:(?:\s*,\s*(?:and\s+)?|\s*(?:\band\b|\bor\b|&)\s*)[#*]*\d{1,3}\b)"
+_CALLED = re.compile(
+    rf"\b(?:(?:statement|number|ptkb|index|indices|id)s?|nos?\.)(?: (?:is|are))?\W{{0,3}}(\d{{1,3}}\b{_MORE}*)|\A\W*(\d{{1,3}}\b{_MORE}+)"
+    rf"|\b(?:is|are|be|choose|chose|select|selected|pick|picked|relevant)\W{{1,3}}(?:only\s+)?(\d{{1,3}}\b{_MORE}*)(?=\W*\Z|\s*[.;:!(])",
+    re.IGNORECASE,
+)
 _NAME = (
     r"(?:provenance|statement|number|ptkb|id|index|indice|information|fact|item|source|evidence|answer|choice|relevant|chosen|selected)s?"
 )
@@ -35,12 +53,19 @@ _LABEL = rf"(?:[^\W\d_]+ ){{0,3}}{_NAME}"
 _LABELLED_NONE = re.compile(rf"\W*{_LABEL}\W*:\W*(?=no\b|none\b|nothing\b|n/a\b)", re.IGNORECASE)
 _BARE = r"(?:\(\d{1,3}\)|[#*\"']*\d{1,3}\b[*\"']*)"
 _NUMBERS = re.compile(
-    rf"(?:[-*•–]\s+)?[*_]*(?:(?:{_LABEL}\s*[:=]|{_NAME}\s)[*_]*)?\s*({_BARE}(?:(?:\s*[,;&]\s*(?:and\s)?|\s+and\s|\s)\s*{_BARE})*)[\s.,;]*(?:\(.*)?",
+    rf"(?:[-*•–]\s+)?[*_]*(?:(?:{_LABEL}\s*[:=]|{_NAME}\s)[*_]*)?\s*({_BARE}(?:(?:\s*[,;&]\s*(?:and\s)?|\s+and\s|\s)\s*{_BARE})*)[\s.,;]*(?:\(.*|(?:because|since)\b.*)?",
     re.IGNORECASE,
 )
+_OTHER_LABEL = re.compile(r"\s*[^\W\d][^:\n]{0,40}:\s*\d{1,3}\b(?![^\n]*\w)")
+_MARK = re.compile(r"\s*(?:[-*•–]\s+)?[(\[]?\d{1,3}[.):\]]+\s*")
+_DASHED = re.compile(r"^\s*(?:[-*•–]\s+)?#?(\d{1,3})\s+[-–—]\s(?!\s*\d+\W*$)")
+_LABELLED = re.compile(r"\[\d{1,3}\]\s*:\s*\S")
+_CALLED_LINE = re.compile(r"^\s*(?:[-*•–]\s+)?[*_]*(?:statement|ptkb)\W{0,3}\d{1,3}\b[*_\])]*\s*[:.)–-]", re.IGNORECASE)
+
 _BRACKET = re.compile(r"[\[{]")
 _WITHIN = re.compile(r"\[((?:[\s,;#*\"']|\d{1,3}\b(?!\.\d)|\b(?:and|statements?|ptkb|none|nothing|n/a)\b)*)(\]|\Z)", re.IGNORECASE)
 _NEXT = re.compile(r"[ \t]*(?:(?:,|;|&|and\b|or\b)[ \t]*){0,2}\[\s*#?(\d{1,3})\s*\]", re.IGNORECASE)
+_BELOW = re.compile(r"[^\n]*\n[ \t]*(?:[-*•–][ \t]+)?(\{|\[\d{1,3}\])")
 _LISTED = re.compile(
     r"(?:^[ \t]*(?:[-*•–][ \t]+)?|(?P<label>\w+[*_]*:[*_]*[ \t]*\n?[ \t]*))\[(?P<numbers>(?:\s*\d{1,3}\s*,?)*)\]", re.MULTILINE
 )
@@ -58,23 +83,24 @@ class Found(list[Any]):
 
 
 def read_ids(text: str) -> Found | None:
-    r"""The statement numbers in a completion; a number in running text is none.
+    r"""The statement numbers in a completion; a stray number in running text is none.
 
-    The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines of numbers, or on numbered lines.
+    The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines of numbers, on numbered lines, or in a
+    sentence that says which statements matter. Without a list: single numbers that are called a statement's and not denied.
 
     Returns:
-        The numbers as text, in the completion's order; empty where it says that no statement matters; ``None`` where there is no
-        list: a sentence that names statements is a failure, never half a choice. What may be meant too is in the result's ``rest``:
-        brackets behind lines, later lists that choose otherwise.
+        The numbers as text, in the completion's order; empty where it says that no statement matters; ``None`` where it
+        says nothing usable. What may be meant too is in the result's ``rest``: what stands beside a list in words, later lists that
+        choose otherwise.
 
     Example:
         >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
         (['4', '1'], ['1', '4'], [], None)
     """
     said = usable_text(text)
-    found = _first_list(FENCE.sub("", own_turn(said)).strip())
+    found = _first_list(ranges_spelled(FENCE.sub("", own_turn(said))).strip())
     if found is not None and not found.rest:
-        found.rest += _other_choices(said, found)
+        found.rest += _other_choices(ranges_spelled(said), found)
     return found
 
 
@@ -89,33 +115,45 @@ def _other_choices(text: str, chosen: Sequence[str]) -> list[str]:
 
 
 def _first_list(text: str) -> Found | None:
-    """The first list, in brackets or in lines before them."""
     labelled = _LABELLED_NONE.match(text)
     text = text[labelled.end() :] if labelled else text
-    start, bracketed = _first_bracket(text) or (len(text), None)
-    first = text.partition("\n")[0]
-    if NONE.match(text) and start >= len(first):
-        return None if EXCEPT.search(first) else Found()
-    found = _in_lines(text[: text.rfind("\n", 0, start) + 1] if bracketed is not None else text)
-    if found is not None and bracketed is not None:
+    if not NONE.match(text):
+        return _chosen(text)
+    sentence = _SENTENCE.split(text, maxsplit=1)[0]
+    _, *excepted = EXCEPT.split(sentence, maxsplit=1)
+    found = _chosen(excepted[0].strip()) if excepted else None
+    if (bracketed := _first_bracket(sentence)) is not None:
+        found = bracketed[1]
+    return found or Found(rest=excepted)
+
+
+def _chosen(text: str) -> Found | None:
+    """The first list, in brackets or in words; without one, what single numbers say."""
+    start, bracketed = _first_bracket(text) or (None, None)
+    found = _first_in_words(text if start is None else text[: _sentence_start(text, start)])
+    if found is None:
+        return _singles(text) if bracketed is None else bracketed
+    if bracketed is not None:
         found.rest += [f"[{number}]" for number in bracketed if number not in found]
-    return bracketed if found is None else found
+    return found
+
+
+def _sentence_start(text: str, place: int) -> int:
+    """Where the sentence begins that goes on at ``place``; the number before a line belongs to its first sentence."""
+    line = text.rfind("\n", 0, place) + 1
+    starts = [line, *(end.end() for end in _SENTENCE.finditer(text, line, min(place + 1, len(text))))]
+    return line if _MARK.fullmatch(text, line, starts[-1]) else starts[-1]
 
 
 def _first_bracket(text: str) -> tuple[int, Found] | None:
     """Where the first brackets begin that hold a list or an object and are not denied, and what they choose."""
     for opening in islice(_BRACKET.finditer(text), TRIED):
         start = opening.start()
-        if not _is_denied_before(text, start):
+        if not _LABELLED.match(text, start) and not _DENIED_BEFORE.search(text[max(0, start - 60) : start]):
             found, end = _bracket_at(text, start)
             if found is not None and not _DENIED_AFTER.match(text, end):
                 return start, found
     return None
-
-
-def _is_denied_before(text: str, place: int) -> bool:
-    clause = re.split(r"[.!?,;\n]", text[max(0, place - 60) : place])[-1]
-    return _DENIED.search(clause) is not None
 
 
 def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
@@ -125,7 +163,7 @@ def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
         numbers, end = re.findall(r"\d+", within[1]), within.end()
         while len(numbers) == 1 + joined and (following := _NEXT.match(text, end)):
             numbers, end, joined = [*numbers, following[1]], following.end(), joined + 1
-        return Found(numbers, [] if within[2] else ["a list that never ends"]), end
+        return Found(numbers, _below(text, end, numbers) if within[2] else ["a list that never ends"]), end
     value, end = value_at(text, start)
     if value is None:
         return None, end
@@ -133,26 +171,37 @@ def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
         value, end = list(takewhile(_is_one, json_values(text[start:]))), len(text)
     items, *others = (_labels(part) for part in ([value] if isinstance(value, list) else _lists(value)))
     items = [] if len(items) == 1 and NONE.match(items[0]) else items
-    return Found(items, [f"{other} in the same object" for other in others]), end
+    return Found(items, [*_below(text, end, items), *(f"{other} in the same object" for other in others)]), end
 
 
 def _labels(items: Iterable[Any]) -> list[str]:
     return [label for item in items if not _refused(item) for label in (_labels(item) if isinstance(item, list) else [_label(item)])]
 
 
-def _in_lines(text: str) -> Found | None:
-    """The first run of lines that hold nothing but numbers, or the numbered lines; what is denied is no part of it."""
-    lines, denied = text.split("\n"), False
+def _below(text: str, end: int, numbers: Sequence[str]) -> list[str]:
+    """The brackets of one number, or the object, with which the next line begins: perhaps the list goes on there."""
+    below = _BELOW.match(text, end)
+    return [f"{below[1]} on the next line"] if below and below[1].strip("[]") not in numbers else []
+
+
+def _first_in_words(text: str) -> Found | None:
+    """The first list without brackets: lines of numbers, numbered lines, or a sentence."""
+    lines = text.split("\n")
+    denied = False
     for index, line in enumerate(lines):
-        denied = bool(_DENIED.search(line)) if line.rstrip().endswith(":") else denied
+        denied = bool(_DENIED.search(line)) if _is_heading(line) else denied
         if denied:
             continue
-        if run := list(takewhile(bool, map(_numbers, lines[index:]))):
-            return Found(number for numbers in run for number in numbers)
-        if NUMBER.match(line):
-            found = _numbered(lines[index:])
-            found.rest += [above for above in lines[:index] if above.rstrip().endswith(":") and re.search(r"\d", above)]
-            return found
+        if _numbers(line):
+            run = list(takewhile(bool, map(_numbers, lines[index:])))
+            below = [line for line in lines[index + len(run) :][:1] if _OTHER_LABEL.match(line)]
+            return Found((number for numbers in run for number in numbers), below)
+        if _is_item(line):
+            return _items(lines[index:])
+        sentences = _SENTENCE.split(line)
+        for place, sentence in enumerate(sentences):
+            if (_CHOOSING.search(sentence) or sentence[:1].isdigit()) and len(named := _named(sentence)) > 1:
+                return Found(named, _others("\n".join([*sentences[place + 1 :], *lines[index + 1 :]]), named))
     return None
 
 
@@ -163,18 +212,51 @@ def _numbers(line: str) -> list[str]:
     return re.findall(r"\d+", found[1]) if found and not _DENIED.search(line) else []
 
 
-def _numbered(lines: Sequence[str]) -> Found:
+def _is_heading(line: str) -> bool:
+    return line.rstrip().endswith(":") and not _is_item(line)
+
+
+def _is_item(line: str) -> bool:
+    return any(form.match(line) for form in (NUMBER, _DASHED, _CALLED_LINE))
+
+
+def _items(lines: Sequence[str]) -> Found:
     """The numbers before the lines up to a heading; what is denied, or stands under a heading that does not deny it, is rest."""
-    found, heading = Found(), ""
+    found = Found()
+    heading = ""
     for line in lines:
-        heading = line if line.rstrip().endswith(":") and not NUMBER.match(line) else heading
-        if not NUMBER.match(line) or _DENIED.search(heading):
+        heading = line if _is_heading(line) else heading
+        if not _is_item(line) or _DENIED.search(heading):
             continue
-        if heading or _DENIED.search(line):
+        if heading or _IRRELEVANT.search(line):
             found.rest.append(line)
         else:
             found += _numbers(NUMBER.sub("", line)) or [_number(line)]
     return found
+
+
+def _singles(text: str) -> Found | None:
+    """The statements that are named and not denied: those of all sentences that choose, else of the first that names any."""
+    sentences = [sentence for sentence in _SENTENCE.split(text) if _named(sentence)]
+    choosing = [sentence for sentence in sentences if _CHOOSING.search(sentence)] or sentences[:1]
+    named = [number for sentence in choosing for number in _named(sentence)]
+    return Found(named, _others(text, named)) if named else None
+
+
+def _others(text: str, named: Sequence[str]) -> list[str]:
+    return [f"statement {number}" for sentence in _SENTENCE.split(text) for number in _named(sentence) if number not in named]
+
+
+def _named(sentence: str) -> list[str]:
+    """The numbers that a sentence calls a statement's and does not deny."""
+    numbers: list[str] = []
+    called = list(_CALLED.finditer(sentence))
+    ends = [*(found.start() for found in called[1:]), len(sentence)]
+    for found, end in zip(called, ends, strict=False):
+        said = _OTHERS.split(sentence[found.end() : end], maxsplit=1)[0]
+        if not _DENIED.search(said) and not _DENIED_BEFORE.search(sentence[max(0, found.start() - 60) : found.start()]):
+            numbers += re.findall(r"\d+", found[1] or found[2] or found[3])
+    return numbers
 
 
 def read_copies(text: str) -> Found | None:
@@ -191,7 +273,7 @@ def read_copies(text: str) -> Found | None:
     text = FENCE.sub("", own_turn(usable_text(text)))
     first = next((value for value in json_values(text) if isinstance(value, list)), None)
     before = text.partition("[")[0].strip()
-    announced = not _is_denied_before(before, len(before)) and (first or "\n" not in before)
+    announced = not _DENIED_BEFORE.search(before[-60:]) and (first or "\n" not in before)
     if first is not None and all(isinstance(item, str) for item in first) and announced:
         return Found(first)
     if (strings := cut_off_strings(text)) is not None:
@@ -226,7 +308,7 @@ def read_scores(text: str) -> Found | None:
         ([('3', 0.9), ('7', 0.4)], [], None)
     """
     text = own_turn(usable_text(text))
-    if NONE.match(text) and not _BRACKET.search(text.partition("\n")[0]):
+    if NONE.match(text) and not _BRACKET.search(_SENTENCE.split(text, maxsplit=1)[0]):
         return Found()
     values = [value for value in json_values(text) if isinstance(value, dict) or not value or any(isinstance(item, dict) for item in value)]
     if not values:
@@ -288,7 +370,8 @@ def _label(item: Any) -> str:
 
 
 def _number(line: str) -> str:
-    """The number of the statement that a numbered line holds: the one that it calls so, else the one before it."""
+    if (dashed := _DASHED.match(line)) is not None:
+        return dashed[1]
     marked = NUMBER.match(line)
     rest = line[marked.end() :] if marked else line
     named = NAMED.match(rest.strip("*_ "))

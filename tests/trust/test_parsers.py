@@ -154,7 +154,7 @@ def check_all(text):
         assert read(text) == "" or any(map(str.isalnum, read(text)))
     left = without_reasoning(text)
     assert left == left.strip()
-    unquoted = re.sub("""["'`]</?think>((</?think>)?["'`])""", "", left.lower())  # a mark in quotation marks is only mentioned
+    unquoted = re.sub(r"""["'`]</?think>([\s.…]{0,9}</?think>)?["'`]""", "", left.lower())  # a mark in quotation marks is only mentioned
     assert "</think>" not in unquoted
     assert "<think>" not in unquoted
     assert usable_text(text) == ("" if is_refusal(left) else left)
