@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pandas as pd
@@ -11,6 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import evaluate, parse_measures, statement_runs
 from pyterrier_ikat.methods import METHODS, TABLES, Table
 from pyterrier_ikat.runs.session import Session
+from pyterrier_ikat.runs.systems import methods_in
 
 OURS = {
     "nDCG": "nDCG",
@@ -71,7 +73,7 @@ def command(names: list[str], description: str) -> Callable[[], None]:
                 ikat.PassageIndex(index_path).index(data.get_corpus_iter(verbose=False))
         wanted = systems.split(",") if systems else [name for table in names for name in TABLES[table].frame().index]
         chosen = [name for name in dict.fromkeys(wanted) if _possible(name, models)]
-        folders = _run(data, dataset, chosen, index_path, out, models)
+        folders = _run(data, chosen, index_path, out, models)
         for name in names:
             _show(TABLES[name], data, dataset, folders)
 
@@ -85,23 +87,13 @@ def _possible(name: str, models: dict[str, str | None]) -> bool:
     return not missing
 
 
-def _run(data: object, dataset: str, names: list[str], index_path: str, out: str, models: dict[str, str | None]) -> dict[str, Path]:
+def _run(data: Any, names: list[str], index_path: str, out: str, models: dict[str, str | None]) -> dict[str, Path]:
     for spec in ("llm", "llama_llm"):
         chosen = [name for name in names if (spec == "llama_llm") == ("llama" in name)]
         second = models["llm"] if spec == "llama_llm" else models["second_llm"]  # the paper's [G]: LLaMA is given GPT-4's answers
         if chosen:
-            session = Session.open(
-                data,
-                dataset,
-                chosen,
-                index_path=index_path,
-                out=out,
-                llm_spec=models[spec],
-                second_spec=second,
-                reranker_spec=models["reranker"],
-                rewriter_spec=models["rewriter"],
-                expander_spec=models["expander"],
-            )
+            given = {name: models[name] for name in ("reranker", "rewriter", "expander")}
+            session = Session.open(methods_in(chosen), data, index=index_path, out=out, llm=models[spec], second_llm=second, **given)
             session.run()
             session.report(click.echo)
     return {name: Path(out) / name for name in names}

@@ -49,8 +49,7 @@ from .generate import StatementQueries as StatementQueries
 from .generate import Summarise as Summarise
 from .llms import llm as llm
 from .methods import method as method
-from .operator import profile as profile
-from .planning import plan as plan
+from .profiling import profile as profile
 from .rank import BiEncoder as BiEncoder
 from .rank import CrossEncoder as CrossEncoder
 from .rank import Ensemble as Ensemble
@@ -63,6 +62,8 @@ from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex
+from .runs.systems import plan as plan
+from .runs.systems import run as run
 from .show import Report as Report
 from .show import report as report
 

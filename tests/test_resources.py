@@ -11,11 +11,10 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.folder import SampleDataset
 from pyterrier_ikat.conversations.track import COLLECTION_SIZE
-from pyterrier_ikat.llms import LLM, Ledger
+from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.retrieve.pisa import index as pisa
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.resources import OtherCollectionWarning, check_collection
-from pyterrier_ikat.runs.session import Session
 
 SAMPLE = ikat.dataset("sample")
 
@@ -150,7 +149,7 @@ def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(
     whole = SampleDataset.get_qrels
     monkeypatch.setattr(SampleDataset, "get_qrels", lambda self, variant=None: whole(self, variant).query("qid != '1-1_1'"))
     with pytest.raises(ikat.UsageError, match="has none of the"):
-        Session.open(SAMPLE, SAMPLE.name, ["raw"], index_path=foreign, out=str(tmp_path), turns="1-1_1", ledger=Ledger())
+        ikat.run("raw", SAMPLE, index=foreign, out=str(tmp_path), turns="1-1_1")
 
 
 @pytest.mark.filterwarnings("default::pyterrier_ikat.runs.resources.OtherCollectionWarning")

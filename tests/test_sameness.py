@@ -2,9 +2,11 @@
 
 import os
 
+import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.retrieve import PassageText
 from pyterrier_ikat.runs.identity import parameters_of
 
@@ -18,21 +20,52 @@ class Index:
     def fingerprint(self):
         return self.holds
 
+    def __repr__(self):
+        return "Index()"
+
+
+class Searches(pt.Transformer):
+    """A foreign retriever over an index."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.index = index
+
+    def transform(self, inp):
+        return inp
+
+    def __repr__(self):
+        return f"Searches({self.index!r})"
+
+
+class Reads(Operator):
+    """A stranger's operator, whose argument of any name may be a folder."""
+
+    def __init__(self, lexicon, inner=None):
+        super().__init__()
+        self.lexicon, self.inner = lexicon, inner
+
+    def transform(self, inp):
+        return inp
+
 
 def test_other_texts_beside_the_same_vectors_are_another_run():
-    known = parameters_of({"index": Index("vectors", Index("tea"))}, [])
-    assert parameters_of({"index": Index("vectors", Index("tea"))}, []) == known
-    changed = parameters_of({"index": Index("vectors", Index("coffee"))}, [])
-    assert [name for name in known if changed[name] != known[name]] == ["texts"]
+    known = parameters_of(Searches(Index("vectors", Index("tea"))))
+    assert parameters_of(Searches(Index("vectors", Index("tea")))) == known
+    assert known["parts"] == {"index": "vectors", "index 2": "tea"}
+    changed = parameters_of(Searches(Index("vectors", Index("coffee"))))
+    assert [name for name in known if changed[name] != known[name]] == ["parts"]
 
 
 @pytest.mark.parametrize(
     "made",
     [
         lambda folder: ikat.CrossEncoder(folder),
-        lambda folder: [ikat.CrossEncoder("hub/name"), ikat.Ensemble(["hub/name", ikat.BiEncoder(folder)])],
-        lambda folder: ikat.Ensemble([folder]),
-        lambda folder: ikat.Seq2SeqRewrite(folder),
+        lambda folder: ikat.Ensemble(["hub/name", ikat.BiEncoder(folder)]),
+        lambda folder: ikat.RankStatements(ikat.Ensemble([folder]), 3),
+        lambda folder: ikat.Seq2SeqRewrite(folder) % 10,
+        lambda folder: Reads("no folder", Reads(folder)),
+        lambda folder: ikat.RRF(Searches(Index("tea")) >> ikat.CrossEncoder(folder), Searches(Index("tea"))),
         lambda folder: ikat.Rewrite(ikat.llm("recorded:sample"), prompts=folder),
     ],
 )
@@ -40,16 +73,33 @@ def test_a_model_that_was_trained_on_in_its_folder_makes_another_run(made, tmp_p
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "weights.bin").write_bytes(b"1234")
-    resources = {"index": Index("tea"), "reranker": made(str(folder)), "unused": ikat.BiEncoder(str(tmp_path))}
-    known = parameters_of(resources, ["reranker"])
-    assert list(known["folders"]) == [str(folder)]
-    assert parameters_of(resources, ["reranker"]) == known
+    system = made(str(folder))
+    known = parameters_of(system)
+    assert parameters_of(system) == known
     (folder / "weights.bin").write_bytes(b"4321")
     os.utime(folder / "weights.bin", ns=(1, 1))
-    changed = parameters_of(resources, ["reranker"])
-    assert [name for name in known if changed[name] != known[name]] == ["folders"]
+    changed = parameters_of(system)
+    assert [name for name in known if changed[name] != known[name]] == ["parts"]
 
 
 def test_models_of_the_hub_stand_for_themselves():
-    resources = {"index": Index("tea"), "reranker": ikat.CrossEncoder("hub/name"), "llm": ikat.llm("hf:hub/name")}
-    assert parameters_of(resources, resources)["folders"] == {}
+    system = ikat.Rewrite(ikat.llm("hf:hub/name")) >> Searches(Index("tea")) >> ikat.CrossEncoder("hub/name")
+    assert list(parameters_of(system)["parts"]) == ["ikat.llm('hf:hub/name')", "index"]
+
+
+def test_a_local_model_is_told_apart_by_its_files(tmp_path):
+    def known():
+        return parameters_of(Searches(ikat.llm(f"hf:{tmp_path}")))["parts"]
+
+    before = known()
+    assert known() == before
+    (tmp_path / "weights.bin").write_bytes(b"1")
+    assert known() != before
+
+
+def test_an_address_in_memory_makes_no_other_run():
+    class Plain(pt.Transformer):
+        def transform(self, inp):
+            return inp
+
+    assert parameters_of(Plain() >> Plain())["stages"] == parameters_of(Plain() >> Plain())["stages"]

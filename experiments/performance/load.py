@@ -28,6 +28,7 @@ from process_memory import watched
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Ledger, LLMFailure, Reply, StageError
 from pyterrier_ikat.runs.session import Session
+from pyterrier_ikat.runs.systems import methods_in
 
 TURNS, PASSAGES = 332, 60
 SYSTEMS = (
@@ -188,7 +189,7 @@ def _session(folder: Path, out: str, names: Sequence[str], turns: int, models: S
     if not index.exists():
         ikat.PassageIndex(index).index(islice(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False), PASSAGES))
     given: Mapping[str, Any] = {"llm": models[0], "second_llm": models[1], "reranker": SharedWords()}
-    return Session.open(Sample(turns), "sample", names, index_path=str(index), out=str(folder / out), ledger=ledger, stand_ins=given)
+    return Session.open(methods_in(names), Sample(turns), index=index, out=folder / out, ledger=ledger, **given)
 
 
 def _shorter(seconds: float) -> None:

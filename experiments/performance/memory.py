@@ -29,6 +29,7 @@ from process_memory import watched
 import pyterrier_ikat as ikat
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.session import TURNS_AT_ONCE, Session
+from pyterrier_ikat.runs.systems import methods_in
 
 PASSAGES = 100_000
 TURNS = 332
@@ -100,9 +101,7 @@ def run(index: str, out: Path, batch: int, reranked: bool) -> dict[str, float]:
     given = {"llm": model, "reranker": ikat.CrossEncoder("stand-in") if reranked else None}
     scores = Scores()
     with patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scores):
-        session = Session.open(
-            pt.get_dataset("ikat:2023"), "ikat:2023", ["aqd"], index_path=index, out=str(out), stand_ins=given, batch=batch
-        )
+        session = Session.open(methods_in("aqd"), "ikat:2023", index=index, out=out, batch=batch, **given)
         scores.pairs = 0  # opening scores one, to load the model
         with watched() as held:
             started = time.perf_counter()

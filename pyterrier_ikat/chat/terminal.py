@@ -10,7 +10,8 @@ from ..conversations import conversation
 from ..errors import IkatError, UsageError
 from ..llms import LLM, Ledger
 from ..methods import find
-from ..runs.resources import check_texts, load_models, named_resources, system_of, without_none
+from ..operator import parts_of
+from ..runs.resources import Resources, check_system, load_models
 from .conversation import Chat
 from .persona import read_persona
 
@@ -68,7 +69,6 @@ def _ending(chat: Chat) -> str:
 
 def open_chat(
     name: str,
-    index_path: str,
     ledger: Ledger,
     *,
     persona: str | Path | None = None,
@@ -80,13 +80,11 @@ def open_chat(
 
     Args:
         name: the method.
-        index_path: the folder of the index.
         ledger: the account that the LLMs count in.
         persona: see :func:`read_persona`.
         number: see :func:`read_persona`.
         save_to: see :class:`Chat`.
-        options: the resources, as ``ikat run`` names them: ``splade_model``, ``texts``, ``llm_spec``, ``second_spec``, ``reranker_spec``,
-            ``rewriter_spec``, ``expander_spec``.
+        options: the resources, see :class:`~pyterrier_ikat.runs.Resources`.
 
     Raises:
         UsageError: for an unknown or manual method, a resource that it lacks, or a model that can't be loaded.
@@ -95,10 +93,11 @@ def open_chat(
     entry = find(name)
     if entry.manual:
         raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
-    who, resources = read_persona(persona, number), named_resources(index_path, ledger, without_none(options))
-    recorded = any(isinstance(one, LLM) and one.backend.replays for one in resources.values())
+    who, resources = read_persona(persona, number), Resources.of(options).opened(ledger)
+    system = resources.system(entry)
+    recorded = any(isinstance(one, LLM) and one.backend.replays for one in parts_of(system))
     script = who.utterances if recorded and who.utterances else None
-    check_texts(entry, resources, conversation([{"role": "user", "content": "?"}]))
-    chat = Chat(system_of(entry, resources), who.ptkb, number=who.number, save_to=save_to, script=script)
-    load_models(resources)
+    check_system(name, system, conversation([{"role": "user", "content": "?"}]), resources.index)
+    chat = Chat(system, who.ptkb, number=who.number, save_to=save_to, script=script)
+    load_models([system])
     return chat

@@ -77,23 +77,28 @@ def run(
     with_profile: bool,
     **options: Any,
 ) -> None:
-    """Run METHODs on a dataset; each leaves a folder with its run, turns, figures and ledger."""
-    from ..operator import profile
+    """Run METHODs on a dataset; each leaves a folder with its run, turns, scores and ledger.
+
+    A METHOD is one of `ikat methods`, or of a Python file of yours: FILE.py:NAME, or FILE.py for all of them.
+    """
+    from ..profiling import profile
     from ..runs.session import Session
+    from ..runs.systems import methods_in
     from ..store.results import keep_in
 
     if cache is not None:
         keep_in(cache)
-    session = Session.open(dataset_named(dataset_name), dataset_name, names, variant=variant, only_plan=only_plan, **options)
+    given = {name: value for name, value in options.items() if value is not None}
+    session = Session.open(methods_in(names), dataset_named(dataset_name), qrels=variant, only_plan=only_plan, **given)
     if only_plan:
-        click.echo(session.plan().to_string(index=False, na_rep="unknown"))
+        click.echo(str(session.plan()))
         return
     with profile() as stages:
         session.run()
     session.show(click.echo)
     session.report(click.echo)
     for entry in session.methods:
-        for line in session.deviations(entry):
+        for line in session.resources.deviations(entry):
             click.echo(f"note: {entry.name}: {line}")
     if with_profile:
         click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")

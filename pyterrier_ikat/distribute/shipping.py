@@ -13,9 +13,7 @@ import pyterrier as pt
 
 from ..errors import IkatError, UsageError
 from ..llms import LLM, Completion, LLMFailure, Request
-from ..rank import CrossEncoder
-from ..rank.backends import BACKENDS
-from ..rank.cross_encoder import PAIRS
+from ..operator import Operator
 
 Ask = Callable[[int, Sequence[Request]], list[Completion | LLMFailure]]
 Counted = tuple[int, str, str, dict[str, float | None]]
@@ -73,8 +71,8 @@ def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
 
     class Packer(pickler):  # type: ignore[misc]
         def persistent_id(self, value: Any) -> tuple[int, str, str, str, str] | None:
-            if isinstance(value, CrossEncoder) and value.backend == "auto":
-                raise UsageError(_chooses_alone(value))
+            if isinstance(value, Operator):
+                value.check_shippable()
             if not isinstance(value, LLM):
                 return None
             known = [number for number, model in enumerate(models) if model is value]
@@ -89,13 +87,6 @@ def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
     except (TypeError, pickle.PicklingError, AttributeError) as error:
         raise UsageError(f"{pipeline!r} can't be sent to another process ({error}): open what can't be sent at first use") from error
     return buffer.getvalue(), models
-
-
-def _chooses_alone(scorer: CrossEncoder) -> str:
-    return (
-        f"{scorer!r} would choose its backend in each process by itself, and score in single precision where it gets fewer than {PAIRS} "
-        f"pairs at a time: the scores of a ranking would come of several; name one, backend={' or '.join(map(repr, BACKENDS))}"
-    )
 
 
 def unpack(packed: bytes, ask: Ask) -> tuple[pt.Transformer, list[FarLLM]]:

@@ -5,19 +5,17 @@ The pipeline runs in a thread. Where it asks a language model, the caller gets a
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
 import pandas as pd
-import pyterrier as pt
 
 from ..errors import IkatError
 from ..llms import Completion, LLMFailure, Request
-from ..operator import subpipelines
-from ..retrieve import PassageIndex, SpladeIndex
+from ..operator import parts_of
 from .shipping import Counted, frozen, unpack
 
 Answers = list[Completion | LLMFailure]
@@ -104,17 +102,10 @@ class Worker:
                     self._pipeline, self._packed = unpack(packed, self._ask), packed
                 pipeline, models = self._pipeline
                 result = pipeline.transform(frame.copy())  # what Ray brought can't be written to
-                indexes = {index.path: index.fingerprint() for index in _indexes(pipeline)}
+                indexes = {part.path: part.fingerprint() for part in parts_of(pipeline) if hasattr(part, "path")}
             except IkatError as raised:
                 error = frozen(raised)
         counted = [(model.number, *count) for model in models for count in model.ledger.counted]
         for model in models:
             model.ledger.counted.clear()
         return Outcome(result, error, counted, [(one.category, str(one.message)) for one in caught], indexes)
-
-
-def _indexes(stage: pt.Transformer) -> Iterator[PassageIndex | SpladeIndex]:
-    if isinstance(index := getattr(stage, "index", None), PassageIndex | SpladeIndex):
-        yield index
-    for pipeline in subpipelines(stage):
-        yield from _indexes(pipeline)

@@ -14,7 +14,7 @@ from ..arguments import checked
 from ..conversations.frame import column, with_columns
 from ..errors import DataError, UsageError
 from ..runs import RunFolder
-from ..runs.folder import chosen_statements
+from ..runs.turns import chosen_statements
 from .checks import check_form, unlike
 from .measures import label
 from .qrels import check_qrels

@@ -11,7 +11,7 @@ from ..arguments import checked
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import is_missing, object_frame, values, with_columns
 from ..errors import DataError, UsageError
-from ..runs.folder import plain, response_column, used_marks
+from ..runs.turns import plain, response_column, used_marks
 from .checks import check_form, unlike, with_text_ids
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]

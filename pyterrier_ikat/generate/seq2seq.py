@@ -55,6 +55,7 @@ class Seq2SeqRewrite(Operator):
 
     one_row_per_turn = True
     schematic = {"label": "Seq2SeqRewrite"}
+    loads_models = True
 
     def __init__(
         self,

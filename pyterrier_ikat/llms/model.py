@@ -335,6 +335,7 @@ class LLM:
     Attributes:
         ledger: the account.
         model: the model's name.
+        spec: what names it, without secrets.
     """
 
     def __init__(
@@ -353,7 +354,7 @@ class LLM:
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.throttle, self.on_error = Throttle(backend.concurrency), on_error
         self._told: dict[str, object] = {}
-        self._text = backend.model if text is None else text
+        self.spec = backend.model if text is None else text
 
     @property
     def kept_in(self) -> str:
@@ -400,6 +401,10 @@ class LLM:
         if (reply := self.backend.find(request)) is not None:
             return None if failure_of(request, reply) else as_read(completion_of(reply, self.model, 0.0))
         return self._cached(key_of(self.backend.identity, request))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What decides its answers."""
+        return dict(self.backend.identity)
 
     def open(self) -> None:
         """Make the client ready, which takes longer than to ask.
@@ -471,7 +476,7 @@ class LLM:
         return self
 
     def __repr__(self) -> str:
-        return f"ikat.llm({self._text!r})"
+        return f"ikat.llm({self.spec!r})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LLM):

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import pyterrier as pt
 
@@ -20,7 +21,7 @@ from ..generate import (
 )
 from ..llms import LLM
 from ..rank import RankStatements
-from ..retrieve import BM25, RM3
+from ..retrieve import RM3
 from . import generate_then_retrieve, infosense_2024, nii_2024
 from .definition import Decorated, method
 
@@ -173,7 +174,7 @@ def organizers_2024(llm: LLM, retriever: pt.Transformer, reranker: pt.Transforme
 def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:
     if not rm3:
         return queries >> retriever % depth
-    described = retriever.index.describe() if isinstance(retriever, BM25) else {}
+    described: dict[str, Any] = getattr(getattr(retriever, "index", None), "describe", dict)()
     analysis = {name: described[name] for name in ("stemmer", "stops") if name in described}
     return queries >> retriever >> RM3(**analysis) >> retriever % depth
 

@@ -19,7 +19,7 @@ from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
 from ..operator import Operator, Plan
-from ..planning import plan
+from ..planning import estimate
 from .definition import Method, Table, methods_of
 
 _OWN = ("catalogue", "definition")
@@ -158,7 +158,7 @@ def _counted(entry: Method, statements: int) -> tuple[int, int]:
     turn = turn.assign(qresolved=turn["query"], qgoldptkb=[[str(number + 1) for number in range(statements)]])
     retriever, model, other = _StandIn(), LLM(_Unasked()), _StandIn()
     resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
-    rows = plan({entry.name: entry.build(retriever=retriever, **resources)}, turn)
+    rows = estimate({entry.name: entry.build(retriever=retriever, **resources)}, turn)
     return int(rows["calls"].sum()), retriever.rows
 
 

@@ -54,6 +54,7 @@ class BiEncoder(Operator):
     """
 
     schematic = {"label": "BiEncoder"}
+    loads_models = True
 
     def __init__(self, model: str | Path, batch_size: int = 32, *, cache: str | Path | None = None) -> None:
         super().__init__()

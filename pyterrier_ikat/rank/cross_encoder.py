@@ -60,6 +60,7 @@ class CrossEncoder(Operator):
     """
 
     schematic = {"label": "CrossEncoder"}
+    loads_models = True
 
     def __init__(
         self,
@@ -96,6 +97,15 @@ class CrossEncoder(Operator):
         backend = self.chosen or "fp32"
         model = fingerprint("cross-encoder", self.model, str(self.max_length), backend)
         return ranked_by(inp, scored_once(queries, texts, model, shared(self.cache), self._score(backend)), repr(self))
+
+    def check_shippable(self) -> None:
+        """Refuse ``backend="auto"``, which each process would decide by itself."""
+        if self.backend == "auto":
+            raise UsageError(
+                f"{self!r} would choose its backend in each process by itself, and score in single precision where it gets fewer than "
+                f"{PAIRS} pairs at a time: the scores of a ranking would come of several; name one, "
+                f"backend={' or '.join(map(repr, BACKENDS))}"
+            )
 
     def _score(self, backend: str) -> "Score":
         return partial(score_pairs, self.model, self.max_length, backend, self.batch_tokens)

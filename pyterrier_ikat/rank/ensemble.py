@@ -44,6 +44,7 @@ class Ensemble(Operator):
     """
 
     schematic = {"label": "Ensemble"}
+    loads_models = True
 
     def __init__(self, scorers: Sequence[str | Path | pt.Transformer] = CHECKPOINTS) -> None:
         super().__init__()

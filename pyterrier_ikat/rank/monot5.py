@@ -41,6 +41,7 @@ class MonoT5(Operator):
     """
 
     schematic = {"label": "MonoT5"}
+    loads_models = True
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
-"""What a system leaves on disk: TREC run files and run folders."""
+"""What runs systems, and what they leave on disk: TREC run files and run folders."""
 
-from .folder import RunFolder
-from .trec import read_run, strictly_decreasing, trec_eval_order, write_run
+import lazy_loader
 
-__all__ = ["RunFolder", "read_run", "strictly_decreasing", "trec_eval_order", "write_run"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

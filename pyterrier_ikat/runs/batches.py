@@ -9,6 +9,7 @@ one batch is in memory, also while the run folder is written.
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ import pyterrier as pt
 from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError
 from ..llms import Ledger
-from ..planning import stages
+from ..operator import stages
 from ..store.files import atomic_write
 from .account import COSTS, Account
-from .folder import PER_TURN, Part, RunFolder, another, kept, used_marks, versions
+from .folder import RunFolder, another, versions
+from .trec import strictly_decreasing
+from .turns import PER_TURN, Part, check_turns, kept, used_marks
 
 RANKING = ("qid", "docno", "score", "rank", "used")
 PARAMETERS = "run.json"
@@ -60,21 +63,21 @@ class Batches:
         if differs := another(_read(self.path / PARAMETERS), self.parameters):
             raise UsageError(f"{self.path} holds finished batches of a run with {differs}: choose another --out, or remove it")
 
-    def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> None:
+    def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Iterable[Ledger], size: int) -> None:
         """Run a pipeline on the turns that aren't finished.
 
         Args:
             pipeline: from turns to passages.
             topics: all turns of the run.
-            counting: the ledger that the pipeline's LLMs count in.
+            counting: the ledgers that the pipeline's LLMs count in.
             size: how many turns make a batch.
         """
         account = Account(self.path / COSTS)
-        try:
-            with counting.followed_by(account):
-                self._run(pipeline, topics, account.rest, size)
-        finally:
-            account.close()
+        with ExitStack() as following:
+            following.callback(account.close)
+            for ledger in counting:
+                following.enter_context(ledger.followed_by(account))
+            self._run(pipeline, topics, account.rest, size)
 
     def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> None:
         counted, (before, behind) = counting.snapshot(), _divided(pipeline)
@@ -82,7 +85,10 @@ class Batches:
         written = _through(before, left.reset_index(drop=True))
         for start in range(0, len(left), size):
             turns = written.iloc[start : start + size].reset_index(drop=True)
-            self.keep(int(left.index[start]), turns, _through(behind, turns), counting.since(counted))
+            results = _through(behind, turns)
+            if start == 0:
+                _check_ranking(self.path.stem, turns, results)
+            self.keep(int(left.index[start]), turns, results, counting.since(counted))
             counted = counting.snapshot()
 
     def finished(self) -> set[str]:
@@ -107,8 +113,7 @@ class Batches:
             "ledger": rows.where(rows.notna(), None).to_dict("records"),
         }
         if not (self.path / PARAMETERS).exists():
-            with atomic_write(self.path / PARAMETERS) as file:
-                json.dump(self.parameters, file, indent=1)
+            RunFolder(self.path).write_parameters(self.parameters)
         with atomic_write(self.path / f"{number:06d}.json") as file:
             json.dump(batch, file)
 
@@ -150,6 +155,14 @@ def _read(path: Any) -> dict[str, Any]:
         return found
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which begins the run anew") from error
+
+
+def _check_ranking(name: str, turns: pd.DataFrame, results: pd.DataFrame) -> None:
+    """Whether the first batch can be kept, before more is spent."""
+    if lacking := [column for column in RANKING[:-1] if column not in results.columns]:
+        raise UsageError(f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker")
+    check_turns(turns, results)
+    strictly_decreasing(results)
 
 
 def _per_turn(turns: pd.DataFrame) -> Columns:

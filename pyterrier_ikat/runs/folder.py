@@ -17,121 +17,24 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
-from numbers import Real
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import pandas as pd
 
-from ..conversations.frame import column, each_turn_once, is_missing, values
+from ..conversations.frame import column
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write, neighbour
 from .trec import read_run, write_run
-
-
-def plain(value: Any) -> Any:
-    """A cell as JSON has it: arrays and tuples as lists, numpy's numbers as Python's.
-
-    Example:
-        >>> plain((np.array([1, 2]), {"a": np.float64(0.5)}))
-        [[1, 2], {'a': 0.5}]
-    """
-    if isinstance(value, np.ndarray | np.generic | pd.Series):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    return value
-
-
-def kept(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, Any] | None:
-    """What is kept of the cell of a turn in the column ``name``; None of a cell without a value.
-
-    Raises:
-        DataError: when it is no text, list or dict, or ``qstatements`` is no list of (id, score).
-
-    Example:
-        >>> kept("9-1_3", "qsubqueries", ("tea", "mint"))
-        ['tea', 'mint']
-    """
-    if is_missing(value):
-        return None
-    if name == "qstatements":
-        return chosen_statements(qid, value)
-    found = plain(value)
-    if not isinstance(found, str | list | dict):
-        raise DataError(f"turn {qid}: {name} is {value!r}, which no run keeps: give a text, a list or a dict")
-    return found
-
-
-def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
-    """The statements that were chosen for a turn, as (id, score), best first; none where the cell has no value.
-
-    Raises:
-        DataError: when it is no list, tuple or array of (id, score).
-
-    Example:
-        >>> chosen_statements("9-1_3", np.array([("10", 0.5), (2, 0.25)], dtype=object))
-        [('10', 0.5), ('2', 0.25)]
-    """
-    pairs = [] if is_missing(chosen) else plain(chosen)
-    try:
-        if not isinstance(pairs, list) or any(not isinstance(pair, list) for pair in pairs):
-            raise TypeError
-        if any(not isinstance(name, str | int) for name, _ in pairs):
-            raise TypeError
-        return [(str(name), float(score)) for name, score in pairs]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"turn {qid}: qstatements is {chosen!r}; give a list of (id, score), best first") from error
-
-
-def used_marks(results: pd.DataFrame) -> list[bool]:
-    """Whether the response is based on each passage, by the column ``used``; where a mark is missing it is not.
-
-    Raises:
-        DataError: naming turn and passage, when a mark is none of True, False, 1, 0.
-
-    Example:
-        >>> used_marks(pd.DataFrame({"qid": ["9-1_3"] * 3, "docno": ["a", "b", "c"], "used": [1.0, None, 0.0]}))
-        [True, False, False]
-    """
-    marks = results["used"].tolist()
-    for place, mark in enumerate(marks):
-        if not (is_missing(mark) or (isinstance(mark, Real | np.bool_) and mark in (0, 1))):
-            row = results.iloc[place]
-            passage = f", passage {row['docno']}" if "docno" in row else ""
-            raise DataError(
-                f"turn {row['qid']}{passage}: used is {mark!r}, neither true nor false: "
-                'give True or False, as frame["used"].map({"True": True, "False": False}) makes of texts'
-            )
-    return [not is_missing(mark) and bool(mark) for mark in marks]
-
-
-def response_column(frame: pd.DataFrame) -> str:
-    """Where a frame has the responses: ``response`` as in ``turns.jsonl``, where ``qanswer`` is the draft, else ``qanswer``.
-
-    Example:
-        >>> response_column(pd.DataFrame(columns=["qid", "qanswer", "response"]))
-        'response'
-    """
-    return "response" if "response" in frame.columns else "qanswer"
-
+from .turns import Part, check_turns, write_turns
 
 _PACKAGES = (
     *("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
     *("sentence-transformers", "openvino", "ir-measures", "openai"),
 )
+
+
 FILES = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv")
-PER_TURN = (
-    *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
-    *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb"),
-)
-
-
-Part = tuple[pd.DataFrame, pd.DataFrame]
-"""Some turns of a run, and their ranking."""
 
 
 class OtherVersionsWarning(UserWarning):
@@ -200,6 +103,20 @@ class RunFolder:
             raise DataError(f"{self.path} is no finished run: its run.json holds no object")
         return found
 
+    def as_strict(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The parameters, with ``on_error=raise`` where the run here has it: what no failure ended is what fallback gives, too."""
+        try:
+            made = self.parameters().get("on_error", {})
+        except DataError:  # nothing is here, or the folder's own check refuses it
+            return parameters
+        wanted = parameters["on_error"]
+        return parameters | {"on_error": {name: "raise" if made.get(name) == "raise" else wanted[name] for name in wanted}}
+
+    def write_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Replace ``run.json``."""
+        with atomic_write(self.path / "run.json") as file:
+            json.dump(parameters, file, indent=1)
+
     def results(self) -> pd.DataFrame:
         """The ranking: ``qid``, ``docno``, ``score``, ``rank``; no row when the system found nothing at all.
 
@@ -232,8 +149,13 @@ class RunFolder:
 
     def _lines(self, name: str) -> int:
         """Its lines; what follows the last line end may be cut, and is none, but of ``turns.jsonl``, where it would be no JSON."""
-        content = (self.path / name).read_bytes() if (self.path / name).is_file() else b""
-        return content.count(b"\n") + (name == "turns.jsonl" and not content.endswith(b"\n") and content != b"")
+        if not (self.path / name).is_file():
+            return 0
+        count, last = 0, b"\n"
+        with (self.path / name).open("rb") as file:
+            while block := file.read(1 << 16):
+                count, last = count + block.count(b"\n"), block[-1:]
+        return count + (name == "turns.jsonl" and last != b"\n")
 
     def check_lines(self, name: str) -> None:
         """Whether a file of a finished run has the lines that were written.
@@ -338,10 +260,10 @@ class RunFolder:
         try:
             with atomic_write(partial / "run.trec", "wb") as ranking, atomic_write(partial / "turns.jsonl", "wb") as turns:
                 for topics, results in parts:
-                    _check_turns(topics, results)
+                    check_turns(topics, results)
                     write_run(results, partial / "part", self.path.name)
                     _move(partial / "part", ranking)
-                    _write_turns(topics, results, partial / "part")
+                    write_turns(topics, results, partial / "part")
                     _move(partial / "part", turns)
             measures, parameters = about()
             for name, table in (("measures.csv", measures), ("ledger.csv", ledger)):
@@ -369,45 +291,4 @@ def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
         raise DataError(f"{path}, line {number}: not JSON ({error}): make the run again") from error
     if not isinstance(found, dict) or not isinstance(found.get("qid"), str):
         raise DataError(f"{path}, line {number}: no turn, an object with a qid: make the run again")
-    return found
-
-
-def _check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
-    each_turn_once(topics)
-    known = set(topics["qid"])
-    lost = [str(qid) for qid in results["qid"].unique() if qid not in known]
-    if lost:
-        shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
-        raise DataError(
-            f"the results have {len(lost)} turns that the topics lack ({shown}), whose responses would be lost: give all topics "
-            "that the system was run on, and bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
-        )
-
-
-def _write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> None:
-    counts = results["qid"].value_counts()
-    found = results.drop_duplicates("qid")
-    turns = pd.concat([found, topics[~topics["qid"].isin(found["qid"])]])
-    turns = turns.set_index(turns["qid"]).reindex(topics["qid"].tolist())
-    columns = [name for name in PER_TURN if name in turns.columns]
-    used = _used(results)
-    with atomic_write(path) as file:
-        for qid, *row in zip(turns["qid"], *(values(turns, name) for name in columns), strict=True):
-            cells = ((name, kept(qid, name, value)) for name, value in zip(columns, row, strict=True))
-            shown = {name: value for name, value in cells if value is not None}
-            if qid in used:
-                shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}
-            if "qdraft" in shown:
-                shown["qanswer"] = shown.pop("qdraft")
-            file.write(json.dumps(shown | {"passages": int(counts.get(qid, 0))}) + "\n")
-
-
-def _used(results: pd.DataFrame) -> dict[str, list[str]]:
-    """For each turn that was responded to, the passages that the response is based on, best first."""
-    if "used" not in results:
-        return {}
-    found: dict[str, list[str]] = {qid: [] for qid in results["qid"].unique()}
-    shown = results.loc[used_marks(results)].sort_values("rank", kind="stable")
-    for qid, docno in zip(shown["qid"], shown["docno"], strict=True):
-        found[qid].append(docno)
     return found

@@ -1,64 +1,71 @@
 """What makes a run this run: a finished one is reused only when all of it is the same."""
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pyterrier as pt
 
 from .. import prompts
+from ..errors import UsageError
 from ..llms import LLM
-from ..operator import Operator
+from ..llms.spec import deciding
+from ..operator import parts_of, stages
 from ..store.models import fingerprint
 
-READ = ("llm", "model", "tokenizer", "scorers", "prompts")
-"""Arguments of operators that may name a folder, or hold what names one."""
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def parameters_of(resources: Mapping[str, Any], needs: Iterable[str]) -> dict[str, Any]:
-    """What a run depends on beside its topics and its expression: package, prompts, index, LLMs, folders of models.
+def parts(pipeline: pt.Transformer) -> list[Any]:
+    """The language models, indexes and folders that a pipeline is made of, each once."""
+    return list({part if isinstance(part, str) else id(part): part for part in parts_of(pipeline)}.values())
 
-    Args:
-        resources: by name, ``index`` among them.
-        needs: the names of those that the method uses.
+
+def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None) -> dict[str, Any]:
+    """What a run depends on beside its topics: package, prompts, its stages, and the state of models, indexes and folders.
+
+    Stages are told apart by their repr, without what their results don't depend on: the path of an index, which has a fingerprint, the
+    budget of an LLM, an address in memory.
     """
-    needed = {name: resources.get(name) for name in sorted(needs)}
-    models = {name: one for name, resource in needed.items() if (one := _llm_in(resource)) is not None}
-    folders = sorted({folder for resource in needed.values() for folder in _folders(resource)})
-    texts = getattr(resources["index"], "text", None)
+    named = dict(_named(parts(pipeline)))
+    written = [_written(repr(stage), named) for stage in stages(pipeline)]
     return {
         "package": metadata.version("pyterrier_ikat"),
-        "prompts_sha256": prompts.fingerprint(resources.get("prompts")),
-        "index": resources["index"].fingerprint(),
-        "texts": None if texts is None else texts.index.fingerprint(),
-        "llms": {name: dict(model.backend.identity) for name, model in models.items()},
-        "on_error": {name: model.on_error for name, model in models.items()},
-        "folders": {folder: fingerprint("model", folder).hex() for folder in folders},
+        "prompts_sha256": prompts.fingerprint(templates),
+        "stages": {str(number): text for number, text in enumerate(written, 1)},
+        "parts": {name: _state(part) for name, (_, part) in named.items()},
+        "on_error": {name: part.on_error for name, (_, part) in named.items() if hasattr(part, "on_error")},
+        "expression": _written(repr(pipeline), named),
     }
 
 
-def of_frame(frame: pd.DataFrame) -> str:
-    """A checksum of a frame's rows."""
-    digest, columns = hashlib.sha256(), frame.columns.tolist()
-    for row in frame.itertuples(index=False, name=None):  # one at a time: histories are long
-        digest.update(json.dumps(dict(zip(columns, row, strict=True)), sort_keys=True, default=str).encode())
-    return digest.hexdigest()
+def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Name -> (what a repr has in its place, part)."""
+    indexes = 0
+    for part in found:
+        if isinstance(part, str):
+            yield part, (part, part)
+        elif isinstance(part, LLM):
+            yield f"ikat.llm({_deciding(part.spec)!r})", (repr(part), part)
+        else:
+            indexes += 1
+            yield "index" if indexes == 1 else f"index {indexes}", (repr(part), part)
 
 
-def _folders(resource: Any) -> Iterator[str]:
-    """The folders of models and prompts that a resource reads; a name of the hub stands for itself, and the expression has it."""
-    if isinstance(resource, str) and Path(resource).is_dir():
-        yield resource
-    elif isinstance(resource, list | tuple):
-        for one in resource:
-            yield from _folders(one)
-    elif isinstance(resource, Operator):
-        yield from _folders([value for name, value in resource.arguments().items() if name in READ])
+def _state(part: Any) -> Any:
+    return fingerprint("model", part).hex() if isinstance(part, str) else part.fingerprint()
 
 
-def _llm_in(resource: Any) -> LLM | None:
-    found = getattr(resource, "llm", resource)
-    return found if isinstance(found, LLM) else None
+def _written(text: str, named: dict[str, tuple[str, Any]]) -> str:
+    for name, (shown, _) in sorted(named.items(), key=lambda one: -len(one[1][0])):
+        text = text.replace(shown, name)
+    return ADDRESS.sub("", text)
+
+
+def _deciding(spec: str) -> str:
+    try:
+        return deciding(spec)
+    except UsageError:  # the name of a user's object
+        return ADDRESS.sub("", spec)

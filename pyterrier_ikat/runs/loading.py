@@ -1,14 +1,17 @@
 """Finished runs, ours or not: loaded by path, shown side by side."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import ir_measures
 import pandas as pd
 
-from ..evaluation import TRACK_2023, evaluate, format_table
+from ..evaluation import TRACK_2023, evaluate, format_table, label, per_turn
 from ..store.trec import is_run_file, named
-from . import RunFolder, read_run
+from .folder import RunFolder
+from .trec import read_run, strictly_decreasing
+from .turns import Part, of_frame
 
 
 def load_runs(paths: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -57,3 +60,49 @@ def warn_of_lost_turns(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, ec
 def some_of(names: Sequence[str]) -> str:
     """The first ten names, as text."""
     return ", ".join(names[:10]) + (" ..." if len(names) > 10 else "")
+
+
+class Rankings(Mapping[str, pd.DataFrame]):
+    """Name -> ranking of finished runs, each read when it is asked for."""
+
+    def __init__(self, folders: dict[str, RunFolder]) -> None:
+        self._folders = folders
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self._folders[name].results()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+
+class Figures:
+    """The figures of a run that comes in parts, and how many of its passages are judged."""
+
+    def __init__(self, qrels: pd.DataFrame) -> None:
+        self.qrels, self.judged = qrels, 0
+        self._parts = [pd.DataFrame(columns=["qid", *map(label, TRACK_2023)])]
+
+    def counting(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """The parts, added while they go by."""
+        for topics, results in parts:
+            self.add(topics["qid"], results)
+            yield topics, results
+
+    def add(self, qids: Iterable[str], results: pd.DataFrame) -> None:
+        """Add the ranking of these turns."""
+        qrels = self.qrels[self.qrels["qid"].isin(qids)]
+        if len(qrels):
+            self._parts.append(per_turn(strictly_decreasing(results), qrels))
+            self.judged += len(results[["qid", "docno"]].merge(qrels[["qid", "docno"]]))
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each turn of the qrels, in their order: zeros for those that were not added."""
+        found = pd.concat(self._parts[len(self._parts) > 1 :]).set_index("qid")
+        return found.reindex(pd.Index(self.qrels["qid"].unique(), name="qid"), fill_value=0.0).reset_index()
+
+    def about(self) -> dict[str, Any]:
+        """What the run folder says of them."""
+        return {"qrels_sha256": of_frame(self.qrels), "judged_passages": self.judged}

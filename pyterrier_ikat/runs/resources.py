@@ -1,10 +1,12 @@
-"""What the command line's options name: indexes, LLMs, re-rankers, rewriters, qrels; checked before anything runs."""
+"""What systems run on, by name: an index, language models, re-rankers, rewriters; checked before anything runs."""
 
+import difflib
 import os
 import re
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,52 +15,127 @@ import pyterrier as pt
 
 from ..errors import UsageError, advice
 from ..generate import Seq2SeqRewrite
-from ..llms import LLM, Ledger, llm
-from ..llms.spec import parse
+from ..llms import Ledger, llm
 from ..methods import Method
+from ..operator import every_stage, parts_of
 from ..rank import load_reranker
 from ..retrieve import PassageIndex, SpladeIndex
 from ..retrieve.splade_index import is_splade
 
-MODELS = ("llm_spec", "second_spec", "reranker_spec", "rewriter_spec", "expander_spec", "splade_model")
-"""The options that name a model."""
 STATEMENTS = "ptkb"
 """What the names of the qrels of PTKB statements begin with."""
 
 
-def named_llm(spec: str | None, ledger: Ledger) -> LLM | None:
-    """The LLM of ``--llm``, counting in ``ledger``."""
-    return None if spec is None else llm(spec, ledger=ledger)
+@dataclass(frozen=True)
+class Resources:
+    """What methods take by the names of their arguments, each as text, as on the command line, or as an object.
 
-
-def shown(option: str, text: str | None) -> str | None:
-    """What a run folder says of an option: of an LLM everything but what is secret in its address."""
-    return parse(text).shown if text is not None and option in ("llm_spec", "second_spec") else text
-
-
-def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those that name a model ``none``, which is what leaving them away means.
+    Args:
+        index: a folder made by ``ikat index``, or a PISA index of SPLADE vectors; an index object.
+        llm: a specification such as ``"openai:gpt-4o temperature=0"``, or what :func:`pyterrier_ikat.llm` takes.
+        second_llm: the LLM that writes the answer in ..._given, the second one of gtr.
+        retriever: what searches, where it is not the index's own: any PyTerrier retriever.
+        reranker: a cross-encoder's name, ``bi:NAME``, ``monot5:NAME``, ``ensemble``, or several with commas; a transformer, or a list.
+        rewriter: a T5 or BART rewriter's name, or an operator.
+        expander: ConvGQR's T5 expansion model, or an operator.
+        prompts: a folder of your own prompt templates, for all LLM operators of a method.
+        splade_model: the model that encoded the passages of an index that doesn't say it.
+        texts: the folder of a passage index that has the texts of a SPLADE index without any.
 
     Example:
-        >>> without_none({"reranker_spec": "none", "llm_spec": "recorded:sample", "batch": 5})
-        {'llm_spec': 'recorded:sample', 'batch': 5}
+        >>> Resources(llm="recorded:sample", reranker="none").opened(Ledger()).llm
+        ikat.llm('recorded:sample')
     """
-    return {name: given for name, given in options.items() if name not in MODELS or str(given).strip().lower() != "none"}
+
+    index: Any = None
+    llm: Any = None
+    second_llm: Any = None
+    retriever: Any = None
+    reranker: Any = None
+    rewriter: Any = None
+    expander: Any = None
+    prompts: str | Path | None = None
+    splade_model: str | None = None
+    texts: str | None = None
+    said: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "Resources":
+        """The resources of these names; ``none`` as text is what leaving them out means.
+
+        Raises:
+            UsageError: for a name that is none.
+        """
+        known = [one.name for one in fields(cls) if one.name != "said"]
+        for name in options:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise UsageError(
+                    f"there is no option {name!r}: {f'did you mean {near[0]}?' if near else 'give one of ' + ', '.join(known)}"
+                )
+        given: dict[str, Any] = {
+            name: None if isinstance(one, str) and one.strip().lower() == "none" else one for name, one in options.items()
+        }
+        return cls(**given)
+
+    def opened(self, ledger: Ledger) -> "Resources":
+        """The same as objects; LLMs that are given as text count in ``ledger``.
+
+        Raises:
+            UsageError: for a name that can't be understood, a SPLADE index that needs its model, or a passage index that is given one.
+            DataError: for an index or recorded file that cannot be used.
+        """
+        models = {name: _llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
+        trained = {name: _seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
+        opened = _index(self.index, self.splade_model, self.texts)
+        found = replace(self, index=opened, reranker=named_rerankers(self.reranker), **models, **trained)
+        return replace(found, said={one.name: _in_words(getattr(self, one.name), getattr(found, one.name)) for one in fields(self)})
+
+    def system(self, entry: Method) -> pt.Transformer:
+        """The method's expression, over a retriever with its depth and its paper's BM25 parameters.
+
+        Raises:
+            UsageError: when it lacks a resource.
+        """
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.retriever is None and self.index is not None:
+            given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
+        return entry.build(**given)
+
+    def deviations(self, entry: Method) -> list[str]:
+        """How these models and the retriever differ from those of the method's paper, one line each."""
+        used = dict(self.said)
+        if self.retriever is None and self.index is not None:
+            label = self.index.retriever().schematic["label"]
+            used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in entry.bm25.items() if label == "BM25")])
+        return entry.deviations(used)
 
 
-def named_seq2seq(name: str | None) -> pt.Transformer | None:
-    """The model of ``--rewriter`` or ``--expander``."""
-    return None if name is None else Seq2SeqRewrite(name)
+def _llm(given: Any, ledger: Ledger) -> Any:
+    return llm(given, ledger=ledger) if isinstance(given, str) else given if given is None else llm(given)
 
 
-def named_rerankers(names: str | None) -> pt.Transformer | list[pt.Transformer] | None:
-    """The re-ranker of ``--reranker``, or several with commas.
+def _seq2seq(given: Any) -> Any:
+    return Seq2SeqRewrite(given) if isinstance(given, str) else given
+
+
+def _index(given: Any, model: str | None, texts: str | None) -> Any:
+    return open_index(str(given), model, texts) if isinstance(given, str | Path) else given
+
+
+def _in_words(given: Any, opened: Any) -> str | None:
+    """How a run folder names a resource: as it was given, of an LLM without what is secret in its address."""
+    return getattr(opened, "spec", None) or (given if given is None or isinstance(given, str) else repr(given))
+
+
+def named_rerankers(names: Any) -> Any:
+    """The re-ranker of that name, or several with commas; what is no text as it is.
 
     Raises:
         UsageError: when a name is empty.
     """
-    if names is None:
-        return None
+    if not isinstance(names, str):
+        return names
     wanted = [name.strip() for name in names.split(",")]
     if any(not name or name in ("bi:", "monot5:") for name in wanted):
         raise UsageError(f"--reranker {names!r} lacks a model's name: give a cross-encoder's, bi:NAME, monot5:NAME, or several with commas")
@@ -138,7 +215,7 @@ class OtherCollectionWarning(UserWarning):
     """The index isn't of the dataset's collection, or it can't be told."""
 
 
-def check_collection(index: PassageIndex | SpladeIndex, dataset: Any, name: str, qrels: pd.DataFrame) -> None:
+def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
     """Whether an index is of the collection that was judged; another one than the dataset's, or one that can't be told, is a warning.
 
     What counts are the passages: 2023, 2024 and 2025 share a collection, and so do all indexes of it.
@@ -179,55 +256,38 @@ def check_out(path: Path) -> None:
         raise UsageError(f"--out {path}: {there} can't be written to ({error.strerror}): give another folder") from error
 
 
-def load_models(resources: dict[str, Any]) -> None:
+def load_models(systems: Iterable[pt.Transformer]) -> None:
     """Load every model once, so that one that cannot be loaded is found before an LLM is asked.
 
     Raises:
         UsageError: when one can't be loaded.
     """
     row = pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "docno": ["1"], "text": ["tea"], "score": [0.0], "rank": [0]})
-    given = resources["reranker"]
-    for one in given if isinstance(given, list) else [given]:
-        if one is not None:
-            one.transform(row)
-    for one in (resources["rewriter"], resources["expander"]):
-        if isinstance(one, Seq2SeqRewrite):
-            one.transform(row[["qid", "query"]])
-    resources["index"].warm_up()
+    done: list[Any] = []
+    for system in systems:
+        for stage in every_stage(system):
+            if getattr(stage, "loads_models", False) and stage not in done:
+                done.append(stage)
+                stage.transform(row)
+        for part in parts_of(system):
+            if hasattr(part, "warm_up") and part not in done:
+                done.append(part)
+                part.warm_up()
 
 
-def named_resources(index_path: str, ledger: Ledger, options: Mapping[str, Any]) -> dict[str, Any]:
-    """All resources of a session or a chat by name, of their options; ``stand_ins`` among the options take the place of others."""
-    found: dict[str, Any] = {
-        "index": open_index(index_path, options.get("splade_model"), options.get("texts")),
-        "llm": named_llm(options.get("llm_spec"), ledger),
-        "second_llm": named_llm(options.get("second_spec"), ledger),
-        "reranker": named_rerankers(options.get("reranker_spec")),
-        "rewriter": named_seq2seq(options.get("rewriter_spec")),
-        "expander": named_seq2seq(options.get("expander_spec")),
-        "prompts": options.get("prompts"),
-    }
-    return {**found, **options.get("stand_ins", {})}
-
-
-def system_of(entry: Method, resources: Mapping[str, Any]) -> pt.Transformer:
-    """The method's expression, over a retriever with its depth and its paper's BM25 parameters."""
-    index = resources["index"]
-    return entry.build(**resources, retriever=index.retriever(entry.depth, **entry.bm25))
-
-
-def check_texts(entry: Method, resources: Mapping[str, Any], topics: pd.DataFrame) -> None:
-    """Whether a method can be built, and finds the texts that it needs.
+def check_system(name: str, system: pt.Transformer, topics: pd.DataFrame, index: Any = None) -> None:
+    """Whether a system works on these topics, as far as their columns tell.
 
     Raises:
-        UsageError: when it can't.
+        UsageError: when it doesn't.
     """
-    system, index = system_of(entry, resources), resources["index"]
-    if index.has_text:
-        return
     try:
-        system(topics.head(0))
+        pt.inspect.transformer_outputs(system, list(topics.columns))
+    except pt.inspect.InspectError:  # a stage that can't be asked without data
+        return
     except pt.validate.InputValidationError as error:
-        raise UsageError(
-            f"method {entry.name} reads the passages' text, and the index {index.path} has none: give --texts PASSAGE_INDEX ({error})"
-        ) from error
+        if index is not None and not index.has_text:
+            raise UsageError(
+                f"method {name} reads the passages' text, and the index {index.path} has none: give --texts PASSAGE_INDEX ({error})"
+            ) from error
+        raise UsageError(f"system {name} does not work on these topics: {error}") from error

@@ -1,58 +1,46 @@
-"""What the command line does: run systems by name on a dataset, keep what they leave, show them side by side."""
+"""Methods run on a dataset, with a folder for each that resumes."""
 
-import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError
-from ..evaluation import TRACK_2023, format_table, label, per_turn
+from ..conversations import dataset as dataset_named
+from ..conversations.datasets import IkatDataset
+from ..conversations.frame import each_turn_once
+from ..errors import DataError, UsageError, advice
+from ..evaluation import TRACK_2023, format_table
+from ..evaluation.qrels import check_qrels
 from ..evaluation.scores import experiment_table
 from ..llms import LLM, Ledger
-from ..llms.spec import deciding
-from ..methods import Method, find_all
-from ..planning import plan
-from ..retrieve import PassageIndex
+from ..methods import Method
+from ..operator import alike
+from ..planning import PlanTable, estimate
 from ..store.files import alone, atomic_write
-from . import RunFolder, strictly_decreasing
 from .account import Spending
 from .batches import PARAMETERS, Batches
-from .folder import Part
-from .identity import of_frame, parameters_of
-from .loading import some_of
+from .folder import RunFolder
+from .identity import parameters_of, parts
+from .loading import Figures, Rankings, some_of
 from .resources import (
+    Resources,
     check_collection,
     check_out,
-    check_texts,
+    check_system,
     load_models,
-    named_resources,
     named_turns,
     open_qrels,
     refuse_statements,
-    shown,
-    system_of,
-    without_none,
 )
+from .turns import of_frame
 
 Echo = Callable[[str], None]
-
-
-SPECS = {
-    "llm": "llm_spec",
-    "second_llm": "second_spec",
-    "reranker": "reranker_spec",
-    "rewriter": "rewriter_spec",
-    "expander": "expander_spec",
-}
-"""Resource -> the option that names its model."""
-
-
 TURNS_AT_ONCE = 128
 """Turns that are retrieved for and re-ranked at a time: 5 queries of 1000 passages each are 640,000 rows."""
 
@@ -61,119 +49,143 @@ class NotJudgedWarning(UserWarning):
     """None of the turns has a judgement, so that there are no figures."""
 
 
+class AlikeWarning(UserWarning):
+    """What is kept of a run was made by a stage whose repr doesn't tell it apart from another one."""
+
+
 @dataclass
 class Session:
-    """A comparison: methods, their resources, the topics and qrels, and the folder of their runs."""
+    """Systems, the turns and judgements, and the folder of their runs; everything was checked when it was opened."""
 
     methods: list[Method]
-    resources: dict[str, Any]
+    resources: Resources
     dataset: Any
-    dataset_name: str
-    turns: list[str] | None
+    frame: pd.DataFrame | None
     qrels: pd.DataFrame
     out: Path
     ledger: Ledger
-    specs: dict[str, str | None] = field(default_factory=dict)
+    turns: list[str] | None = None
     batch: int = TURNS_AT_ONCE
 
     @classmethod
-    def open(cls, dataset: Any, dataset_name: str, names: Sequence[str], *, index_path: str, out: str, **options: Any) -> "Session":
+    def open(
+        cls,
+        methods: list[Method],
+        dataset: IkatDataset | str | None = None,
+        *,
+        out: str | Path = ".",
+        topics: pd.DataFrame | None = None,
+        qrels: pd.DataFrame | str | None = None,
+        turns: Any = None,
+        batch: int | None = None,
+        ledger: Ledger | None = None,
+        only_plan: bool = False,
+        **resources: Any,
+    ) -> "Session":
         """Check every name and resource, and load every model, before anything is run.
 
-        With the option ``only_plan`` no model is loaded, and the folder of the runs is not looked at.
+        The arguments are those of :func:`pyterrier_ikat.run`. LLMs that are given as text count in ``ledger``. With ``only_plan`` no
+        model is loaded, and the folder of the runs is not looked at.
 
         Raises:
-            UsageError: for an unknown method, turn or variant, a resource that a method lacks, a model that can't be
-                loaded, or a folder that can't be written to.
+            UsageError: for an unknown option, turn or variant, a resource that a method lacks, a model that can't be loaded, or a folder
+                that can't be written to.
             DataError: for an index or recorded file that cannot be used.
         """
-        methods, options = _methods(names), without_none(options)
-        dataset_name = getattr(dataset, "name", dataset_name)  # one dataset has several names: sample, ikat:sample
-        ledger, variant = options.get("ledger") or Ledger(), options.get("variant")
-        resources = named_resources(index_path, ledger, options)
-        qrels = open_qrels(dataset, dataset_name, variant)
-        refuse_statements(dataset_name, variant)
-        session = cls(methods, resources, dataset, dataset_name, named_turns(options.get("turns")), qrels, Path(out), ledger)
-        session.batch = _batch_size(options.get("batch"))
-        session.specs = {resource: shown(option, options.get(option)) for resource, option in SPECS.items()}
+        counting = ledger or Ledger()
+        data: Any = dataset_named(str(dataset)) if isinstance(dataset, str | Path) else dataset
+        if data is None and topics is None:
+            raise UsageError('there is nothing to run on: give a dataset such as "ikat:sample", or topics=...')
+        judged = _judgements(data, qrels)
+        found = cls(methods, Resources.of(resources).opened(counting), data, topics, judged, Path(out), counting)
+        found.turns = named_turns(turns) if isinstance(turns, str) else None if turns is None else list(turns)
+        found.batch = _batch_size(batch)
+        found._check(only_plan)
+        return found
+
+    def _check(self, only_plan: bool) -> None:
+        if self.frame is not None:
+            pt.validate.columns(self.frame, includes=["qid"])
         judged: set[str] = set()
-        for entry in methods:
-            session.check(entry)
-            judged |= set(session.topics(entry)["qid"]) & set(qrels["qid"])
-        if session.turns is not None or not judged:
-            session.qrels = qrels[qrels["qid"].isin(judged)].reset_index(drop=True)
-        check_collection(resources["index"], dataset, dataset_name, session.qrels if judged else qrels)
-        if not options.get("only_plan"):
-            check_out(session.out)
-            load_models(resources)
-            if not judged:
-                warnings.warn(f"none of the turns is judged in the qrels of {dataset_name}: there will be no figures", NotJudgedWarning, 2)
-        return session
+        for entry in self.methods:
+            if self.frame is None or not only_plan:
+                check_system(entry.name, self.systems[entry.name], self.topics(entry), self.resources.index)
+            judged |= set(self.topics(entry)["qid"]) & set(self.qrels["qid"])
+        known = self.qrels
+        if self.turns is not None or self.frame is not None or not judged:
+            self.qrels = known[known["qid"].isin(judged)].reset_index(drop=True)
+        if self.dataset is not None:
+            for index in self._indexes():
+                check_collection(index, self.dataset, self.dataset_name, self.qrels if judged else known)
+        if only_plan:
+            return
+        for entry in self.methods:
+            each_turn_once(self.topics(entry))
+        check_out(self.out)
+        load_models(self.systems.values())
+        if not judged:
+            warnings.warn(f"none of the turns is judged in the qrels of {self.dataset_name}: there will be no figures", NotJudgedWarning, 4)
 
-    def check(self, entry: Method) -> None:
-        """Whether a method can be built, and finds the texts that it needs.
+    @property
+    def dataset_name(self) -> str | None:
+        """The dataset's own name: one has several, sample and ikat:sample."""
+        return None if self.dataset is None else getattr(self.dataset, "name", type(self.dataset).__name__)
 
-        Raises:
-            UsageError: when it can't.
-        """
-        check_texts(entry, self.resources, self.topics(entry))
+    @cached_property
+    def systems(self) -> dict[str, pt.Transformer]:
+        """Name -> expression, over a retriever with its depth and its paper's BM25 parameters."""
+        return {entry.name: self.resources.system(entry) for entry in self.methods}
 
     def topics(self, entry: Method) -> pd.DataFrame:
         """The topics of a method: with the manual rewrites only for a manual run."""
-        topics = self.dataset.get_topics("manual" if entry.manual else None)
+        topics = self.dataset.get_topics("manual" if entry.manual else None) if self.frame is None else self.frame
         if self.turns is None:
             return topics
         unknown = sorted(set(self.turns) - set(topics["qid"]))
         if unknown:
-            raise UsageError(f"{self.dataset_name} has no turn {', '.join(unknown)}: its turns are like {topics['qid'].iloc[0]}")
+            where = self.dataset_name or "the topics frame"
+            raise UsageError(f"{where} has no turn {', '.join(unknown)}: its turns are like {topics['qid'].iloc[0]}")
         return topics[topics["qid"].isin(self.turns)].reset_index(drop=True)
 
-    def build(self, entry: Method) -> pt.Transformer:
-        """The method's expression, over a retriever with its depth and its paper's BM25 parameters."""
-        return system_of(entry, self.resources)
+    def plan(self) -> PlanTable:
+        """The LLM calls and tokens that the systems need, see :func:`pyterrier_ikat.plan`."""
+        return estimate(self.systems, {entry.name: self.topics(entry) for entry in self.methods})
 
-    def systems(self) -> dict[str, pt.Transformer]:
-        """Name -> expression."""
-        return {entry.name: self.build(entry) for entry in self.methods}
+    def run(self) -> Rankings:
+        """Run every system that has no finished run in its folder yet; return name -> ranking, read when it is asked for.
 
-    def deviations(self, entry: Method) -> list[str]:
-        """How this run's models and retriever differ from those of the method's paper, one line each."""
-        index = self.resources["index"]
-        retriever = " ".join(["BM25", *(f"{name}={value}" for name, value in entry.bm25.items())])
-        return entry.deviations(self.specs | {"retriever": retriever if isinstance(index, PassageIndex) else "SPLADE"})
-
-    def plan(self) -> pd.DataFrame:
-        """The LLM calls and tokens that the methods need, see :func:`pyterrier_ikat.plan`."""
-        manual = self.topics(next((entry for entry in self.methods if entry.manual), self.methods[0]))
-        return plan(self.systems(), manual)
-
-    def run(self) -> "Rankings":
-        """Run every method that has no finished run in its folder yet; return name -> ranking, read when it is asked for.
-
-        What comes before retrieval is done for all turns at once, so that an LLM has as many requests as it takes at a
-        time; the rest for ``batch`` turns after the other, so that memory is bounded. A finished batch is kept until the
-        run is complete, and not done again when the run was killed. Figures of a finished run that were made with other
-        qrels are made anew.
+        Figures of a finished run that were made with other qrels are made anew.
 
         Raises:
             UsageError: before anything is run, when a folder holds another run, or finished batches of another one, or another
                 process is making one of the runs.
         """
         folders = {entry.name: RunFolder(self.out / entry.name) for entry in self.methods}
-        with alone(*(folder.path for folder in folders.values())), ExitStack() as budgets:
-            for one in self._llms():
-                budgets.enter_context(one.budget.counting(Spending(self.out)))
+        with alone(*(folder.path for folder in folders.values())), ExitStack() as counted:
+            for one in self.llms():
+                counted.enter_context(one.budget.counting(Spending(self.out)))
+            for ledger in ledgers_of(self.llms()):
+                if ledger is not self.ledger:
+                    counted.enter_context(ledger.followed_by(self.ledger))
             return self._run(folders)
 
-    def _llms(self) -> list[LLM]:
-        return [one for name in ("llm", "second_llm") if (one := self.resources.get(name)) is not None]
+    def llms(self) -> list[LLM]:
+        """The language models of all systems."""
+        return _distinct(part for system in self.systems.values() for part in parts(system) if isinstance(part, LLM))
 
-    def _run(self, folders: dict[str, RunFolder]) -> "Rankings":
+    def _indexes(self) -> list[Any]:
+        found = _distinct(part for system in self.systems.values() for part in parts(system) if hasattr(part, "docnos"))
+        texts = [getattr(getattr(index, "text", None), "index", None) for index in found]
+        return [index for index in found if all(index is not one for one in texts)]
+
+    def _run(self, folders: dict[str, RunFolder]) -> Rankings:
         parameters = {entry.name: self.parameters(entry) for entry in self.methods}
-        finished = {name for name, folder in folders.items() if folder.reusable(_as_strict(parameters[name], folder.path))}
+        finished = {name for name, folder in folders.items() if folder.reusable(folder.as_strict(parameters[name]))}
         batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
         for name, one in batches.items():
-            Batches(folders[name], _as_strict(parameters[name], one.path)).check()
+            Batches(folders[name], RunFolder(one.path).as_strict(parameters[name])).check()
+            if name in finished or one.path.exists():
+                self._warn_of_alike(name, folders[name].path if name in finished else one.path)
         for name in finished:
             batches[name].remove()  # a run that was killed after its last step left them
         for entry in pt.tqdm(self.methods, desc="systems", unit="system"):
@@ -184,16 +196,26 @@ class Session:
                 self._run_one(entry, folder, batches[entry.name])
         return Rankings(folders)
 
+    def _warn_of_alike(self, name: str, path: Path) -> None:
+        if found := alike(self.systems[name]):
+            warnings.warn(
+                f"system {name} uses what is kept in {path}, and its stage {', '.join(found)} may be another one now: if it is, remove "
+                "the folder; a class with a __repr__ that shows what it does is told apart",
+                AlikeWarning,
+                6,
+            )
+
     def _run_one(self, entry: Method, folder: RunFolder, batches: Batches) -> None:
         if (batches.path / PARAMETERS).exists():  # made under on_error=raise, they get company that may hold fallbacks
-            _write_parameters(batches.path, batches.parameters)
+            RunFolder(batches.path).write_parameters(batches.parameters)
         topics, figures = self.topics(entry), Figures(self.qrels)
-        batches.run(self.build(entry), topics, self.ledger, self.batch)
-        about = batches.parameters | {"deviations": self.deviations(entry)}
-        parts = figures.counting(batches.parts(topics))
+        system = self.systems[entry.name]
+        batches.run(system, topics, ledgers_of(parts(system)), self.batch)
+        about = batches.parameters | {"deviations": self.resources.deviations(entry)}
+        counted = figures.counting(batches.parts(topics))
         ledger = batches.ledger()
         about["served"] = ledger.served()
-        folder.write_parts(parts, lambda: (figures.frame(), about | figures.about()), ledger.frame())
+        folder.write_parts(counted, lambda: (figures.frame(), about | figures.about()), ledger.frame())
         batches.remove()
 
     def _figures_anew(self, folder: RunFolder) -> None:
@@ -203,46 +225,30 @@ class Session:
         results = folder.results()
         figures.add(results["qid"].unique(), results)
         # Killed in between, the run says of no qrels that its figures were made with them.
-        _write_parameters(folder.path, known | {"qrels_sha256": None})
+        folder.write_parameters(known | {"qrels_sha256": None})
         with atomic_write(folder.path / "measures.csv") as file:
             figures.frame().to_csv(file, index=False)
-        _write_parameters(folder.path, known | figures.about() | {"lines": folder.lines()})
+        folder.write_parameters(known | figures.about() | {"lines": folder.lines()})
 
     def parameters(self, entry: Method) -> dict[str, Any]:
         """What makes this run this run: it is reused only when all of it is the same, or only ``on_error`` more lenient than it was."""
-        topics, needs = self.topics(entry), set(entry.resources.values())
-        return {
-            "method": entry.name,
-            "dataset": self.dataset_name,
-            "turns": len(topics),
-            "topics_sha256": of_frame(topics),
-            "models": {name: self._decisive(name) for name in sorted(needs) if self.resources.get(name) is not None},
-            "passages": len(self.resources["index"]),
-            **parameters_of(self.resources, needs),
-            "expression": self._expression(entry),  # last: a refusal shows the values of the first that differs
-        }
+        topics = self.topics(entry)
+        about = {"method": entry.name, "dataset": self.dataset_name, "turns": len(topics), "topics_sha256": of_frame(topics)}
+        return about | parameters_of(self.systems[entry.name], self.resources.prompts)
 
-    def _decisive(self, resource: str) -> str:
-        """A resource's repr, of an LLM only what its results depend on: a run goes on with another budget or time-out."""
-        spec = self.specs.get(resource) if resource in ("llm", "second_llm") else None
-        return repr(self.resources[resource]) if spec is None else f"ikat.llm({deciding(spec)!r})"
-
-    def _expression(self, entry: Method) -> str:
-        """The system's repr without what its results don't depend on, such as the index's path, which has a fingerprint."""
-        found = repr(self.build(entry)).replace(repr(self.resources["index"]), "index")
-        for resource in ("llm", "second_llm"):
-            if self.resources.get(resource) is not None:
-                found = found.replace(repr(self.resources[resource]), self._decisive(resource))
-        return found
+    def table(self, baseline: str | None = None) -> pd.DataFrame:
+        """The scores of the finished runs, from their figures turn by turn."""
+        if self.qrels.empty:
+            return pd.DataFrame({"name": list(self.systems)})
+        return experiment_table({name: RunFolder(self.out / name).measures() for name in self.systems}, TRACK_2023, baseline)
 
     def show(self, echo: Echo) -> None:
         """Print the table of the finished runs, from their figures turn by turn, and which judged turns one lacks."""
         if self.qrels.empty:
             return
-        folders = {entry.name: RunFolder(self.out / entry.name) for entry in self.methods}
-        echo(format_table(experiment_table({name: folder.measures() for name, folder in folders.items()}, TRACK_2023, None)))
-        for name, folder in folders.items():
-            if lost := sorted(set(self.qrels["qid"]) - folder.found()):
+        echo(format_table(self.table()))
+        for name in self.systems:
+            if lost := sorted(set(self.qrels["qid"]) - RunFolder(self.out / name).found()):
                 echo(f"{name} lacks {len(lost)} judged turns: {some_of(lost)}")
 
     def check_judged(self) -> None:
@@ -251,8 +257,7 @@ class Session:
         Raises:
             DataError: when one did not, so that all its figures are 0; it is kept.
         """
-        names = [entry.name for entry in self.methods]
-        without = [name for name in names if not RunFolder(self.out / name).parameters()["judged_passages"]]
+        without = [name for name in self.systems if not RunFolder(self.out / name).parameters()["judged_passages"]]
         if without and len(self.qrels):
             raise DataError(
                 f"no passage that {', '.join(without)} found is judged, so that every figure is 0: the runs are kept in {self.out}; look "
@@ -268,7 +273,7 @@ class Session:
         rows = self.ledger.frame()
         if len(rows):
             echo(f"\nLLM ledger (of this call; each run folder keeps its own):\n{rows.to_string(index=False, na_rep='unknown')}")
-        for one in self._llms():
+        for one in self.llms():
             if one.budget.limit is not None:
                 with one.budget.counting(Spending(self.out)):
                     used, limit = one.budget.used, one.budget.limit
@@ -276,78 +281,27 @@ class Session:
         echo(f"\nRuns: one folder for each system in {self.out}")
 
 
-class Rankings(Mapping[str, pd.DataFrame]):
-    """Name -> ranking of finished runs, each read when it is asked for."""
-
-    def __init__(self, folders: dict[str, RunFolder]) -> None:
-        self._folders = folders
-
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        return self._folders[name].results()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._folders)
-
-    def __len__(self) -> int:
-        return len(self._folders)
+def _judgements(dataset: Any, qrels: pd.DataFrame | str | None) -> pd.DataFrame:
+    if isinstance(qrels, pd.DataFrame):
+        return check_qrels(qrels)
+    if dataset is None:
+        return pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
+    refuse_statements(getattr(dataset, "name", ""), qrels)
+    return open_qrels(dataset, getattr(dataset, "name", ""), qrels)
 
 
-class Figures:
-    """The figures of a run that comes in parts, and how many of its passages are judged."""
-
-    def __init__(self, qrels: pd.DataFrame) -> None:
-        self.qrels, self.judged = qrels, 0
-        self._parts = [pd.DataFrame(columns=["qid", *map(label, TRACK_2023)])]
-
-    def counting(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """The parts, added while they go by."""
-        for topics, results in parts:
-            self.add(topics["qid"], results)
-            yield topics, results
-
-    def add(self, qids: Iterable[str], results: pd.DataFrame) -> None:
-        """Add the ranking of these turns."""
-        qrels = self.qrels[self.qrels["qid"].isin(qids)]
-        if len(qrels):
-            self._parts.append(per_turn(strictly_decreasing(results), qrels))
-            self.judged += len(results[["qid", "docno"]].merge(qrels[["qid", "docno"]]))
-
-    def frame(self) -> pd.DataFrame:
-        """A row for each turn of the qrels, in their order: zeros for those that were not added."""
-        found = pd.concat(self._parts[len(self._parts) > 1 :]).set_index("qid")
-        return found.reindex(pd.Index(self.qrels["qid"].unique(), name="qid"), fill_value=0.0).reset_index()
-
-    def about(self) -> dict[str, Any]:
-        """What the run folder says of them."""
-        return {"qrels_sha256": of_frame(self.qrels), "judged_passages": self.judged}
+def ledgers_of(models: Any) -> list[Ledger]:
+    """The accounts that models count in, each once."""
+    return _distinct(model.ledger for model in models if isinstance(model, LLM))
 
 
-def _as_strict(parameters: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The parameters, with ``on_error=raise`` for LLMs of which ``path`` says so: what no failure ended is what fallback gives, too."""
-    try:
-        made = RunFolder(path).parameters().get("on_error", {})
-    except DataError:  # nothing is there, or the folder's own check refuses it
-        return parameters
-    wanted = parameters["on_error"]
-    return parameters | {"on_error": {name: "raise" if made.get(name) == "raise" else wanted[name] for name in wanted}}
-
-
-def _write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
-    with atomic_write(folder / PARAMETERS) as file:
-        json.dump(parameters, file, indent=1)
-
-
-def _methods(names: Sequence[str]) -> list[Method]:
-    found: dict[str, Method] = {}
-    for entry in (entry for name in dict.fromkeys(names) for entry in find_all(name)):
-        if found.setdefault(entry.name, entry) is not entry:
-            raise UsageError(
-                f"two methods are named {entry.name}, and each leaves a folder of its name: rename one, or run them in two calls"
-            )
-    return list(found.values())
+def _distinct(found: Any) -> list[Any]:
+    return list({id(one): one for one in found}.values())
 
 
 def _batch_size(given: int | None) -> int:
     if given is not None and given < 1:
-        raise UsageError(f"--batch {given}: do at least one turn at a time, or leave it away for {TURNS_AT_ONCE}")
+        raise UsageError(
+            f"{advice(f'batch={given}', f'--batch {given}')}: do at least one turn at a time, or leave it out for {TURNS_AT_ONCE}"
+        )
     return TURNS_AT_ONCE if given is None else given

@@ -10,7 +10,7 @@ import pandas as pd
 from ..conversations.frame import values
 from ..errors import DataError, UsageError, advice
 from ..runs import RunFolder, strictly_decreasing
-from ..runs.folder import chosen_statements, kept, response_column, used_marks
+from ..runs.turns import chosen_statements, kept, response_column, used_marks
 from .checks import underscored
 from .ikat_2025 import six_decimals
 from .model import Passage, Response, Statement, SubmittedTurn, Topics

@@ -7,9 +7,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import open_chat
 from pyterrier_ikat.conversations import read_topics, topics_frame
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.runs import resources
 
-RECORDED = {"persona": "ikat:sample", "number": "1-1", "llm_spec": "recorded:sample"}
+RECORDED = {"persona": "ikat:sample", "number": "1-1", "llm": "recorded:sample"}
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +29,13 @@ class SharedWords(pt.Transformer):
 
 
 @pytest.fixture
-def reranker(monkeypatch):
-    monkeypatch.setattr(resources, "named_rerankers", {"shared words": SharedWords(), None: None}.get)
-    return "shared words"
+def reranker():
+    return SharedWords()
 
 
 def test_a_rewrite_is_shown_and_a_ranking_without_response(index, reranker):
     ledger = Ledger()
-    chat = open_chat("baseline_auto_gpt4_bm25_minilm", index, ledger, **RECORDED, reranker_spec=reranker)
+    chat = open_chat("baseline_auto_gpt4_bm25_minilm", ledger, index=index, **RECORDED, reranker=reranker)
     first = chat.say(chat.expected())
     assert (
         first.rewrite
@@ -51,7 +49,7 @@ def test_a_rewrite_is_shown_and_a_ranking_without_response(index, reranker):
 
 def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, reranker, tmp_path):
     path = tmp_path / "chat.json"
-    chat = open_chat("short_long_2", index, Ledger(), **RECORDED, reranker_spec=reranker, save_to=path)
+    chat = open_chat("short_long_2", Ledger(), index=index, **RECORDED, reranker=reranker, save_to=path)
     while chat.expected() is not None and len(chat.turns) < 2:
         assert chat.say(chat.expected()).response
     saved = read_topics(path)
@@ -64,19 +62,19 @@ def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, re
 
 
 def test_other_words_than_the_recorded_ones_are_refused(index, reranker):
-    chat = open_chat("qr", index, Ledger(), **RECORDED, reranker_spec=reranker)
+    chat = open_chat("qr", Ledger(), index=index, **RECORDED, reranker=reranker)
     with pytest.raises(ikat.UsageError, match="those of turn 1-1_1 answer only"):
         chat.say("Which tea?")
 
 
 def test_recorded_completions_for_another_conversation_say_what_is_missing(index, reranker):
-    chat = open_chat("ad", index, Ledger(), llm_spec="recorded:sample", reranker_spec=reranker)
+    chat = open_chat("ad", Ledger(), index=index, llm="recorded:sample", reranker=reranker)
     with pytest.raises(ikat.DataError, match="qid chat_1, stage answer"):
         chat.say("Which tea?")
 
 
 def test_a_method_without_an_llm_takes_any_words(index):
-    chat = open_chat("raw", index, Ledger(), persona="ikat:sample", number="1-1")
+    chat = open_chat("raw", Ledger(), index=index, persona="ikat:sample", number="1-1")
     assert chat.expected() is None
     assert "poles" in chat.say("trekking poles for a worn knee").sources[0].text.lower()
 
@@ -92,4 +90,4 @@ def test_a_method_without_an_llm_takes_any_words(index):
 )
 def test_what_is_wrong_is_found_before_the_first_turn(index, name, options, message):
     with pytest.raises(ikat.UsageError, match=message):
-        open_chat(name, index, Ledger(), **options)
+        open_chat(name, Ledger(), index=index, **options)

@@ -21,6 +21,7 @@ from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger
 from pyterrier_ikat.runs import account as accounts
 from pyterrier_ikat.runs.account import Account, Spending
 from pyterrier_ikat.runs.session import Session
+from pyterrier_ikat.runs.systems import methods_in
 from pyterrier_ikat.show import ledger, ledger_frame
 
 TURNS = 24
@@ -50,11 +51,11 @@ def spec(server, options="", name="m"):
 
 
 def run(index, out, llm_spec, *names):
-    session = Session.open(pt.get_dataset("ikat:sample"), "ikat:sample", names, index_path=index, out=str(out), llm_spec=llm_spec)
+    session = Session.open(methods_in(names), "ikat:sample", index=index, out=str(out), llm=llm_spec)
     try:
         session.run()
     finally:
-        for one in session._llms():
+        for one in session.llms():
             one.close()
     return session
 

@@ -4,7 +4,7 @@ import pytest
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.runs.folder import chosen_statements, kept, plain, used_marks
+from pyterrier_ikat.runs.turns import chosen_statements, kept, plain, used_marks
 
 
 def marked(*marks):

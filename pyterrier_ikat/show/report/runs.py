@@ -17,7 +17,7 @@ from ...conversations.frame import is_missing
 from ...errors import DataError, UsageError, advice
 from ...evaluation.checks import with_text_ids
 from ...runs import RunFolder, read_run, trec_eval_order
-from ...runs.folder import chosen_statements, plain, used_marks
+from ...runs.turns import chosen_statements, plain, used_marks
 from ...submit import Submission, read_submission
 
 RunSource: TypeAlias = str | Path | RunFolder | Submission | pd.DataFrame

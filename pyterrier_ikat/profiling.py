@@ -1,0 +1,98 @@
+"""Seconds per stage of all pipelines that run inside a ``with`` block."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
+
+import pandas as pd
+
+Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
+
+
+@dataclass
+class _Stage:
+    calls: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Profile:
+    """Seconds per stage; :func:`profile` makes it."""
+
+    started: float = field(default_factory=lambda: time.perf_counter())
+    total: float | None = None
+    stages: dict[str, _Stage] = field(default_factory=dict)
+    inner: list[float] = field(default_factory=list)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per stage, the slowest first.
+
+        Returns:
+            ``stage``, ``calls``, ``rows`` (given back in all), ``seconds`` (without those of the stages inside it) and
+            ``share`` of the whole time; the last row, ``other``, is what no stage of ours took.
+        """
+        whole = time.perf_counter() - self.started if self.total is None else self.total
+        rows = [(name, stage.calls, stage.rows, stage.seconds) for name, stage in self.stages.items()]
+        rows.sort(key=lambda row: -row[3])
+        rows.append(("other", 0, 0, whole - sum(row[3] for row in rows)))
+        found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"])
+        return found.assign(share=found["seconds"] / whole)
+
+    def measure(self, name: str, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """Do ``work`` and add its time to the stage ``name``, without the time of the stages that it calls."""
+        stage = self.stages.setdefault(name, _Stage())
+        started = time.perf_counter()
+        self.inner.append(0.0)
+        try:
+            result = work()
+            stage.rows += len(result)
+            return result
+        finally:
+            taken = time.perf_counter() - started
+            stage.calls += 1
+            stage.seconds += taken - self.inner.pop()
+            if self.inner:
+                self.inner[-1] += taken
+
+
+_current: ContextVar[Profile | None] = ContextVar("profile", default=None)
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """Measure the stages of all pipelines that run inside the ``with`` block.
+
+    Stages of other packages count to ``other``, or to our stage that they stand in, such as the scorer of ``RerankAgainst``.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> with ikat.profile() as stages:
+        ...     _ = ikat.RawUtterance()(pd.DataFrame({"qid": ["t"], "query": ["tea"]}))
+        >>> stages.frame()[["stage", "calls", "rows"]].values.tolist()
+        [['RawUtterance', 1, 1], ['other', 0, 0]]
+    """
+    found = Profile()
+    token = _current.set(found)
+    try:
+        yield found
+    finally:
+        _current.reset(token)
+        found.total = time.perf_counter() - found.started
+
+
+def measured(transform: Transform) -> Transform:
+    """The method ``transform`` of an operator, measured inside a :func:`profile`."""
+
+    @wraps(transform)
+    def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
+        current = _current.get()
+        if current is None:
+            return transform(self, inp)
+        return current.measure(type(self).__name__, lambda: transform(self, inp))
+
+    return run

@@ -1,0 +1,180 @@
+"""What a user brings is run like ours: expressions with a stranger's operator and stages of other packages."""
+
+import json
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import ByPrompt
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import with_query
+from pyterrier_ikat.llm_operator import LLMOperator
+from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.runs import AlikeWarning, RunFolder
+
+
+class LastWords(Operator):
+    """A stranger's operator, as docs/add_operator.md writes it."""
+
+    schematic = {"label": "Last words"}
+    one_row_per_turn = True
+
+    def __init__(self, words=3):
+        super().__init__()
+        self.words = words
+
+    def transform(self, inp):
+        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        return with_query(inp, [" ".join(query.split()[-self.words :]) for query in inp["query"]])
+
+
+class Keywords(LLMOperator):
+    """A stranger's operator that asks."""
+
+    stage = "keywords"
+    schematic = {"label": "Keywords"}
+
+    def __init__(self, llm, *, style="gpt", question="qutterance", prompts=None, on_error=None):
+        super().__init__()
+        self._set(llm, style, question, prompts, on_error)
+
+    def parse(self, text):
+        return text or None
+
+    def write(self, frame, found):
+        return with_query(frame, [f"{query} {words}" for query, words in zip(frame["query"], found, strict=True)])
+
+
+class Foreign(pt.Transformer):
+    """A stage of another package, which fails at its call of the number ``stops``."""
+
+    def __init__(self, stops=None):
+        super().__init__()
+        self.seen, self.stops = [], stops
+
+    def transform(self, inp):
+        if len(inp) and len(self.seen) == self.stops:
+            raise ZeroDivisionError
+        self.seen += [inp["qid"].tolist()] if len(inp) else []
+        return inp
+
+
+class Told(Foreign):
+    """One whose repr tells it apart."""
+
+    def __repr__(self):
+        return "Told()"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "sample.index"
+    return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "keywords.jinja").write_text("Keywords of {{ question }}:")
+    return str(tmp_path / "templates")
+
+
+def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index, prompts, tmp_path):
+    def system(stage):
+        model = ByPrompt(keywords="heath walk")
+        return model, LastWords(4) >> Keywords(model.llm, prompts=prompts) >> stage >> index.bm25(num_results=5)
+
+    _, whole = system(Told())
+    planned = ikat.plan({"mine": whole}, "ikat:sample")
+    assert (planned["stage"].tolist(), planned["calls"].tolist()) == (["keywords", "Told()"], [24, pd.NA])
+    table = ikat.run({"mine": whole}, "ikat:sample", out=tmp_path / "whole", batch=10)
+    stopped, first = system(Told(stops=1))
+    stopped.identity = whole[1].llm.backend.identity
+    with pytest.raises(ZeroDivisionError):
+        ikat.run({"mine": first}, "ikat:sample", out=tmp_path / "killed", batch=10)
+    assert len(stopped.asked) == 24
+    again, second = system(stage := Told())
+    again.identity = whole[1].llm.backend.identity
+    assert ikat.run({"mine": second}, "ikat:sample", out=tmp_path / "killed", batch=10).equals(table)
+    assert [len(turns) for turns in stage.seen] == [10, 4]
+    assert len(again.asked) == 14  # a fake has no cache
+    for name in ("run.trec", "turns.jsonl", "measures.csv"):
+        assert (tmp_path / "killed" / "mine" / name).read_bytes() == (tmp_path / "whole" / "mine" / name).read_bytes()
+    assert "Last words" in ikat.show.draw(whole).svg
+    assert "LastWords(words=4)" in ikat.report([tmp_path / "whole" / "mine"]).html
+
+
+def test_a_plan_has_the_calls_of_the_run_a_total_a_currency_and_says_what_is_estimated(index, prompts, tmp_path):
+    model = ByPrompt(keywords="paths")
+    queries = pt.apply.qsubqueries(lambda row: ["heath", "walk"])
+    asks = LastWords() >> Keywords(model.llm, prompts=prompts)
+    system = queries >> ikat.ExplodeQueries() >> asks >> index.bm25(num_results=3) >> ikat.Interleave()
+    planned = ikat.plan({"mine": system}, "ikat:sample", turns=["1-1_1", "1-1_2"])
+    ikat.run({"mine": system}, "ikat:sample", out=tmp_path / "runs", turns=["1-1_1", "1-1_2"])
+    assert planned.total["calls"] == len(model.asked) == 4
+    text = str(ikat.plan({"mine": ikat.Rewrite(ikat.llm("openai:m cache=none price_in=1 price_out=1"))}, "ikat:sample"))
+    assert "Total: 24 calls, 24 of them new" in text
+    assert " USD. Tokens and cost are estimates" in text
+
+
+def test_what_its_repr_does_not_tell_apart_is_named_when_it_is_used_again(index, tmp_path):
+    def run(stage, name="mine"):
+        return ikat.run({name: stage >> index.bm25(num_results=3)}, "ikat:sample", out=tmp_path, batch=10)
+
+    with pytest.raises(ZeroDivisionError):
+        run(Foreign(stops=2))
+    resumed = Foreign()
+    with pytest.warns(AlikeWarning, match=r"system mine uses what is kept in .*mine.partial, and its stage <.*Foreign object at"):
+        run(resumed)
+    assert len(resumed.seen) == 1
+    with pytest.warns(AlikeWarning, match=r"kept in .*mine, and its stage"):
+        run(Foreign(stops=0))
+    run(pt.apply.query(lambda row: row["query"]), "lambda")
+    with pytest.warns(AlikeWarning, match=r"its stage pt.apply.query\(\) may be another one now"):
+        run(pt.apply.query(lambda row: "tea"), "lambda")
+    run(Told(), "told")
+    run(Told(stops=0), "told")  # any warning is an error
+    with pytest.raises(ikat.UsageError, match=r"told holds a run with another stages, expression"):
+        run(LastWords(), "told")
+
+
+def test_methods_functions_and_files_run_together(index, tmp_path):
+    @ikat.method(paper="ours")
+    def shortest(retriever, *, depth=1000):
+        return LastWords(2) >> retriever % depth
+
+    (tmp_path / "mine.py").write_text(
+        "import pyterrier_ikat as ikat\ndef gate(retriever):\n    return ikat.RawUtterance() >> retriever % 1000\n"
+    )
+    out = tmp_path / "runs"
+    table = ikat.run([shortest, "raw", f"{tmp_path}/mine.py:gate"], "ikat:sample", out=out, index=index, turns="1-1_1,1-1_2")
+    assert table["name"].tolist() == ["shortest", "raw", "gate"]
+    assert (out / "raw" / "run.trec").read_text().replace(" raw\n", " gate\n") == (out / "gate" / "run.trec").read_text()
+    assert json.loads((out / "shortest" / "run.json").read_text())["stages"]["1"].endswith("LastWords(words=2)")
+
+
+def test_topics_and_qrels_of_ones_own(index, tmp_path):
+    topics, qrels = pt.get_dataset("ikat:sample").get_topics()[["qid", "query"]].head(3), pt.get_dataset("ikat:sample").get_qrels()
+    system = index.bm25(num_results=3)
+    table = ikat.run({"mine": system}, out=tmp_path, topics=topics, qrels=qrels)
+    assert table["turns"].tolist() == [3]
+    assert RunFolder(tmp_path / "mine").found() == set(topics["qid"])
+
+
+@pytest.mark.parametrize(
+    ("systems", "options", "message"),
+    [
+        ("raw", {"lmm": "x"}, "there is no option 'lmm': did you mean llm?"),
+        ("raw", {"colour": "red"}, "there is no option 'colour': give one of index, llm"),
+        ("raw", {}, "method raw needs retriever: give"),
+        (pt.apply.query(lambda row: ""), {}, "has no name, which its folder needs"),
+        ({"a/b": "raw"}, {}, "a system is named 'a/b'"),
+        ({"x": 3}, {}, "a system is a int"),
+        ({}, {}, "there is no system"),
+        ({"x": ikat.RawUtterance()}, {}, "system x makes no ranking: its result has no docno"),
+    ],
+)
+def test_what_cannot_be_run_is_said(systems, options, message, tmp_path):
+    with pytest.raises(ikat.UsageError, match=message.replace("?", r"\?")):
+        ikat.run(systems, "ikat:sample", out=tmp_path / "runs", **options)
