@@ -29,7 +29,7 @@ class PlanTable(pd.DataFrame):
 
         A sum of which a part is unknown is ``pd.NA``.
         """
-        return {name: pd.NA if self[name].isna().any() else self[name].sum() for name in COLUMNS[3:]}
+        return {name: pd.NA if self[name].isna().any() else self[name].sum().item() for name in COLUMNS[3:]}
 
     def _in_words(self) -> str:
         shown = {name: "unknown" if value is pd.NA else f"{value:,}" for name, value in self.total.items() if name != "cost"}

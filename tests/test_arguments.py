@@ -103,7 +103,7 @@ def test_operators_given_the_same_text_or_object_share_account_and_budget():
         (lambda: ikat.PassageIndex(5), "path=5: give a text or a path"),
         (lambda: ikat.PassageQueries(Says("x"), 5), "forms=5: give a list"),
         (lambda: ikat.load_reranker(5), "name=5: give a text"),
-        (lambda: ikat.plan([], pd.DataFrame()), "systems=.*: give a dict"),
+        (lambda: ikat.plan([], pd.DataFrame()), "there is no system: give at least one"),
         (lambda: ikat.pool_runs({"a": pd.DataFrame()}, depth="5"), "depth='5'"),
         (lambda: evaluate_responses({"a": 1}, pd.DataFrame(), [RougeL()]), "turns=.*: give a DataFrame"),
         (lambda: evaluate_responses(pd.DataFrame(), [1], [RougeL()]), "answers=.*: give a DataFrame"),

@@ -136,6 +136,8 @@ def named_rerankers(names: Any) -> Any:
     """
     if not isinstance(names, str):
         return names
+    if names.strip().lower() == "none":
+        return None
     wanted = [name.strip() for name in names.split(",")]
     if any(not name or name in ("bi:", "monot5:") for name in wanted):
         raise UsageError(f"--reranker {names!r} lacks a model's name: give a cross-encoder's, bi:NAME, monot5:NAME, or several with commas")
