@@ -170,7 +170,9 @@ def test_the_ensemble_is_the_rule_in_plain_python(lists):
         return
     ranked = ikat.Ensemble([Scores(scored) for scored in lists])(found(*keys))
     wanted = in_plain_python(keys, lists)
-    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(wanted, abs=1e-9)
+    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(
+        wanted, abs=1e-6
+    )  # scores that only 64 bits tell apart go down by 32-bit steps
     for _, turn in ranked.groupby("qid"):
         scored = list(zip(turn["score"].astype(np.float32), turn["docno"], strict=True))
         assert scored == sorted(scored, reverse=True)
