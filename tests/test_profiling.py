@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import operator as profiling
+from pyterrier_ikat import profiling
 from pyterrier_ikat.operator import Operator
 
 
