@@ -3,33 +3,81 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 
+import numpy as np
+
+from ..conversations.datasets import IkatDataset
 from ..errors import advice
 from ..generate.respond import count_words
-from .model import Passage, Response, Run, Statement, SubmittedTurn, Topics
-from .problem import Place, one_of, printable, shown
+from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics
+from .loading import load_run
+from .problem import ERROR, WARNING, Place, Problem, printable, short_json
 
 PASSAGES = 1000
+WORDS = 250
 LARGEST_RANK = 2**31 - 1
 """A rank is a 32-bit number in the format of 2023 and 2024; the organisers' reader stops at a larger one."""
 HIGHEST_SCORE = 1e9
 """The organisers' checkers of 2023 and 2024 take this as the score before the first."""
 
 _PASSAGE_ID = re.compile(r"clueweb22-en\d{4}-\d{2}-\d{5}:\d+")
-
-TurnCheck = Callable[[Place, SubmittedTurn, Mapping[str, str] | None], None]
-
-
-def check_name(place: Place, name: str | None) -> None:
-    """A name becomes a column of a TREC run file."""
-    if name is not None and (not name.strip() or len(name.split()) > 1 or name != name.strip()):
-        place.error(f"it is {shown(name)}: give a name without white space")
+_TOKEN = re.compile(r"\w+(?=n['’]t\b)|n['’]t\b|['’]\w+|\w+|[^\w\s]")
 
 
-def check_run_type(place: Place, run_type: str | None, allowed: Collection[str]) -> None:
-    """One of the year's run types."""
-    if run_type is not None:
-        one_of(place, run_type, allowed)
+def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
+    """Check a submission, this package's or anybody's, against a dataset's topics; all problems in one pass.
+
+    Every turn of the topics once and no other; the year's fields with their types, no repeated keys; run type and names;
+    responses that are not empty, ranked from 1, and of at most 250 words (white space after NFKC; in 2025 over all responses of
+    a turn); at most 1000 passages, none twice, with finite scores that strictly decrease, at least one marked as used;
+    citations that are references; PTKB statements that the user has, in the topics' words. Whether a passage is in the
+    collection is not looked up: only the form of its id is.
+
+    Args:
+        path: the file, in the format of the dataset's year.
+        dataset: such as ``pt.get_dataset("ikat:2025")``; the sample and the mini collection are submitted like 2023.
+
+    Returns:
+        The problems, errors and warnings; an empty list for a file without any.
+
+    Raises:
+        DataError: when there is no such file.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import pyterrier_ikat as ikat
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
+        >>> _ = path.write_text('{"run_name": "mine", "run_type": "lucky", "turns": []}')
+        >>> print(validate(path, ikat.dataset("ikat:sample"))[0])
+        error: run_type: it is "lucky": it has to be automatic or manual
+    """
+    topics, place = Topics.of(dataset), Place()
+    _, run = load_run(path, topics.year, place)
+    if run is not None:
+        _check_run(run, topics, place)
+    return list(dict.fromkeys(place.found))
+
+
+def _check_run(run: Run, topics: Topics, place: Place) -> None:
+    header = place.at("metadata") if topics.year == 2025 else place
+    for field, name in (("run_id" if topics.year == 2025 else "run_name", run.run_id), ("team_id", run.team)):
+        if name is not None and (len(name.split()) != 1 or name != name.strip()):  # it becomes a column of a TREC run file
+            header.at(field).error(f"it is {short_json(name)}: give a name without white space")
+    allowed = RUN_TYPES[topics.year]
+    if run.run_type is not None and run.run_type not in allowed:
+        header.at("run_type").error(f"it is {short_json(run.run_type)}: it has to be {' or '.join(allowed)}")
+    if topics.year == 2025 and run.run_type == "manual":
+        message = "the track of 2025 names automatic and generation-only; its checker takes manual, too: ask the organisers"
+        header.at("run_type").warning(message)
+    qids = check_turn_ids(run, topics, place)
+    may_be_silent = run.run_type == "only_response" or not run.evaluated
+    for turn, qid in zip(run.turns, qids, strict=True):
+        _check_turn(place.of_turn(turn.id), turn, topics.year, topics.statements.get(qid), may_be_silent)
+    there = set(qids)
+    for qid in topics.statements:
+        if qid not in there:
+            place.of_turn(qid).error("the turn is missing: add it with a response")
 
 
 def underscored(qid: str, known: Collection[str]) -> str | None:
@@ -37,17 +85,6 @@ def underscored(qid: str, known: Collection[str]) -> str | None:
     found = re.fullmatch(r"(.+)-(\d+)", qid)
     meant = f"{found[1]}_{found[2]}" if found else ""
     return meant if meant in known else None
-
-
-def check_turns(run: Run, topics: Topics, place: Place, check: TurnCheck) -> None:
-    """Every turn of the topics is there exactly once and no other; each is checked by ``check``."""
-    qids = check_turn_ids(run, topics, place)
-    for turn, qid in zip(run.turns, qids, strict=True):
-        check(place.of_turn(turn.id), turn, topics.statements.get(qid))
-    there = set(qids)
-    for qid in topics.statements:
-        if qid not in there:
-            place.of_turn(qid).error("the turn is missing: add it with a response")
 
 
 def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
@@ -67,28 +104,101 @@ def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
     return meant
 
 
-def check_responses(place: Place, responses: Sequence[Response] | None, may_be_empty: bool = False) -> None:
+def _check_turn(place: Place, turn: SubmittedTurn, year: int, known: Mapping[str, str] | None, may_be_silent: bool) -> None:
+    inside, responses = place.at("responses"), turn.responses
+    if responses is not None:
+        _check_responses(inside, responses, may_be_silent)
+    if year == 2025:
+        texts = [response.text for response in responses or () if response.text is not None]
+        check_length(
+            inside, texts, " in all responses of a turn together (the organisers' checker deletes a single response that is longer)"
+        )
+        _check_references(place.at("references"), turn)
+    for number, response in enumerate(responses or ()):
+        here = inside.at(number)
+        if year == 2025:
+            _check_citations(here.at("citations"), response, turn)
+        else:
+            _check_response(here, response)
+        if response.statements is not None:
+            check_statements(here.at("ptkb_provenance"), response.statements, known)
+
+
+def _check_responses(place: Place, responses: Sequence[Response], may_be_silent: bool) -> None:
     """At least one, ranks that rise from 1, and a text in each."""
-    if responses is None:
-        return
     if not responses:
         place.error("there is no response: add one of rank 1")
     previous = 0
-    for response in responses:
-        here = place.at(response.position)
+    for number, response in enumerate(responses):
+        here = place.at(number)
         if response.rank is not None:
             if response.rank > LARGEST_RANK:
-                here.at("rank").error(f"it is {shown(response.rank)}: it has to be at most {LARGEST_RANK}, number the responses 1, 2, ...")
+                here.at("rank").error(
+                    f"it is {short_json(response.rank)}: it has to be at most {LARGEST_RANK}, number the responses 1, 2, ..."
+                )
             elif response.rank <= previous:
                 wanted = "at least 1" if response.rank < 1 else f"more than the {previous} of the response before"
-                here.at("rank").error(f"it is {shown(response.rank)}: it has to be {wanted}")
+                here.at("rank").error(f"it is {short_json(response.rank)}: it has to be {wanted}")
             previous = max(previous, min(response.rank, LARGEST_RANK))
         if response.text is not None and not response.text.strip():
-            note = here.at("text").warning if may_be_empty else here.at("text").error
-            note("the response is empty: write one")
+            here.at("text").note(WARNING if may_be_silent else ERROR, "the response is empty: write one")
 
 
-def check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool = True) -> None:
+def _check_response(place: Place, response: Response) -> None:
+    """The text and the provenance of a response of 2023 or 2024."""
+    if response.text is not None:
+        check_length(place.at("text"), [response.text])
+        check_tokens(place.at("text"), response.text)
+    if response.passages is not None:
+        inside = place.at("passage_provenance")
+        if response.whole:
+            _check_used(inside, response.passages)
+        _check_ranking(inside, response.passages, lambda score: float(np.float32(score)), ordered=True)
+    if response.statements == []:
+        place.at("ptkb_provenance").warning(
+            "no statement is named: name some, if any matters (the organisers' checkers warn of each such turn; "
+            "that of 2023 stops after 2000 warnings, unless started with -m)"
+        )
+
+
+def _check_used(place: Place, passages: Sequence[Passage]) -> None:
+    """Some passage is marked as used for the response."""
+    if not passages:
+        place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
+        return
+    unmarked = sum(passage.used is None for passage in passages)
+    if unmarked:
+        place.warning(f"{unmarked} passages lack the field used, read as false: add it")
+    if not any(passage.used for passage in passages):
+        message = 'no passage is marked as used: set "used": true for those that the response rests on'
+        place.error(f"{message} (the organisers' checkers only warn of it)")
+
+
+def _check_references(place: Place, turn: SubmittedTurn) -> None:
+    """The ranking of 2025."""
+    if turn.references is not None:
+        if not turn.references and turn.whole:
+            place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
+        _check_ranking(place, turn.references, six_decimals, ordered=False)
+
+
+def _check_citations(place: Place, response: Response, turn: SubmittedTurn) -> None:
+    """A response of 2025 cites passages of its turn."""
+    if response.passages is None or turn.references is None or not turn.whole:
+        return
+    if turn.references and not response.passages and response.whole:
+        place.warning("no passage is cited: cite those that the response rests on")
+    ranked = {passage.id for passage in turn.references}
+    for docno in (passage.id for passage in response.passages if passage.id not in ranked):
+        place.error(f"{short_json(docno)} is not in the turn's references: add it there, or don't cite it")
+
+
+def six_decimals(score: float) -> float:
+    """A score as the organisers' converter of 2025 prints it."""
+    return float(f"{score:.6f}")
+
+
+def _check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool) -> None:
     """At most 1000 passages, each once, with scores that strictly decrease.
 
     Args:
@@ -102,98 +212,65 @@ def check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[
     for docno, count in Counter(passage.id for passage in passages).items():
         if count > 1:
             place.error(f"passage {printable(docno)} is there {count} times: keep the best one")
-    check_ids(place, passages)
-    check_falling(place, [(passage.id, passage.score) for passage in passages], ordered)
+    broken = [one.id for one in passages if len(one.id.split()) != 1 or one.id != one.id.strip()]
+    foreign = [one.id for one in passages if not _PASSAGE_ID.fullmatch(one.id) and one.id not in broken]
+    for wrong, severity, what, rule in (
+        (broken, ERROR, "passage id", "an id has no white space"),
+        (foreign, WARNING, "id of the collection", "ids look like clueweb22-en0035-25-01897:1"),
+    ):
+        if wrong:
+            others = f" (nor are {len(wrong) - 1} others)" if len(wrong) > 1 else ""
+            place.note(severity, f"{short_json(wrong[0])} is no {what}{others}: {rule}")
+    _check_falling(place, [(passage.id, passage.score) for passage in passages], ordered)
     scores = sorted({passage.score for passage in passages})
     tied = sum(as_read(first) == as_read(second) for first, second in zip(scores, scores[1:], strict=False))
     if tied:
         place.warning(f"{tied} scores are so close to the one above that the organisers' tools read a tie: write scores further apart")
 
 
-def check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: bool) -> None:
+def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: bool) -> None:
     """Scores strictly decrease; only the first place where they don't is named."""
     if ordered and scored and scored[0][1] > HIGHEST_SCORE:
         place.warning(f"the first score is above {HIGHEST_SCORE:g}, at which the organisers' checker warns: write smaller scores")
     if not ordered:
-        if any(second[1] > first[1] for first, second in zip(scored, scored[1:], strict=False)):
+        best_first = sorted(scored, key=lambda entry: -entry[1])
+        if [score for _, score in best_first] != [score for _, score in scored]:
             place.warning("the entries are not in the order of their scores: write the best first")
-        scored = sorted(scored, key=lambda entry: -entry[1])
+        scored = best_first
     for (_, before), (name, score) in zip(scored, scored[1:], strict=False):
         if score >= before:
-            wrong = "is that of the entry before" if score == before else f"is above the {shown(before)} of the entry before"
-            place.error(f"the score {shown(score)} of {printable(name)} {wrong}: write scores that strictly decrease")
+            wrong = "is that of the entry before" if score == before else f"is above the {short_json(before)} of the entry before"
+            place.error(f"the score {short_json(score)} of {printable(name)} {wrong}: write scores that strictly decrease")
             return
-
-
-def check_ids(place: Place, passages: Sequence[Passage]) -> None:
-    """Ids that no run file can hold are errors, those that the collection can't have are a warning."""
-    broken = [passage.id for passage in passages if len(passage.id.split()) != 1 or passage.id != passage.id.strip()]
-    if broken:
-        place.error(f"{shown(broken[0])} is no passage id{_others(broken)}: an id has no white space")
-    foreign = [passage.id for passage in passages if not _PASSAGE_ID.fullmatch(passage.id) and passage.id not in broken]
-    if foreign:
-        place.warning(f"{shown(foreign[0])} is no id of the collection{_others(foreign)}: ids look like clueweb22-en0035-25-01897:1")
-
-
-def _others(found: Sequence[str]) -> str:
-    return f" (nor are {len(found) - 1} others)" if len(found) > 1 else ""
-
-
-def check_used(place: Place, passages: Sequence[Passage]) -> None:
-    """Some passage is marked as used for the response."""
-    if not passages:
-        place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
-        return
-    unmarked = sum(passage.used is None for passage in passages)
-    if unmarked:
-        place.warning(f"{unmarked} passages lack the field used, read as false: add it")
-    if not any(passage.used for passage in passages):
-        message = 'no passage is marked as used: set "used": true for those that the response rests on'
-        place.error(f"{message} (the organisers' checkers only warn of it)")
 
 
 def check_statements(place: Place, statements: Sequence[Statement], known: Mapping[str, str] | None) -> None:
     """Each is one of the user's, named exactly as in the topics, and named once; one that is named by its words alone may be new."""
-    for statement in statements if known is not None else ():
-        here = place.at(statement.position)
-        if statement.id is not None:
-            _check_id(here, statement.id, statement.text, known or {})
-        elif statement.text is not None and statement.text not in (known or {}).values():
-            here.warning(_note_of_new(statement.text, known or {}))
-    names = Counter(statement.text if statement.id is None else statement.id for statement in statements)
-    for name, count in names.items():
+    if known is not None:
+        for number, one in enumerate(statements):
+            _check_statement(place.at(number), one, known)
+    for name, count in Counter(one.text if one.id is None else one.id for one in statements).items():
         if name is not None and count > 1:
             place.error(f"statement {printable(name)} is there {count} times: name it once")
+    _check_falling(place, [(one.id, one.score) for one in statements if one.id is not None and one.score is not None], ordered=True)
 
 
-def _check_id(place: Place, name: str, text: str | None, known: Mapping[str, str]) -> None:
-    if name not in known:
-        place.error(f"the user has no statement {shown(name)}: name one of {', '.join(known) or 'none, leave it out'}")
-    elif text is not None and text != known[name]:
-        place.at("text").error(f"the text of statement {name} differs from the topics': write {known[name]!r}")
+def _check_statement(place: Place, one: Statement, known: Mapping[str, str]) -> None:
+    if one.id is not None and one.id not in known:
+        place.error(f"the user has no statement {short_json(one.id)}: name one of {', '.join(known) or 'none, leave it out'}")
+    elif one.id is not None and one.text not in (None, known[one.id]):
+        place.at("text").error(f"the text of statement {one.id} differs from the topics': write {known[one.id]!r}")
+    elif one.id is None and one.text is not None and one.text not in known.values():
+        meant = meant_statement(one.text, known) or (one.text if one.text in known else None)
+        new = "the topic has no such statement: new ones, from earlier conversations of the user, are allowed; for another copy the words"
+        place.warning(new if meant is None else f"it differs from a statement in the topics: write {known[meant]!r}")
 
 
 def meant_statement(text: str, known: Mapping[str, str]) -> str | None:
     """The id of the statement with these words, whatever their white space and capitals; None for a new one."""
     exact = (name for name, words in known.items() if words == text)
-    same = (name for name, words in known.items() if _words(words) == _words(text))
+    same = (name for name, words in known.items() if words.casefold().split() == text.casefold().split())
     return next(exact, None) or next(same, None)
-
-
-def _words(text: str) -> list[str]:
-    return text.casefold().split()
-
-
-def _note_of_new(text: str, known: Mapping[str, str]) -> str:
-    meant = meant_statement(text, known) or (text if text in known else None)
-    if meant is not None:
-        return f"it differs from a statement in the topics: write {known[meant]!r}"
-    return "the topic has no such statement: new ones, from earlier conversations of the user, are allowed; for another copy the words"
-
-
-WORDS = 250
-
-_TOKEN = re.compile(r"\w+(?=n['’]t\b)|n['’]t\b|['’]\w+|\w+|[^\w\s]")
 
 
 def check_length(place: Place, texts: Sequence[str], consequence: str = "") -> None:
@@ -207,10 +284,9 @@ def check_tokens(place: Place, text: str) -> None:
     """A warning for a text within 250 words that has more tokens, the unit of 2023 and 2024."""
     tokens = count_tokens(text)
     if tokens > WORDS >= count_words(text):
-        message = (
+        place.warning(
             f"about {tokens} tokens, as spaCy counts them (words and punctuation marks); {WORDS} were allowed: shorten it if that counts"
         )
-        place.warning(message)
 
 
 def count_tokens(text: str) -> int:

@@ -1,4 +1,4 @@
-"""JSON files as a strict reader sees them: repeated keys, broken characters and lines that are cut short are problems, not luck."""
+"""A submission's file as a strict reader sees it: repeated keys, broken characters and lines that are cut short are problems, not luck."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from .formats import Run, Values, parse_run, year_of
 from .problem import Place
 
 _GZIP = b"\x1f\x8b"
@@ -18,12 +19,29 @@ class Repeated(dict[str, Any]):
     keys_twice: tuple[str, ...] = ()
 
 
-def load(path: str | Path, place: Place) -> list[tuple[int, Any]]:
-    """The JSON values of a file: one for a JSON file, one per line for JSON lines, each with its line.
+def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run | None]:
+    """The year of a submission, told by its shape where ``year`` is None, and the submission.
+
+    The submission is None, noted, where it can't be read or has the shape of another year.
 
     Raises:
         DataError: when there is no such file.
     """
+    values = _load_json(path, place)
+    shape = year_of(values)
+    year = year or shape or 2023
+    if not values:
+        return year, None
+    if shape not in (None, year):
+        place.error(f"this is a submission of {shape}, not of {year}: give --dataset ikat:{shape}, or write it in the format of {year}")
+        return year, None
+    for number, value in values:
+        _check_text(place.at(f"line {number}") if len(values) > 1 else place, value)
+    return year, parse_run(values, year, place)
+
+
+def _load_json(path: str | Path, place: Place) -> Values:
+    """The JSON values of a file: one for a JSON file, one per line for JSON lines, each with its line."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -42,14 +60,14 @@ def load(path: str | Path, place: Place) -> list[tuple[int, Any]]:
     if not text.strip():
         place.error("the file is empty: write the run again")
         return []
-    return _values(text, place)
+    return _json_values(text, place)
 
 
-def _values(text: str, place: Place) -> list[tuple[int, Any]]:
-    whole, problem = _parsed(text)
+def _json_values(text: str, place: Place) -> Values:
+    whole, problem = _parse_json(text)
     if not problem:
         return [(1, whole)]
-    lines = [(number, *_parsed(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = [(number, *_parse_json(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     read = [(number, value) for number, value, wrong in lines if not wrong]
     if sum(isinstance(value, dict) for _, value in read) * 2 < len(lines):
         place.error(f"not JSON ({problem}): {_repair(text, problem)}")
@@ -68,16 +86,16 @@ def _repair(text: str, problem: str) -> str:
     return "it may be cut short, write the run again"
 
 
-def _parsed(text: str) -> tuple[Any, str]:
+def _parse_json(text: str) -> tuple[Any, str]:
     try:
-        return json.loads(text, object_pairs_hook=_object), ""
+        return json.loads(text, object_pairs_hook=_mark_repeated), ""
     except RecursionError:
         return None, "nested too deeply"
     except ValueError as error:
         return None, str(error)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     built = dict(pairs)
     if len(built) == len(pairs):
         return built
@@ -87,24 +105,22 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeated
 
 
-def check_text(place: Place, value: Any) -> None:
+def _check_text(place: Place, value: Any) -> None:
     """Note keys that occur twice and strings that no UTF-8 file can hold, anywhere inside ``value``."""
     waiting = [(place, value)]
     while waiting:
         here, item = waiting.pop()
-        if isinstance(item, dict) and isinstance(item.get("turn_id"), str):
-            here = here.of_turn(item["turn_id"])
         if isinstance(item, str) and _SURROGATE.search(item):
             here.error("the text has half of a character (a lone surrogate): remove it")
-        if isinstance(item, Repeated):
-            for name in item.keys_twice:
-                here.at(name).error("the key occurs twice in one object, readers keep only one of the two: remove the other")
-        if isinstance(item, dict):
-            waiting += [(here, name) for name in item if _SURROGATE.search(name)]
-            waiting += [(here.at(name), inner) for name, inner in item.items() if _worth(inner)]
         elif isinstance(item, list):
-            waiting += [(here.at(number), inner) for number, inner in enumerate(item) if _worth(inner)]
+            waiting += [(here.at(number), inner) for number, inner in enumerate(item) if _may_have_problems(inner)]
+        elif isinstance(item, dict):
+            here = here.of_turn(item["turn_id"]) if isinstance(item.get("turn_id"), str) else here
+            for name in item.keys_twice if isinstance(item, Repeated) else ():
+                here.at(name).error("the key occurs twice in one object, readers keep only one of the two: remove the other")
+            waiting += [(here, name) for name in item if _SURROGATE.search(name)]
+            waiting += [(here.at(name), inner) for name, inner in item.items() if _may_have_problems(inner)]
 
 
-def _worth(value: Any) -> bool:
+def _may_have_problems(value: Any) -> bool:
     return isinstance(value, dict | list) or (isinstance(value, str) and _SURROGATE.search(value) is not None)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,13 +42,17 @@ class Place:
     turn: str = ""
     path: str = ""
 
+    def note(self, severity: str, message: str) -> None:
+        """Note a problem here."""
+        self.found.append(Problem(severity, self.turn, self.path, message))
+
     def error(self, message: str) -> None:
         """Note an error here."""
-        self.found.append(Problem(ERROR, self.turn, self.path, message))
+        self.note(ERROR, message)
 
     def warning(self, message: str) -> None:
         """Note a warning here."""
-        self.found.append(Problem(WARNING, self.turn, self.path, message))
+        self.note(WARNING, message)
 
     def at(self, name: str | int) -> "Place":
         """The field ``name``, or the entry of that number, inside this place."""
@@ -124,13 +128,12 @@ def fields(place: Place, item: Any, required: Kinds, optional: Kinds | None = No
         strict: whether a field of another name is an error (the organisers' reader stops at it) or a warning.
     """
     if not isinstance(item, dict):
-        place.error(f"it is {shown(item)}: it has to be an object with {', '.join(required)}")
+        place.error(f"it is {short_json(item)}: it has to be an object with {', '.join(required)}")
         return {}
     kinds = {**(optional or {}), **required}
     for name in item:
         if name not in kinds:
-            note = place.at(name).error if strict else place.at(name).warning
-            note(f"the format has no such field: remove it (it has {', '.join(kinds)})")
+            place.at(name).note(ERROR if strict else WARNING, f"the format has no such field: remove it (it has {', '.join(kinds)})")
     for name in required:
         if name not in item:
             place.at(name).error(f"the field is missing: add it, {KINDS[required[name]]}")
@@ -141,25 +144,15 @@ def of_kind(place: Place, value: Any, kind: type) -> bool:
     """Whether ``value`` has the type ``kind`` (a number has to be finite); noted where not."""
     allowed: Any = (int, float) if kind is float else kind
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        place.error(f"it is {shown(value)}: it has to be {KINDS[kind]}")
+        place.error(f"it is {short_json(value)}: it has to be {KINDS[kind]}")
         return False
-    return kind not in (int, float) or _finite(place, value)
+    if kind not in (int, float) or abs(value) <= MAX_32_BIT:  # false for NaN and infinity, too
+        return True
+    place.error(f"it is {short_json(value)}: it has to be a finite number that fits 32 bits")
+    return False
 
 
-def _finite(place: Place, value: float) -> bool:
-    fits = abs(value) <= MAX_32_BIT  # false for NaN and infinity, too
-    if not fits:
-        place.error(f"it is {shown(value)}: it has to be a finite number that fits 32 bits")
-    return fits
-
-
-def one_of(place: Place, value: str, allowed: Collection[str]) -> None:
-    """Note a value that is none of the allowed ones."""
-    if value not in allowed:
-        place.error(f"it is {shown(value)}: it has to be {' or '.join(allowed)}")
-
-
-def shown(value: Any) -> str:
+def short_json(value: Any) -> str:
     """A JSON value, short enough for a message."""
     if isinstance(value, dict | list):
         return f"{KINDS[dict if isinstance(value, dict) else list]} of {len(value)}"

@@ -1,7 +1,7 @@
 """Reading a submission back, anybody's: a ranking, responses and statements that can be evaluated."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +11,9 @@ from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, object_frame
 from ..errors import DataError
 from .checks import check_turn_ids, meant_statement
-from .loading import load
-from .model import Response, Run, SubmittedTurn, Topics
+from .formats import Response, Run, SubmittedTurn, Topics
+from .loading import load_run
 from .problem import Place, Problem, errors
-from .validation import parsed
-from .years import year_of
 
 _BESIDES = re.compile(
     r"(line \d+\.)?(run_name|run_type|eval_response|metadata.*)|responses\[\d+\]\.(text|ptkb_provenance.*)"
@@ -63,15 +61,8 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
             not the user's, or the file is of another year than the dataset; :func:`validate` tells everything else.
     """
     topics = None if dataset is None else Topics.of(dataset)
-    place = Place()
-    year = topics.year if topics else year_of(load(path, Place())) or 2023
-    run = parsed(path, year, place)
-    if run is not None:
-        check_turn_ids(run, topics, place)
-    wrong = errors(place.found)
-    if run is None or wrong or run.run_id is None or run.run_type is None:
-        raise DataError("\n".join([f"{path} can't be read as a submission of {year}, {len(wrong)} errors:", *map(str, wrong[:20])]))
-    return Submission(year, run.run_id, run.run_type, run.team, _results(run), _turns(run, topics))
+    run, year = _load(path, topics, lambda problem, run, year: True)
+    return Submission(year, str(run.run_id), str(run.run_type), run.team, _results_frame(run), _turns_frame(run, topics))
 
 
 def read_ranking(path: str | Path) -> pd.DataFrame:
@@ -80,16 +71,19 @@ def read_ranking(path: str | Path) -> pd.DataFrame:
     Raises:
         DataError: when the file is cut or no submission, a turn is there twice, or a passage, its score or a whole ranking is missing.
     """
+    return _results_frame(_load(path, None, _hides_passages)[0])
+
+
+def _load(path: str | Path, topics: Topics | None, matters: Callable[[Problem, Run | None, int], bool]) -> tuple[Run, int]:
+    """The submission and its year; errors that matter refuse it."""
     place = Place()
-    year = year_of(load(path, Place())) or 2023
-    run = parsed(path, year, place)
+    year, run = load_run(path, topics.year if topics else None, place)
     if run is not None:
-        check_turn_ids(run, None, place)
-    wrong = [problem for problem in errors(place.found) if _hides_passages(problem, run, year)]
+        check_turn_ids(run, topics, place)
+    wrong = [problem for problem in errors(place.found) if matters(problem, run, year)]
     if run is None or wrong:
-        shown = "\n".join(map(str, wrong[:20]))
-        raise DataError(f"{path} can't be read as a submission of {year}, {len(wrong)} errors:\n{shown}")
-    return _results(run)
+        raise DataError("\n".join([f"{path} can't be read as a submission of {year}, {len(wrong)} errors:", *map(str, wrong[:20])]))
+    return run, year
 
 
 def _hides_passages(problem: Problem, run: Run | None, year: int) -> bool:
@@ -100,7 +94,7 @@ def _hides_passages(problem: Problem, run: Run | None, year: int) -> bool:
     return not (_BESIDES.fullmatch(problem.field) or (problem.field.endswith(".rank") and not several))
 
 
-def _results(run: Run) -> pd.DataFrame:
+def _results_frame(run: Run) -> pd.DataFrame:
     rows = [(turn.id, docno, score, rank, used) for turn in run.turns for rank, (docno, (score, used)) in enumerate(_ranking(turn).items())]
     qids, docnos, scores, ranks, used = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int), "used": pd.Series(used, dtype=bool)}
@@ -125,7 +119,7 @@ def _by_rank(turn: SubmittedTurn) -> list[Response]:
     return sorted(turn.responses or (), key=lambda response: response.rank or 0)
 
 
-def _turns(run: Run, topics: Topics | None) -> pd.DataFrame:
+def _turns_frame(run: Run, topics: Topics | None) -> pd.DataFrame:
     firsts = [next(iter(_by_rank(turn)), Response(1, "")) for turn in run.turns]
     known = topics.statements if topics else {}
     return object_frame(
@@ -142,10 +136,10 @@ def _statements(response: Response, known: Mapping[str, str]) -> list[tuple[str,
     named, found = response.statements or [], dict[str, float]()
     for position, one in enumerate(named):
         score = float(len(named) - position) if one.score is None else float(one.score)
-        found.setdefault(_name(one.text or "", known) if one.id is None else one.id, score)
+        found.setdefault(_statement_name(one.text or "", known) if one.id is None else one.id, score)
     return list(found.items())
 
 
-def _name(text: str, known: Mapping[str, str]) -> str:
+def _statement_name(text: str, known: Mapping[str, str]) -> str:
     """The id of a statement that is named by its words; those of a new one are in quotes where an id is like them."""
     return meant_statement(text, known) or (f'"{text}"' if text in known else text)

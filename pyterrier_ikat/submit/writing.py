@@ -1,25 +1,28 @@
-"""Writing a submission: whatever the check refuses is not written."""
+"""Writing a submission from a run's folder or frames: whatever the check refuses is not written."""
 
-import os
-import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
 
 from ..conversations.datasets import IkatDataset
-from ..errors import DataError, UsageError
+from ..conversations.frame import values
+from ..errors import DataError, UsageError, advice
 from ..generate.respond import count_words, cut_at_sentence
-from ..runs import RunFolder
+from ..runs import RunFolder, strictly_decreasing
+from ..runs.turns import chosen_statements, kept, response_column, used_marks
 from ..store.files import atomic_write
-from .checks import WORDS
-from .content import Content, Frames
-from .model import Run, Topics
+from .checks import WORDS, six_decimals, underscored, validate
+from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, file_lines
 from .problem import Problem, errors
-from .validation import validate
-from .years import FORMATS
 
 SHOWN = 20
+
+Frames = tuple[pd.DataFrame, pd.DataFrame]
+Value = TypeVar("Value")
 
 
 class ResponseCutWarning(UserWarning):
@@ -86,66 +89,159 @@ def write_submission(
     """
     topics, path = Topics.of(dataset), Path(path)
     _check_header(topics.year, run_type, team)
-    content = Content.of(run)
-    if content.manual and run_type == "automatic":
+    results, turns = _frames_of(run)
+    if run_type == "automatic" and ("qresolved" in results or "qresolved" in turns):
         raise UsageError("the run was made with manual rewrites (qresolved): hand it in as manual, or run a system without them")
-    submitted = Run(run_id, run_type, team, content.submitted(topics))
-    _warn_of_cut(_cut(submitted))
-    with _beside(path) as written:
-        with atomic_write(written) as file:
-            file.writelines(FORMATS[topics.year].lines(submitted))
-        problems = validate(written, dataset)
-        if errors(problems):
-            raise RefusedError(path, problems, _unanswered(content.unanswered(topics), run))
-        os.replace(written, path)
+    responses = _results_first("qanswer", _responses(results), _responses(turns), _by_turn(results, "qdraft"))
+    statements = _results_first("qstatements", _statements(results), _statements(turns), {})
+    rankings = _rankings(results, topics.year)
+    _check_known([*rankings, *responses], topics)
+    answers = [
+        Response(1, responses.get(qid, ""), rankings.get(qid, []), _format_statements(qid, statements.get(qid, []), topics))
+        for qid in topics.statements
+    ]
+    submitted = [SubmittedTurn(qid, [answer]) for qid, answer in zip(topics.statements, answers, strict=True)]
+    _cut_long(submitted)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give the path of the file to write")
+    try:
+        with atomic_write(path) as file:
+            file.writelines(file_lines(Run(run_id, run_type, team, submitted), topics.year))
+            file.flush()
+            problems = validate(file.name, dataset)
+            if errors(problems):
+                raise RefusedError(path, problems, _repair([qid for qid in topics.statements if qid not in responses], run))
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from error
     return problems
 
 
 def _check_header(year: int, run_type: str, team: str | None) -> None:
-    allowed = FORMATS[year].run_types
-    if run_type not in allowed:
-        raise UsageError(f"run type {run_type!r} is none of {year}: give {' or '.join(allowed)}")
+    if run_type not in RUN_TYPES[year]:
+        raise UsageError(f"run type {run_type!r} is none of {year}: give {' or '.join(RUN_TYPES[year])}")
     if (team is None) == (year == 2025):
         raise UsageError("a submission of 2025 names the team: give team" if team is None else f"{year} asks for no team: leave it out")
 
 
-def _cut(run: Run) -> list[str]:
-    """Cut responses of more than 250 words at the end of a sentence; the turns whose responses were cut."""
-    turns = []
-    for turn in run.turns:
+def _frames_of(run: RunFolder | Frames) -> Frames:
+    """Results and turns.
+
+    Raises:
+        UsageError: when the run has no responses.
+        DataError: when the folder is no finished run.
+    """
+    respond = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as `ikat run rtg ...`")
+    repair = f"run a system that ends with Respond, which writes the response and marks the passages that it used ({respond})"
+    if isinstance(run, RunFolder):
+        run.parameters()
+        results, turns = run.results(), pd.DataFrame(run.turns())
+        if "used" not in turns:
+            raise UsageError(f"{run.path} has no responses: {repair}")
+        used = {(qid, docno) for qid, docnos in zip(turns["qid"], values(turns, "used"), strict=True) for docno in docnos or ()}
+        return results.assign(used=[pair in used for pair in zip(results["qid"], results["docno"], strict=True)]), turns
+    results, turns = run
+    if "used" not in results:
+        raise UsageError(f"the results have no column used: {repair}")
+    if not any(response_column(frame) in frame for frame in (results, turns)):
+        raise UsageError(f"neither turns nor results have a column qanswer: {repair}")
+    return results, turns
+
+
+def _responses(frame: pd.DataFrame) -> dict[str, str]:
+    return {qid: text for qid, text in _by_turn(frame, response_column(frame)).items() if isinstance(text, str)}
+
+
+def _statements(frame: pd.DataFrame) -> dict[str, list[tuple[str, float]]]:
+    return {qid: chosen_statements(qid, chosen) for qid, chosen in _by_turn(frame, "qstatements").items()}
+
+
+def _by_turn(frame: pd.DataFrame, name: str) -> dict[str, Any]:
+    """What the rows of each turn say; those without a value say nothing."""
+    found: dict[str, Any] = {}
+    for qid, value in zip(frame["qid"], values(frame, name), strict=True):
+        if value is None:
+            continue
+        first = found.setdefault(qid, value)
+        if first is not value and kept(qid, name, first) != kept(qid, name, value):
+            raise DataError(f"turn {qid} has rows with different {name}: keep those of one")
+    return found
+
+
+def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, Value], drafts: Mapping[str, Any]) -> dict[str, Value]:
+    """What the results say of each turn, else what the turns say; where these say something else, it has to be the draft."""
+    for qid, value in results.items():
+        if turns.get(qid, value) not in (value, drafts.get(qid)):
+            raise DataError(
+                f"turn {qid}: the results have another {name} than the turns, and only one can be handed in: "
+                f"drop the column {name} from the frame that is not to be heard"
+            )
+    return {**turns, **results}
+
+
+def _rankings(results: pd.DataFrame, year: int) -> dict[str, list[Passage]]:
+    """The passages of each turn; in 2025 their scores differ in six decimals, too."""
+    strict = strictly_decreasing(results)
+    rankings: dict[str, list[Passage]] = {}
+    texts = values(strict, "text")
+    for qid, docno, score, used, text in zip(strict["qid"], strict["docno"], strict["score"], used_marks(strict), texts, strict=True):
+        ranking = rankings.setdefault(qid, [])
+        if year == 2025 and ranking:
+            score = _lower_score(score, ranking[-1].score, six_decimals, 2e-6)
+        ranking.append(Passage(docno, float(score), used, text))
+    return rankings
+
+
+def _check_known(qids: Iterable[str], topics: Topics) -> None:
+    unknown = [str(qid) for qid in dict.fromkeys(qids) if qid not in topics.statements]
+    if not unknown:
+        return
+    repair = f"give the dataset that the run was made for, its turns are like {next(iter(topics.statements))}"
+    if meant := underscored(unknown[0], topics.statements):
+        conversion = r"""frame.assign(qid=frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True))"""
+        how = advice(f"convert results and turns with {conversion}", "run the system on this dataset again")
+        repair = f"the underscore before the turn number is missing ({meant}), {how}"
+    raise DataError(f"the run has {len(unknown)} turns that {topics.name} lacks ({', '.join(unknown[:3])}): {repair}")
+
+
+def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics) -> list[Statement]:
+    """The statements as the year names them; they keep their order: a score that is not below the one before is lowered."""
+    known, statements = topics.statements[qid], list[Statement]()
+    for name, score in chosen:
+        if topics.year == 2025 and name.isdecimal() and name not in known:
+            raise DataError(f"turn {qid}: the user has no statement {name}: give an id of the topics, or a new one's words")
+        text = known.get(name, name if topics.year == 2025 else "")
+        before = statements[-1].score if statements else None
+        statements.append(Statement(name, text, score if before is None else _lower_score(score, before, float)))
+    return statements
+
+
+def _lower_score(score: float, before: float, as_read: Callable[[float], float], step: float = 0.0) -> float:
+    """The score; where a tool that reads it by ``as_read`` doesn't find it below the one before, the next lower 32-bit float or step."""
+    if as_read(score) < as_read(before):
+        return score
+    return float(min(np.nextafter(np.float32(before), np.float32(-np.inf)), np.float32(before - step)))
+
+
+def _cut_long(turns: Sequence[SubmittedTurn]) -> None:
+    """Cut responses of more than 250 words at the end of a sentence, with a warning that names their turns."""
+    cut = []
+    for turn in turns:
         for response in turn.responses or ():
             if response.text and count_words(response.text) > WORDS:
                 response.text = cut_at_sentence(response.text, WORDS)
-                turns.append(turn.id)
-    return turns
-
-
-def _warn_of_cut(turns: Sequence[str]) -> None:
-    if turns:
+                cut.append(turn.id)
+    if cut:
         message = (
-            f"{len(turns)} responses had more than {WORDS} words and were cut at the end of a sentence, "
-            f"or after {WORDS} words where no sentence ends before: turns {', '.join(turns)}"
+            f"{len(cut)} responses had more than {WORDS} words and were cut at the end of a sentence, "
+            f"or after {WORDS} words where no sentence ends before: turns {', '.join(cut)}"
         )
         warnings.warn(message, ResponseCutWarning, stacklevel=3)
 
 
-def _unanswered(turns: Sequence[str], run: RunFolder | Frames) -> str:
-    if not turns:
+def _repair(unanswered: Sequence[str], run: RunFolder | Frames) -> str:
+    """What to do about turns without a response; Respond writes none where no passage was found."""
+    if not unanswered:
         return ""
     where = f'"response" to their lines in {run.path / "turns.jsonl"}' if isinstance(run, RunFolder) else "their qanswer to the turns"
-    some = ", ".join(turns[:SHOWN]) + (" ..." if len(turns) > SHOWN else "")
-    return f"{len(turns)} turns have no response, Respond writes none where no passage was found: add {where} ({some})"
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A file of the same name in a temporary folder beside ``path``, from where it can be moved in one step."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder: give the path of the file to write")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from error
-    with temporary as folder:
-        yield Path(folder) / path.name
+    some = ", ".join(unanswered[:SHOWN]) + (" ..." if len(unanswered) > SHOWN else "")
+    return f"{len(unanswered)} turns have no response, Respond writes none where no passage was found: add {where} ({some})"

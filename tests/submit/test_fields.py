@@ -1,6 +1,6 @@
 import pytest
 
-from pyterrier_ikat.submit.problem import MAX_32_BIT, shown
+from pyterrier_ikat.submit.problem import MAX_32_BIT, short_json
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from pyterrier_ikat.submit.problem import MAX_32_BIT, shown
     ],
 )
 def test_values_are_shown_as_json_and_short(value, words):
-    assert shown(value) == words
+    assert short_json(value) == words

@@ -10,7 +10,7 @@ from two_turns import DATA, IDS, text_of, valid
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import validate
 from pyterrier_ikat.submit.checks import check_statements
-from pyterrier_ikat.submit.model import Statement
+from pyterrier_ikat.submit.formats import Statement
 from pyterrier_ikat.submit.problem import Place, Problem, lines_of
 
 
