@@ -9,6 +9,7 @@ from .chat import Chat as Chat
 from .conversations import TextLoader as TextLoader
 from .conversations import conversation as conversation
 from .conversations import dataset as dataset
+from .conversations import merge_qrels as merge_qrels
 from .conversations.chunker import chunk_documents as chunk_documents
 from .conversations.passages import PassageFiles as PassageFiles
 from .distribute import on_ray as on_ray
@@ -21,7 +22,6 @@ from .evaluation import breakdown as breakdown
 from .evaluation import evaluate as evaluate
 from .evaluation import experiment as experiment
 from .evaluation import measures as measures
-from .evaluation import merge_qrels as merge_qrels
 from .evaluation import pool_runs as pool_runs
 from .fuse import RRF as RRF
 from .fuse import Interleave as Interleave

@@ -24,8 +24,8 @@ def evaluate(
     paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None, form: str
 ) -> None:
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
+    from ..evaluation.evaluator import Evaluator, check_baseline, compare, text_table
     from ..evaluation.measures import TRACK_2023, as_measures, split_measures
-    from ..evaluation.scoring import compare, text_table
     from ..store.trec import named
 
     wanted = list(TRACK_2023) if measures is None else as_measures(split_measures(measures))
@@ -40,7 +40,8 @@ def evaluate(
         refuse_statements(dataset_name, qrels_path)
     if form == "text" and not judged:
         return
-    rows = compare(rankings, judged, wanted, baseline)
+    check_baseline(rankings, baseline)
+    rows = compare(rankings.items(), Evaluator(judged, wanted), baseline)
     if form == "text":
         click.echo(text_table(rows, baseline))
     else:
@@ -57,17 +58,17 @@ def evaluate(
 
 def _judged(dataset_name: str | None, qrels_path: str | None) -> dict[str, dict[str, int]]:
     """The judgements by turn."""
-    from ..evaluation.scoring import by_turn
+    from ..evaluation.evaluator import judgements_by_turn
 
     if dataset_name is None:
         from ..store.trec import read_judgements
 
-        return by_turn(read_judgements(str(qrels_path)))
-    from ..evaluation import check_qrels
+        return judgements_by_turn(read_judgements(str(qrels_path)))
+    from ..conversations import check_qrels
     from ..runs.resources import open_qrels
 
     qrels = open_qrels(dataset_named(dataset_name), dataset_name, qrels_path)
-    return by_turn((qrels if qrels.empty else check_qrels(qrels)).itertuples(index=False, name=None))
+    return judgements_by_turn((qrels if qrels.empty else check_qrels(qrels)).itertuples(index=False, name=None))
 
 
 def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
@@ -76,10 +77,10 @@ def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
 
     if is_run_file(path):
         return read_rankings(path)
-    from ..evaluation.scores import by_qid
     from ..runs.loading import load_run
+    from ..runs.trec import scores_by_turn
 
-    return by_qid(load_run(path))
+    return scores_by_turn(load_run(path))
 
 
 @main.command("evaluate-ptkb")
@@ -112,7 +113,8 @@ def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: 
     """Judge the pooled top passages of RUNs with an LLM; leaves a qrels file."""
     if Path(out).exists():
         raise UsageError(f"{out} is there already, and labels are paid for: choose another --out, or remove it")
-    from ..evaluation import Judge, pool_runs, with_gold, write_qrels
+    from ..conversations import write_qrels
+    from ..evaluation import Judge, pool_runs, with_gold
     from ..llms import llm
     from ..retrieve import PassageIndex
     from ..runs.loading import load_runs

@@ -2,7 +2,10 @@ from .datasets import IkatDataset as IkatDataset
 from .datasets import dataset as dataset
 from .frame import conversation as conversation
 from .passages import TextLoader as TextLoader
+from .qrels import check_qrels as check_qrels
+from .qrels import merge_qrels as merge_qrels
 from .qrels import read_qrels as read_qrels
+from .qrels import write_qrels as write_qrels
 from .topic_files import read_topics as read_topics
 from .topics import Conversation as Conversation
 from .topics import Turn as Turn

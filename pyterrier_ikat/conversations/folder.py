@@ -12,9 +12,9 @@ from ..errors import DataError, UsageError, advice
 from .base import PREFIX, IkatDataset, Qrels
 from .message_lines import CollectionWarning
 from .passages import PASSAGES, PassageFiles, TextLoader, Traced, collection_files
-from .qrels import read_qrels
+from .qrels import qrels_frame, read_qrels
 from .topic_files import read_topics
-from .topics import Conversation, qrels_frame
+from .topics import Conversation
 
 TOPICS = ("topics.jsonl", "topics.json")
 QRELS = "qrels.txt"

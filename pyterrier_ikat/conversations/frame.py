@@ -199,6 +199,28 @@ def turns_of(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
     return numbered(frame["qid"].to_numpy(dtype=object))
 
 
+def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", "docno")) -> pd.DataFrame:
+    """The frame with the columns ``names`` as texts, categories among them; ``who`` is what an error calls the frame.
+
+    Raises:
+        DataError: when one holds anything else.
+
+    Example:
+        >>> found = with_text_ids("run AD", pd.DataFrame({"qid": ["9-1_3"]}, dtype="category"), ["qid"])
+        >>> str(found["qid"].dtype), found["qid"].tolist()
+        ('object', ['9-1_3'])
+    """
+    for name in names:
+        if pd.api.types.infer_dtype(frame[name]) in ("string", "empty") and not frame[name].isna().any():
+            continue
+        ids = frame[name].astype(object)
+        odd = [value for value in ids if not isinstance(value, str)]
+        if odd:
+            raise DataError(f'{who}: the {name} {odd[0]!r} is no text: leave the row out, or convert by frame["{name}"].astype(str)')
+        frame = frame.assign(**{name: ids})
+    return frame
+
+
 def each_turn_once(frame: pd.DataFrame) -> None:
     """Check that every row has a qid, and no two the same.
 

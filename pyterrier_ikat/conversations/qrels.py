@@ -1,11 +1,24 @@
-"""Qrels files: ``qid 0 docno label`` a line, checked line by line."""
+"""Judgements as frames: read from TREC's files and written to them, checked, merged under a stated rule."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
-from ..store.trec import read_judgements
-from .topics import qrels_frame
+from ..arguments import checked
+from ..errors import DataError, UsageError
+from ..store.files import atomic_write
+from ..store.trec import read_grade, read_judgements
+from .frame import object_frame, with_text_ids
+
+RULES = ("official", "new")
+
+
+def qrels_frame(rows: Iterable[tuple[str, str, int]]) -> pd.DataFrame:
+    """A qrels frame ``qid``, ``docno``, ``label`` (int64) from such triples."""
+    triples = list(rows)
+    frame = object_frame({name: [triple[place] for triple in triples] for place, name in enumerate(("qid", "docno", "label"))})
+    return frame.astype({"label": "int64"})
 
 
 def read_qrels(path: str | Path) -> pd.DataFrame:
@@ -28,3 +41,91 @@ def read_qrels(path: str | Path) -> pd.DataFrame:
         [['9-1_3', 'clueweb22-en0000-06-17856:4', 2]]
     """
     return qrels_frame(read_judgements(path))
+
+
+def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
+    """``qid``, ``docno`` and ``label`` (int64) of ``qrels``.
+
+    Raises:
+        UsageError: when ``qrels`` is no frame.
+        DataError: when a column is missing, there is no judgement, an id is no text, a label is not a whole number of at most 4 digits,
+            or a pair was judged twice.
+    """
+    if not isinstance(qrels, pd.DataFrame):
+        given = repr(qrels) if isinstance(qrels, str) else f"a {type(qrels).__name__}"
+        raise UsageError(f'{name} are {given}: give a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)')
+    lacking = [wanted for wanted in ("qid", "docno", "label") if wanted not in qrels.columns]
+    if lacking or qrels.empty:
+        what = f"have no column {', '.join(lacking)}" if lacking else "hold no judgement"
+        raise DataError(f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns")
+    qrels = with_text_ids(name, qrels)
+    grades = _grades(name, qrels)
+    twice = qrels.duplicated(["qid", "docno"])
+    if twice.any():
+        row = qrels[twice].iloc[0]
+        raise DataError(f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two")
+    return qrels_frame(zip(qrels["qid"], qrels["docno"], grades, strict=True))
+
+
+def _grades(name: str, qrels: pd.DataFrame) -> list[int]:
+    labels = qrels["label"].tolist()
+    grades: dict[object, int] = {}
+    for qid, docno, label in zip(qrels["qid"], qrels["docno"], labels, strict=True):
+        if label not in grades:
+            try:
+                grades[label] = read_grade(label)
+            except ValueError as error:
+                raise DataError(
+                    f"{name}: turn {qid}, passage {docno}: the label is {label!r}; labels are whole numbers of at most 4 digits, "
+                    "a passage without a judgement has no row"
+                ) from error
+    return [grades[label] for label in labels]
+
+
+@checked
+def merge_qrels(official: pd.DataFrame, new: pd.DataFrame, rule: str = "official") -> pd.DataFrame:
+    """Judgements of two sources in one frame.
+
+    Args:
+        official: ``qid``, ``docno``, ``label``.
+        new: the same, such as an :class:`~pyterrier_ikat.Judge` returned.
+        rule: which label counts where both judged: ``"official"`` or ``"new"``. No label is ever averaged.
+
+    Returns:
+        ``qid``, ``docno``, ``label``: the pairs of ``official`` in their order, then those that only ``new`` has.
+
+    Raises:
+        UsageError: when the rule is unknown.
+        DataError: when one of the two is no clean qrels frame.
+
+    Example:
+        >>> nist = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]})
+        >>> llm = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "b"], "label": [1, 2]})
+        >>> merge_qrels(nist, llm)["label"].tolist(), merge_qrels(nist, llm, rule="new")["label"].tolist()
+        ([3, 2], [1, 2])
+    """
+    if rule not in RULES:
+        raise UsageError(f"rule {rule!r} is unknown: choose one of {', '.join(RULES)}")
+    both = pd.concat([check_qrels(official, "the official qrels"), check_qrels(new, "the new qrels")])
+    labels = both.groupby(["qid", "docno"], sort=False)["label"]
+    return (labels.first() if rule == "official" else labels.last()).reset_index()
+
+
+def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
+    r"""Write a TREC qrels file (``qid 0 docno label`` a line), atomically.
+
+    Raises:
+        DataError: when ``qrels`` is no clean qrels frame, or an id holds white space.
+
+    Example:
+        >>> write_qrels(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [3]}), "one.qrels")
+        >>> open("one.qrels").read()
+        '1_1 0 a 3\n'
+    """
+    clean = check_qrels(qrels)
+    for name in ("qid", "docno"):
+        for value in clean[name].unique():
+            if len(value.split()) != 1:
+                raise DataError(f"the {name} {value!r} is empty or holds white space, which a qrels file cannot: rename it")
+    with atomic_write(path) as file:
+        file.writelines(f"{qid} 0 {docno} {label}\n" for qid, docno, label in clean.itertuples(index=False))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from .frame import object_frame
+from .qrels import qrels_frame
 
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
 MANUAL_COLUMNS = ("qresolved", "qgoldptkb")
@@ -118,13 +119,6 @@ def ptkb_qrels(conversations: Iterable[Conversation]) -> pd.DataFrame:
     """
     turns = ((conversation, turn) for conversation in conversations for turn in conversation.turns)
     return qrels_frame((chat.qid(turn), name, int(name in turn.statements)) for chat, turn in turns for name in chat.ptkb)
-
-
-def qrels_frame(rows: Iterable[tuple[str, str, int]]) -> pd.DataFrame:
-    """A qrels frame ``qid``, ``docno``, ``label`` (int64) from such triples."""
-    triples = list(rows)
-    frame = object_frame({name: [triple[i] for triple in triples] for i, name in enumerate(("qid", "docno", "label"))})
-    return frame.astype({"label": "int64"})
 
 
 def _rows(conversation: Conversation) -> Iterator[dict[str, object]]:

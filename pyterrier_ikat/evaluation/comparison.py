@@ -12,14 +12,14 @@ from ir_measures import NumQ
 from ..arguments import checked
 from ..conversations import datasets
 from ..conversations.datasets import IkatDataset
+from ..conversations.frame import with_text_ids
+from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
 from ..operator import Operator
-from ..runs import write_run
-from .checks import check_form, check_shared, with_text_ids
+from ..runs import trec_eval_order, write_run
+from .evaluator import Evaluator, check_baseline, check_form, check_shared, experiment_rows
 from .measures import TRACK_2023, as_measures
-from .qrels import check_qrels
-from .scores import RANKING, Scorer, experiment_table
-from .scoring import check_baseline
+from .scores import RANKING, open_evaluator, ranking_of
 
 System: TypeAlias = "pt.Transformer | pd.DataFrame"
 
@@ -178,23 +178,23 @@ def experiment(
     turns, judged = turns_and_qrels(dataset, topics, qrels)
     for name, system in named.items():
         check_system(name, system, turns)
-    files, scorer = run_files(save, named), Scorer(judged, wanted)
-    figures: dict[str, pd.DataFrame] = {}
-    _run(named, turns, judged, lambda name, found: figures.update({name: _kept(scorer, name, found, files.get(name))}))
-    return experiment_table({name: figures[name] for name in named}, wanted, baseline)
+    files, evaluator = run_files(save, named), open_evaluator(judged, wanted)
+    scores: dict[str, dict[str, list[float]]] = {}
+    _run(named, turns, judged, lambda name, found: scores.update({name: _scored(evaluator, name, found, files.get(name))}))
+    return pd.DataFrame(experiment_rows({name: scores[name] for name in named}, wanted, baseline))
 
 
 Keep = Callable[[str, pd.DataFrame], None]
 
 
-def _kept(scorer: Scorer, name: str, found: pd.DataFrame, path: Path | None) -> pd.DataFrame:
+def _scored(evaluator: Evaluator, name: str, found: pd.DataFrame, path: Path | None) -> dict[str, list[float]]:
     if len(found) == 0:
         raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
-    check_shared(f"system {name}", found["qid"].unique(), scorer.turns)
-    ranking = scorer.ranking(name, found)
+    check_shared(f"system {name}", found["qid"].unique(), evaluator.turns)
+    scores = evaluator.per_turn(name, ranking_of(name, found))
     if path is not None:
-        write_run(ranking, path, name)
-    return scorer.per_turn(ranking)
+        write_run(trec_eval_order(found), path, name)
+    return scores
 
 
 def _run(systems: Mapping[str, System], turns: pd.DataFrame, judged: pd.DataFrame, keep: Keep) -> None:

@@ -18,7 +18,7 @@ from ..llm_operator import LLMOperator
 from ..llms import LLM, Request
 from ..operator import Plan
 from ..prompts import chosen, ptkb_text
-from .checks import check_form
+from .evaluator import check_form
 
 LABELS = ("0", "1", "2", "3", "4")
 GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")

@@ -12,12 +12,12 @@ from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..arguments import checked
 from ..conversations.frame import column, with_columns
+from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
 from ..runs import RunFolder
 from ..runs.turns import chosen_statements
-from .checks import check_form, unlike
+from .evaluator import check_form, unlike
 from .measures import label
-from .qrels import check_qrels
 
 
 def statement_runs(folders: Mapping[str, str | Path]) -> dict[str, pd.DataFrame]:

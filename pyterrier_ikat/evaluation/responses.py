@@ -9,10 +9,10 @@ import pandas as pd
 
 from ..arguments import checked
 from ..conversations import Conversation, answers_frame, topics_frame
-from ..conversations.frame import is_missing, object_frame, values, with_columns
+from ..conversations.frame import is_missing, object_frame, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError
 from ..runs.turns import plain, response_column, used_marks
-from .checks import check_form, unlike, with_text_ids
+from .evaluator import check_form, unlike
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 

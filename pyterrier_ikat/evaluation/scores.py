@@ -1,131 +1,88 @@
-"""Scores of runs as trec_eval gives them, from frames to frames: turn by turn, and their table."""
+"""Scores of runs as trec_eval gives them: their table, turn by turn, by conversation and depth, and against a baseline."""
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import ir_measures
 import pandas as pd
+from ir_measures import nDCG
 
 from ..arguments import checked
-from ..conversations.frame import starts_of_runs
+from ..conversations.frame import column, with_text_ids
+from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
-from ..runs.trec import in_trec_eval_order
-from .checks import check_form, check_runs, check_shared, with_text_ids
-from .measures import TRACK_2023, as_measures
-from .qrels import check_qrels
-from .scoring import Evaluator, by_turn, check_baseline, experiment_rows, text_table
+from ..runs.trec import scores_by_turn
+from .evaluator import Evaluator, check_baseline, check_shared, compare, judgements_by_turn, text_table
+from .measures import TRACK_2023, as_measures, label
 
 RANKING = ("qid", "docno", "score", "rank")
+GROUPS = ("conversation", "depth")
+SAME = 1e-9
+"""Scores of a turn that differ by less are a tie."""
+
+Measure = ir_measures.Measure | str
+Measures = Sequence[Measure] | Measure
 
 
-class Scorer:
-    """Qrels and measures, ready for any number of runs.
-
-    A run is scored as ``trec_eval -c`` does: its scores as 32-bit floats make the order, ties are ordered by docno (descending),
-    ranks don't count, and a turn of the qrels that it lacks has zeros. Measures that ir_measures takes from elsewhere see that
-    same order. ir_measures takes a frame row by row, and reads the qrels again for every run; it takes dictionaries as they are.
-    So the figures are its own, at about a third of the time.
-
-    Args:
-        qrels: ``qid``, ``docno``, ``label``; they alone define the turns.
-        measures: what to compute.
-
-    Attributes:
-        turns: the qids of the qrels, in their order.
+def check_runs(runs: Any) -> None:
+    """Whether ``runs`` are result frames by name, one at least.
 
     Raises:
-        DataError: when the qrels are not clean.
+        UsageError: when not; it says what to give.
 
     Example:
-        >>> from ir_measures import nDCG
-        >>> scorer = Scorer(pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]}), [nDCG @ 5])
-        >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
-        >>> scorer.per_turn(scorer.ranking("one", run)).to_dict()
-        {'nDCG@5': {'1_1': 1.0, '1_2': 0.0}}
+        >>> check_runs({"AD": pd.DataFrame()})
     """
+    if not isinstance(runs, Mapping):
+        raise UsageError(f'the runs are a {type(runs).__name__}: give each frame its name, {{"name": frame, ...}}')
+    if not runs:
+        raise UsageError("there is no run: give at least one")
+    for name, run in runs.items():
+        if not isinstance(run, pd.DataFrame):
+            raise UsageError(f"run {name} is a {type(run).__name__}: give a frame, such as read_run(path) or RunFolder(path).results()")
 
-    def __init__(self, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> None:
-        judged = check_qrels(qrels)
-        self.measures = list(measures)
-        self._evaluator = Evaluator(
-            by_turn(zip(*(judged[name].tolist() for name in ("qid", "docno", "label")), strict=True)), self.measures
+
+def open_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
+    """What scores runs by these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
+    judged = check_qrels(qrels)
+    rows = zip(*(judged[name].tolist() for name in ("qid", "docno", "label")), strict=True)
+    return Evaluator(judgements_by_turn(rows), as_measures(measures))
+
+
+def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """The scores of a result frame by turn.
+
+    Raises:
+        UsageError: when a column is missing.
+        DataError: when an id is no text, a turn has a passage twice, or a score is no finite number.
+    """
+    missing = [wanted for wanted in RANKING if wanted not in run.columns]
+    if missing:
+        raise UsageError(
+            f"run {name} has no {', '.join(missing)} (it has {', '.join(map(str, run.columns))}): give a ranking, such as "
+            "read_run(path) returns; ranks come from pt.model.add_ranks(run)"
         )
-        self.turns = self._evaluator.turns
-
-    def ranking(self, name: str, run: pd.DataFrame) -> pd.DataFrame:
-        """The run in the order of :func:`~pyterrier_ikat.runs.trec_eval_order`.
-
-        Raises:
-            UsageError: when a column is missing.
-            DataError: when the run is not clean, an id is no text, or its turns are named with hyphens.
-        """
-        missing = [column for column in RANKING if column not in run.columns]
-        if missing:
-            raise UsageError(
-                f"run {name} has no {', '.join(missing)} (it has {', '.join(map(str, run.columns))}): give a ranking, such as "
-                "read_run(path) returns; ranks come from pt.model.add_ranks(run)"
-            )
-        run = with_text_ids(f"run {name}", run)
-        check_form(f"run {name}", run["qid"].unique(), self.turns)
-        try:
-            return in_trec_eval_order(run[list(RANKING)])
-        except DataError as error:
-            raise DataError(f"run {name}: {error}") from error
-
-    def per_turn(self, ranking: pd.DataFrame) -> pd.DataFrame:
-        """A row per turn of the qrels (index ``qid``), a column per measure; a turn that the ranking lacks has zeros.
-
-        Raises:
-            DataError: when a measure can't be computed on this run.
-        """
-        return pd.DataFrame(self._evaluator.per_turn(by_qid(ranking)), index=pd.Index(self.turns, name="qid", dtype=object))
-
-
-def by_qid(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The scores of a ranking that has each passage once: turn -> passage -> score."""
-    qids, docnos, scores = ranking["qid"].to_numpy(dtype=object), ranking["docno"].tolist(), ranking["score"].tolist()
-    starts = starts_of_runs(qids).tolist()
-    found: dict[str, dict[str, float]] = {}
-    for start, end in zip(starts, [*starts[1:], len(docnos)], strict=False):
-        found.setdefault(qids[start], {}).update(zip(docnos[start:end], scores[start:end], strict=True))
-    return found
-
-
-def experiment_table(figures: Mapping[str, pd.DataFrame], measures: Sequence[ir_measures.Measure], baseline: str | None) -> pd.DataFrame:
-    """The table of ``pt.Experiment(..., correction="bonferroni")``, from figures that are there already.
-
-    Args:
-        figures: name -> a row per turn, a column per measure; see :class:`~pyterrier_ikat.evaluation.scores.Scorer`.
-        measures: the measures; each says how it is aggregated (most by the mean, ``NumRet`` by the sum).
-        baseline: the system that the others are compared with by a two-sided paired t-test, the p-value times the number
-            of comparisons (Bonferroni); without it, or with one system, no p-value is corrected.
-
-    Returns:
-        ``name``; per measure its figure and, with a baseline, `` +`` and `` -`` (turns on which the system is better and
-        worse), `` p-value``, `` reject`` (at .05) and `` p-value corrected``; ``turns``. A system whose figures are those
-        of the baseline on every turn has the p-value NaN.
-
-    Example:
-        >>> from ir_measures import nDCG
-        >>> one = pd.DataFrame({"nDCG@5": [0.5, 0.25, 0.0]})
-        >>> experiment_table({"QR": one, "AD": one + 0.25}, [nDCG @ 5], "QR")[["nDCG@5", "nDCG@5 +", "turns"]].values.tolist()
-        [[0.25, nan, 3.0], [0.5, 3.0, 3.0]]
-    """
-    return pd.DataFrame(experiment_rows(figures, measures, baseline))
+    run = with_text_ids(f"run {name}", run)
+    try:
+        return scores_by_turn(run)
+    except DataError as error:
+        raise DataError(f"run {name}: {error}") from error
 
 
 def evaluate(
     runs: Mapping[str, pd.DataFrame],
     qrels: pd.DataFrame,
-    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    measures: Sequence[Measure] = TRACK_2023,
     baseline: str | None = None,
 ) -> pd.DataFrame:
     """Compare runs as TREC does: the mean over all turns of the qrels, where a turn that a run lacks counts 0.
 
-    The figures are those of ``trec_eval -c``: passages are ordered by score (as 32-bit floats) and ties by docno, both descending;
+    The scores are those of ``trec_eval -c``: passages are ordered by score (as 32-bit floats) and ties by docno, both descending;
     ranks don't count. Whatever else ir_measures can compute here gets the same order: one table has one order.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); turns that are not judged are passed over.
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); turns that are not judged are ignored.
         qrels: ``qid``, ``docno``, ``label``; they alone define the turns.
         measures: ir_measures measures, or their names.
         baseline: the run that the others are compared with, by a two-sided paired t-test with Bonferroni correction.
@@ -139,8 +96,6 @@ def evaluate(
         DataError: when a run shares no turn with the qrels or names them with hyphens, or run or qrels are not clean.
 
     Example:
-        >>> import pandas as pd
-        >>> from ir_measures import nDCG
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
         >>> evaluate({"one": run}, qrels, [nDCG @ 5])[["name", "nDCG@5", "turns"]].values.tolist()
@@ -148,18 +103,13 @@ def evaluate(
     """
     check_runs(runs)
     check_baseline(runs, baseline)
-    scorer = Scorer(qrels, as_measures(measures))
-    figures = {}
-    for name, run in runs.items():
-        ranking = scorer.ranking(name, run)
-        check_shared(f"run {name}", ranking["qid"].unique(), scorer.turns)
-        figures[name] = scorer.per_turn(ranking)
-    return experiment_table(figures, scorer.measures, baseline)
+    rankings = ((name, ranking_of(name, run)) for name, run in runs.items())
+    return pd.DataFrame(compare(rankings, open_evaluator(qrels, measures), baseline))
 
 
 @checked
-def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure | str] = TRACK_2023) -> pd.DataFrame:
-    """The figures of one run, turn by turn.
+def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure] = TRACK_2023) -> pd.DataFrame:
+    """The scores of one run, turn by turn.
 
     Returns:
         One row per turn of the qrels: ``qid`` and a column per measure; a turn that the run lacks has zeros.
@@ -169,16 +119,13 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[ir_measu
         DataError: when run or qrels are not clean.
 
     Example:
-        >>> import pandas as pd
-        >>> from ir_measures import nDCG
         >>> run = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
         >>> qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
         >>> per_turn(run, qrels, [nDCG @ 5]).values.tolist()
         [['1_1', 1.0], ['1_2', 0.0]]
     """
-    check_runs({"to evaluate": run})
-    scorer = Scorer(qrels, as_measures(measures))
-    return scorer.per_turn(scorer.ranking("to evaluate", run)).reset_index()
+    evaluator = open_evaluator(qrels, measures)
+    return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", ranking_of("to evaluate", run))})
 
 
 def format_table(table: pd.DataFrame, baseline: str | None = None) -> str:
@@ -189,7 +136,156 @@ def format_table(table: pd.DataFrame, baseline: str | None = None) -> str:
         baseline: the run it was compared with.
 
     Returns:
-        The table: figures to four decimals, ``*`` where a run differs from the baseline (two-sided paired t-test,
+        The table: scores to four decimals, ``*`` where a run differs from the baseline (two-sided paired t-test,
         Bonferroni, p < .05), and a line that says what the means are over.
     """
     return text_table(table.to_dict("records"), baseline)
+
+
+def natural_key(text: str) -> tuple[Any, ...]:
+    """A sorting key by which ``9-1_3`` comes before ``9-1_12`` and ``10-1_1``.
+
+    Example:
+        >>> sorted(["10-1_1", "9-1_12", "9-1_3"], key=natural_key)
+        ['9-1_3', '9-1_12', '10-1_1']
+    """
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", text)))
+
+
+@checked
+def breakdown(
+    runs: Mapping[str, pd.DataFrame],
+    qrels: pd.DataFrame | None = None,
+    measure: Measure = nDCG @ 5,
+    by: str = "conversation",
+    *,
+    topics: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """The mean of each conversation, or of each depth (turn number), for every system.
+
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
+
+    Args:
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), or the scores of a run turn by turn:
+            ``qid`` and a column named like the measure, as :func:`per_turn` and the ``measures.csv`` of a run folder
+            have.
+        qrels: ``qid``, ``docno``, ``label``; needed for result frames.
+        measure: an ir_measures measure or its name.
+        by: ``"conversation"`` or ``"depth"``.
+        topics: ``qid``, ``qconversation``, ``qturn``: needed where qids are not ``<conversation>_<turn>``, and no run has these columns
+            for all turns.
+
+    Returns:
+        One row per conversation or depth, in their natural order: that column, one column per system, and ``turns``,
+        how many turns each mean is over. A judged turn that a run lacks counts 0. The columns' name is the measure.
+
+    Raises:
+        UsageError: for another ``by``, a run named like a column of the table, or a result frame without qrels.
+        DataError: when nothing says the conversation of a turn, or the runs' scores are not about the same turns.
+
+    Example:
+        >>> scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [1.0, 0.5, 0.25]})
+        >>> breakdown({"AD": scores}, by="depth").values.tolist()
+        [[1.0, 0.625, 2.0], [2.0, 0.5, 1.0]]
+    """
+    if by not in GROUPS:
+        raise UsageError(f"by={by!r} is unknown: choose one of {', '.join(GROUPS)}")
+    check_runs(runs)
+    taken = [name for name in runs if name in (by, "turns")]
+    if taken:
+        raise UsageError(f"a run is named {taken[0]!r}, as a column of the breakdown: rename it")
+    scores = scores_by_run(runs, qrels, measure)
+    places = _places(scores.index, [*runs.values(), *([] if topics is None else [topics])])
+    groups = pd.Series([place[GROUPS.index(by)] for place in places], index=scores.index, name=by)
+    grouped = scores.groupby(groups, sort=False)
+    table = grouped.mean().assign(turns=grouped.size())
+    table = table.loc[sorted(table.index, key=lambda key: natural_key(str(key)))]
+    return table.reset_index().rename_axis(columns=label(as_measures(measure)[0]))
+
+
+def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[str, int]]:
+    """Conversation and turn number of each qid."""
+    places: dict[str, tuple[str, int]] = {}
+    for frame in frames:
+        if {"qid", "qconversation", "qturn"} <= set(frame.columns):
+            turns = frame.drop_duplicates("qid")
+            places |= dict(zip(turns["qid"], zip(turns["qconversation"], turns["qturn"], strict=True), strict=True))
+    for qid in qids:
+        conversation, _, turn = qid.rpartition("_")
+        if qid not in places:
+            if not conversation or not turn.isdecimal():
+                raise DataError(
+                    f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3: give topics=..., a frame with qid, qconversation, qturn, "
+                    r"""or convert hyphens by frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True)"""
+                )
+            places[qid] = conversation, int(turn)
+    return [places[qid] for qid in qids]
+
+
+def win_tie_loss(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure, baseline: str) -> pd.DataFrame:
+    """On how many turns each run is better than, equal to and worse than the baseline.
+
+    Args:
+        runs: as for :func:`breakdown`.
+        qrels: as for :func:`breakdown`.
+        measure: an ir_measures measure or its name.
+        baseline: one of the runs.
+
+    Returns:
+        One row per run but the baseline: ``name``, ``wins``, ``ties`` (scores that differ by less than 1e-9),
+        ``losses``, ``turns``.
+
+    Raises:
+        UsageError: when the baseline is none of the runs, or a result frame comes without qrels.
+        DataError: when the runs' scores are not about the same turns.
+
+    Example:
+        >>> base = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "nDCG@5": [0.5, 0.5, 0.0]})
+        >>> other = base.assign(**{"nDCG@5": [0.75, 0.5, 0.0]})
+        >>> win_tie_loss({"QR": base, "AD": other}, None, "nDCG@5", "QR").values.tolist()
+        [['AD', 1, 2, 0, 3]]
+    """
+    check_runs(runs)
+    check_baseline(runs, baseline)
+    scores = scores_by_run(runs, qrels, measure)
+    rows = []
+    for name in (name for name in runs if name != baseline):
+        change = scores[name] - scores[baseline]
+        wins, losses = int((change >= SAME).sum()), int((change <= -SAME).sum())
+        rows.append((name, wins, len(change) - wins - losses, losses, len(change)))
+    return pd.DataFrame(rows, columns=["name", "wins", "ties", "losses", "turns"])
+
+
+def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, measure: Measure) -> pd.DataFrame:
+    """The scores of several runs side by side: one row per turn (index: qid), one column per run; arguments as for :func:`breakdown`.
+
+    Raises:
+        UsageError: when there is no run, or a result frame comes without qrels.
+        DataError: when the runs' scores are not about the same turns.
+    """
+    check_runs(runs)
+    columns = {name: _scores_of(name, frame, qrels, measure) for name, frame in runs.items()}
+    first, turns = next(iter(columns.items()))
+    for name, scores in columns.items():
+        differing = sorted(set(scores.index) ^ set(turns.index), key=natural_key)
+        if differing:
+            raise DataError(f"{name} and {first} have scores of different turns ({', '.join(differing[:3])}): use the same qrels for both")
+    return pd.DataFrame(columns)
+
+
+def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measure: Measure) -> "pd.Series[Any]":
+    wanted = label(as_measures(measure)[0])
+    if "docno" in frame.columns:
+        if qrels is None:
+            raise UsageError(f"{name} is a ranking: give the qrels to judge it by")
+        evaluator, ranking = open_evaluator(qrels, measure), ranking_of(name, frame)
+        scores = evaluator.per_turn(name, ranking)[wanted]
+        check_shared(f"run {name}", ranking, evaluator.turns)
+        return pd.Series(scores, index=pd.Index(evaluator.turns, name="qid", dtype=object))
+    if wanted not in frame.columns or "qid" not in frame.columns:
+        raise DataError(f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}")
+    frame = with_text_ids(name, frame, ["qid"])
+    twice = frame["qid"].duplicated()
+    if twice.any():
+        raise DataError(f"{name} has two scores {wanted} of turn {frame['qid'][twice].iloc[0]}: keep one")
+    return frame.set_index("qid")[wanted].astype(float)

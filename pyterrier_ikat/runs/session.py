@@ -14,10 +14,10 @@ import pyterrier as pt
 from ..conversations import dataset as dataset_named
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import each_turn_once
+from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice
 from ..evaluation import TRACK_2023, format_table
-from ..evaluation.qrels import check_qrels
-from ..evaluation.scores import experiment_table
+from ..evaluation.evaluator import experiment_rows
 from ..llms import LLM, Ledger
 from ..methods import Method
 from ..operator import alike
@@ -240,7 +240,7 @@ class Session:
         """The scores of the finished runs, from their figures turn by turn."""
         if self.qrels.empty:
             return pd.DataFrame({"name": list(self.systems)})
-        return experiment_table({name: RunFolder(self.out / name).measures() for name in self.systems}, TRACK_2023, baseline)
+        return pd.DataFrame(experiment_rows({name: RunFolder(self.out / name).measures() for name in self.systems}, TRACK_2023, baseline))
 
     def show(self, echo: Echo) -> None:
         """Print the table of the finished runs, from their figures turn by turn, and which judged turns one lacks."""

@@ -49,6 +49,26 @@ def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     return ordered.assign(rank=_ranks(turns[order]))
 
 
+def scores_by_turn(results: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """The scores of a ranking: turn -> passage -> score.
+
+    Raises:
+        DataError: when a turn has a passage twice, or a score is no finite number.
+
+    Example:
+        >>> scores_by_turn(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [2.5]}))
+        {'1_1': {'a': 2.5}}
+    """
+    qids, docnos, scores = results["qid"].to_numpy(dtype=object), results["docno"].tolist(), _finite(results).tolist()
+    bounds = [*starts_of_runs(qids).tolist(), len(docnos)]
+    found: dict[str, dict[str, float]] = {}
+    for start, end in zip(bounds, bounds[1:], strict=False):
+        found.setdefault(qids[start], {}).update(zip(docnos[start:end], scores[start:end], strict=True))
+    if sum(map(len, found.values())) < len(docnos):
+        raise _twice(results)
+    return found
+
+
 def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
     """Sort by turn and rank, and lower tied scores by the least 32-bit step, so that no tool breaks ties its own way.
 
@@ -102,10 +122,14 @@ def _check_once(ordered: pd.DataFrame) -> None:
     docnos = ordered["docno"].tolist()
     bounds = [*starts_of_runs(ordered["qid"].to_numpy(dtype=object)).tolist(), len(docnos)]
     if any(len(set(docnos[start:end])) < end - start for start, end in zip(bounds, bounds[1:], strict=False)):
-        row = ordered[ordered.duplicated(["qid", "docno"])].iloc[0]
-        raise DataError(
-            f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
-        )
+        raise _twice(ordered)
+
+
+def _twice(results: pd.DataFrame) -> DataError:
+    row = results[results.duplicated(["qid", "docno"])].iloc[0]
+    return DataError(
+        f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
+    )
 
 
 def _check_falling(results: pd.DataFrame, turns: "np.ndarray", scores: "np.ndarray") -> None:

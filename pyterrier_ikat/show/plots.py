@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
+from ..conversations import check_qrels
 from ..errors import DataError, UsageError
-from ..evaluation import Agreement, as_measures, check_qrels, label
-from ..evaluation.breakdown import SAME, figures_by_run
+from ..evaluation import Agreement, as_measures, label
+from ..evaluation.scores import SAME, scores_by_run
 from ..store.files import atomic_write
 from .tables_ledger import Ledgers, ledger_frame
 
@@ -173,7 +174,7 @@ def plot_differences(
     if baseline not in runs or len(runs) != 2:
         raise UsageError(f"a difference is between two runs, one of them the baseline {baseline!r}: these are {', '.join(runs) or 'none'}")
     other = next(name for name in runs if name != baseline)
-    figures = figures_by_run(runs, qrels, measure)
+    figures = scores_by_run(runs, qrels, measure)
     change = (figures[other] - figures[baseline]).sort_values(ascending=False, kind="stable")
     ax = new_axes(8) if ax is None else ax
     drawn, told = _bars(ax, change, other, baseline)

@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 
 from ..errors import DataError
-from ..evaluation.scoring import is_derived, shown_figure
+from ..evaluation.evaluator import format_score, is_derived
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def table(evaluated: pd.DataFrame) -> Table:
     measures = _measures(evaluated)
     columns = [Column("system", [Cell(str(name)) for name in evaluated["name"]])]
     for name in measures:
-        figures = ["n/a" if pd.isna(value) else shown_figure(value) for value in evaluated[name]]
+        figures = ["n/a" if pd.isna(value) else format_score(value) for value in evaluated[name]]
         columns.append(Column(name, marked(figures, _significant(evaluated, name)), numeric=True))
     return Table(evaluated, columns, _notes(evaluated, measures))
 

@@ -159,7 +159,7 @@ def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
             continue
         try:
             qid, _, docno, label = fields
-            grade = grades[label] if label in grades else grades.setdefault(label, _grade(label))
+            grade = grades[label] if label in grades else grades.setdefault(label, read_grade(label))
         except ValueError as error:
             raise DataError(
                 f"{path}, line {number}: {line.strip()[:80]!r} is no judgement; {_JUDGEMENT}, "
@@ -171,7 +171,17 @@ def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
         yield qid, docno, grade
 
 
-def _grade(text: str) -> int:
+def read_grade(label: object) -> int:
+    """The grade of a label, given as text or as a number.
+
+    Raises:
+        ValueError: when it is no whole number of at most 4 digits.
+
+    Example:
+        >>> read_grade("-1"), read_grade(3.0)
+        (-1, 3)
+    """
+    text = label if isinstance(label, str) else repr(float(label)).removesuffix(".0")  # type: ignore[arg-type]
     if not _LABEL.fullmatch(text):
         raise ValueError
     return int(text)

@@ -257,13 +257,27 @@ def test_breakdowns_of_rankings_weigh_up_to_the_mean():
     assert counts.loc["two", ["wins", "ties", "losses"]].tolist() == [(other > base).sum(), (other == base).sum(), (other < base).sum()]
 
 
+def test_frames_say_the_conversation_of_any_qid():
+    scores = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25]).assign(qid=["tea", "milk", "a-3", "b"])
+    topics = pd.DataFrame({"qid": ["b", "a-3", "milk", "tea"], "qconversation": ["x10", "x9", "x9", "x9"], "qturn": [1, 12, 2, 1]})
+    for table in (
+        breakdown({"AD": scores}, topics=topics),
+        breakdown({"AD": scores.merge(topics)}),
+        breakdown({"AD": scores, "QR": scores.merge(topics)}),
+    ):
+        assert table[["conversation", "AD", "turns"]].values.tolist() == [["x9", 0.5, 3], ["x10", 0.25, 1]]
+    assert breakdown({"AD": scores}, by="depth", topics=topics)[["depth", "AD"]].values.tolist() == [[1, 0.625], [2, 0.5], [12, 0.0]]
+    with pytest.raises(DataError, match="turn 'tea' is not .*: give topics=..., a frame with qid, qconversation, qturn"):
+        breakdown({"AD": scores}, topics=topics[:2])
+
+
 def test_breakdowns_that_make_no_sense():
     good = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
     with pytest.raises(UsageError, match="by='topic' is unknown"):
         breakdown({"a": good}, by="topic")
     with pytest.raises(DataError, match="turn '9-1-1' is not <conversation>_<turn>"):
         breakdown({"a": good.assign(qid=good["qid"].str.replace("_", "-"))})
-    with pytest.raises(DataError, match="b and a have figures of different turns .9-1_10, 10-1_1."):
+    with pytest.raises(DataError, match="b and a have scores of different turns .9-1_10, 10-1_1."):
         breakdown({"a": good, "b": good[:2]})
     for name in ("turns", "depth"):
         with pytest.raises(UsageError, match=f"a run is named '{name}', as a column of the breakdown"):
@@ -273,7 +287,7 @@ def test_breakdowns_that_make_no_sense():
         breakdown({"one": runs["one"].assign(qid=runs["one"]["qid"].str.replace("_", "-"))}, qrels)
     with pytest.raises(UsageError, match="a is a ranking: give the qrels"):
         breakdown({"a": random_runs()[0]["one"]})
-    with pytest.raises(DataError, match="a has no figures R.rel=1.@20 by qid"):
+    with pytest.raises(DataError, match="a has no scores R.rel=1.@20 by qid"):
         breakdown({"a": good}, measure="R@20")
     with pytest.raises(UsageError, match="baseline 'b' is none of the runs: a"):
         win_tie_loss({"a": good}, None, "nDCG@5", "b")

@@ -33,10 +33,9 @@ from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool_runs, win_tie_loss
-from pyterrier_ikat.evaluation.breakdown import figures_by_run
-from pyterrier_ikat.evaluation.checks import check_form
+from pyterrier_ikat.evaluation.evaluator import check_form
 from pyterrier_ikat.evaluation.measures import provider_of
-from pyterrier_ikat.evaluation.scores import Scorer
+from pyterrier_ikat.evaluation.scores import open_evaluator, ranking_of, scores_by_run
 
 MEASURES = [*TRACK_2023, P(rel=2) @ 5, R(rel=2) @ 5, AP(rel=2) @ 10, RR, Rprec, Bpref, Success @ 3, SetP(rel=3), NumRet, Judged @ 10]
 MEASURES += [nDCG(gains={1: 0, 4: 10}) @ 5, P(judged_only=True) @ 5]
@@ -62,7 +61,7 @@ def defined(measures, run, qrels):
 def test_figures_equal_ir_measures_on_one_order(seed, turns):
     runs, qrels = random_runs(seed, turns, ("one",))
     expected = defined(MEASURES, runs["one"], qrels)
-    found = Scorer(qrels, MEASURES).per_turn(Scorer(qrels, MEASURES).ranking("one", runs["one"]))
+    found = per_turn(runs["one"], qrels, MEASURES).set_index("qid")
     assert found.index.tolist() == qrels["qid"].drop_duplicates().tolist()
     for qid in found.index:
         for measure in map(label, MEASURES):
@@ -178,13 +177,13 @@ def test_measures_that_need_a_program_name_it(monkeypatch):
         parse_measures(["ERR@5"])
 
 
-def test_one_scorer_serves_many_runs_of_any_string_column():
+def test_one_evaluator_serves_many_runs_of_any_string_column():
     runs, qrels = random_runs(turns=6)
-    scorer = Scorer(qrels, [nDCG @ 5])
+    evaluator = open_evaluator(qrels, [nDCG @ 5])
     for name, run in runs.items():
         for frame in (run.astype({"qid": object, "docno": object}), run.astype({"qid": "str", "docno": "str"}), run.sample(frac=1)):
-            found = scorer.per_turn(scorer.ranking(name, frame))
-            assert found["nDCG@5"].tolist() == per_turn(run, qrels, [nDCG @ 5])["nDCG@5"].tolist()
+            found = evaluator.per_turn(name, ranking_of(name, frame))
+            assert found["nDCG@5"] == per_turn(run, qrels, [nDCG @ 5])["nDCG@5"].tolist()
 
 
 def test_counts_are_added_up_not_averaged():
@@ -265,7 +264,7 @@ def test_categories_are_texts():
         evaluate,
         breakdown,
         lambda runs, qrels: win_tie_loss(runs, qrels, "AP", "one"),
-        lambda runs, qrels: figures_by_run(runs, qrels, "AP"),
+        lambda runs, qrels: scores_by_run(runs, qrels, "AP"),
     ],
 )
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from small_frames import run
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations import read_qrels
+from pyterrier_ikat.conversations import check_qrels, read_qrels
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.evaluation import Judge, check_qrels, parse_judgement, with_gold
+from pyterrier_ikat.evaluation import Judge, parse_judgement, with_gold
 from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, Reply, StageError
 from pyterrier_ikat.llms.cache import Cache
 from pyterrier_ikat.runs import write_run

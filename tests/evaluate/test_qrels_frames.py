@@ -3,9 +3,8 @@ import pandas as pd
 import pytest
 from small_frames import qrels
 
-from pyterrier_ikat.conversations import read_qrels
+from pyterrier_ikat.conversations import merge_qrels, read_qrels, write_qrels
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import merge_qrels, write_qrels
 
 
 def test_merging_keeps_the_official_label_or_takes_the_new_one():

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from ...conversations.datasets import IkatDataset
-from ...conversations.frame import is_missing
+from ...conversations.frame import is_missing, with_text_ids
 from ...errors import DataError, UsageError, advice
-from ...evaluation.checks import with_text_ids
 from ...runs import RunFolder, read_run, trec_eval_order
 from ...runs.turns import chosen_statements, plain, used_marks
 from ...submit import Submission, read_submission

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...conversations.frame import statements_of
 from ...errors import DataError
-from ...evaluation.breakdown import natural
+from ...evaluation.scores import natural_key
 from .figures import Figures
 from .material import Material
 from .passages import Passage
@@ -158,8 +158,8 @@ def shown_turns(runs: Sequence[RunData], material: Material) -> list[str]:
     """
     found = {qid for run in runs for qid in [*run.turns, *run.results["qid"].unique()]}
     if not material.turns:
-        return sorted(found, key=natural)
-    foreign = sorted(found - set(material.turns), key=natural)
+        return sorted(found, key=natural_key)
+    foreign = sorted(found - set(material.turns), key=natural_key)
     if foreign:
         run = next(run.name for run in runs if foreign[0] in run.turns or foreign[0] in set(run.results["qid"]))
         raise DataError(f"run {run} has the turn {foreign[0]}, which {material.name} lacks: give the dataset that it was made for")

@@ -1,4 +1,4 @@
-"""How far two judges agree: on passages, and on which system is better."""
+"""Whom to believe: the passages of several runs to judge, and how far two judges agree."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,57 @@ import ir_measures
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyterrier as pt
 
 from ..arguments import checked
-from ..errors import DataError, UsageError
-from .checks import check_form
+from ..conversations.frame import object_frame, with_text_ids
+from ..conversations.qrels import check_qrels
+from ..errors import DataError, UsageError, advice
+from ..runs import trec_eval_order
+from .evaluator import check_form
 from .measures import TRACK_2023, as_measures, label
-from .qrels import check_qrels
-from .scores import evaluate
+from .scores import check_runs, evaluate, natural_key
+
+
+def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
+    """The passages in the top ``depth`` of any run: once they are judged, no run has an unjudged one there.
+
+    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4: the top 10 of all models and baselines,
+    also where the official judges saw a passage already.
+
+    Args:
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); the top is by score, ties by docno.
+        depth: how many passages of each turn and run.
+
+    Returns:
+        ``qid``, ``docno``: each pair once, sorted by conversation, turn and docno, whatever the order of the runs; so
+        the order tells a judge nothing of a passage's rank.
+
+    Raises:
+        UsageError: without runs by name, or with a depth below 1.
+        DataError: when a run repeats a passage within a turn, names it by a number, or has a score that is not finite.
+
+    Example:
+        >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["b", "c"], "score": [2.0, 1.0], "rank": [0, 1]})
+        >>> pool_runs({"one": one, "two": one.assign(docno=["a", "b"])}, depth=1).values.tolist()
+        [['1_1', 'a'], ['1_1', 'b']]
+    """
+    if not isinstance(depth, int) or depth < 1:
+        raise UsageError(f"{advice(f'depth={depth!r}', f'--depth {depth}')}: pool at least one passage of each turn")
+    check_runs(runs)
+    pairs = {pair for name, run in runs.items() for pair in _top(name, run, depth)}
+    ordered = sorted(pairs, key=lambda pair: (natural_key(pair[0]), pair[1]))
+    return object_frame({"qid": [qid for qid, _ in ordered], "docno": [docno for _, docno in ordered]})
+
+
+def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
+    pt.validate.result_frame(run, extra_columns=["score"])
+    try:
+        ordered = trec_eval_order(with_text_ids(f"run {name}", run))
+    except DataError as error:
+        raise DataError(f"run {name}: {error}") from error
+    top = ordered[ordered["rank"] < depth]
+    return set(zip(top["qid"], top["docno"], strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +121,6 @@ def agreement(
         DataError: when one of the two is no clean qrels frame, or they have no pair in common.
 
     Example:
-        >>> import pandas as pd
         >>> one = pd.DataFrame({"qid": ["1_1"] * 4, "docno": list("abcd"), "label": [0, 1, 3, 2]})
         >>> two = one.assign(label=[0, 2, 3, 3])
         >>> found = agreement(one, two)
@@ -86,18 +129,17 @@ def agreement(
     """
     first, second = check_qrels(qrels_a, "the first qrels"), check_qrels(qrels_b, "the second qrels")
     both = _common(first, second)
-    a, b = both["label_a"].to_numpy(), both["label_b"].to_numpy()
-    labels = np.arange(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
-    counts = _counts(a - labels[0], b - labels[0], len(labels))
-    relevant = _counts((a >= threshold).astype(int), (b >= threshold).astype(int), 2)
+    a, b = both["label_a"], both["label_b"]
+    labels = range(min(a.min(), b.min()), max(a.max(), b.max()) + 1)
+    graded, binary = _confusion(a, b, labels), _confusion(a >= threshold, b >= threshold, [False, True])
     return Agreement(
         pairs=len(both),
-        confusion=_table(counts, labels),
+        confusion=graded,
         threshold=threshold,
-        binary_confusion=_table(relevant, [False, True]),
-        binary=float(np.trace(relevant) / len(both)),
-        kappa=cohens_kappa(counts),
-        binary_kappa=cohens_kappa(relevant),
+        binary_confusion=binary,
+        binary=float(np.trace(binary) / len(both)),
+        kappa=cohens_kappa(graded),
+        binary_kappa=cohens_kappa(binary),
         tau=_tau(runs or {}, (first, second), measures),
     )
 
@@ -122,12 +164,8 @@ def _tau(
     return pd.Series({label(measure): order_agreement(first, second, measure) for measure in as_measures(measures)})
 
 
-def _table(counts: npt.NDArray[np.int64], labels: npt.ArrayLike) -> pd.DataFrame:
-    return pd.DataFrame(counts, index=pd.Index(labels, name="a"), columns=pd.Index(labels, name="b"))
-
-
-def _counts(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    return np.bincount(rows * size + columns, minlength=size * size).reshape(size, size)
+def _confusion(a: "pd.Series[Any]", b: "pd.Series[Any]", values: Sequence[Any]) -> pd.DataFrame:
+    return pd.crosstab(a, b, rownames=["a"], colnames=["b"]).reindex(index=values, columns=values, fill_value=0)
 
 
 def cohens_kappa(confusion: npt.ArrayLike) -> float:
@@ -161,13 +199,12 @@ def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_me
         measure: the measure that orders them.
 
     Returns:
-        1: the same order, -1: the reverse; NaN where one table gives all systems the same figure.
+        1: the same order, -1: the reverse; NaN where one table gives all systems the same score.
 
     Raises:
         UsageError: when the tables are not about the same systems, at least two, or lack the measure.
 
     Example:
-        >>> import pandas as pd
         >>> nist = pd.DataFrame({"name": ["AD", "QR", "QD"], "nDCG@5": [0.3, 0.2, 0.1]})
         >>> round(order_agreement(nist, nist.assign(**{"nDCG@5": [0.9, 0.5, 0.7]}), "nDCG@5"), 4)
         0.3333
@@ -179,8 +216,8 @@ def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_me
         if column not in table.columns:
             raise UsageError(f"a table has no column {column}: evaluate both with this measure")
     first, second = table_a.set_index("name")[column], table_b.set_index("name")[column]
-    apart = sorted(set(first.index) ^ set(second.index))
-    if apart or len(first) < 2 or not (first.index.is_unique and second.index.is_unique):
-        what = f"only one has {', '.join(apart)}" if apart else f"they have the systems {', '.join(map(str, first.index))}"
+    differing = sorted(set(first.index) ^ set(second.index))
+    if differing or len(first) < 2 or not (first.index.is_unique and second.index.is_unique):
+        what = f"only one has {', '.join(differing)}" if differing else f"they have the systems {', '.join(map(str, first.index))}"
         raise UsageError(f"an order is compared on the same two or more systems, each once: {what}")
     return float(kendalltau(first, second.loc[first.index]).statistic)

@@ -1,0 +1,286 @@
+"""Rankings scored turn by turn, compared, and their table, in plain Python: a command that reads files needs no frame.
+
+Whatever ir_measures finds installed computes the scores. Its providers break ties each in its own way: trec_eval's docnos descend, those of
+``RR@10`` (MS MARCO's script), ``Judged`` and ``Compat`` ascend, others keep the lines' order. So all but trec_eval get the ranks of its
+order as scores, from the number of passages down to 1: there is no tie left to break. A measure of the user's own
+(:func:`ir_measures.define`) gets the scores, in that same order.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import ir_measures
+import numpy as np
+
+from ..errors import DataError, UsageError, advice
+from .measures import label, provider_of
+
+Judged: TypeAlias = Mapping[str, Mapping[str, int]]
+Ranking: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Turn -> its passages' scores, in any order."""
+
+Pass: TypeAlias = Callable[[Ranking], Mapping[ir_measures.Measure, Mapping[str, float]]]
+Rows: TypeAlias = list[dict[str, Any]]
+
+ALPHA = 0.05
+
+
+def judgements_by_turn(rows: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
+    """The labels of each turn's passages.
+
+    Example:
+        >>> judgements_by_turn([("1_1", "a", 2), ("1_1", "b", 0)])
+        {'1_1': {'a': 2, 'b': 0}}
+    """
+    found: dict[str, dict[str, int]] = {}
+    for qid, docno, grade in rows:
+        found.setdefault(qid, {})[docno] = grade
+    return found
+
+
+class Evaluator:
+    """Judgements and measures, ready for any number of rankings.
+
+    A ranking is scored as ``trec_eval -c`` does: its scores as 32-bit floats make the order, ties are ordered by docno (descending), and a
+    turn of the judgements that it lacks has zeros. The judgements are read once. Measures of trec_eval share one pass, except those with
+    gains of their own or ``judged_only``, which would reach the others in the same pass of ir_measures' provider.
+
+    Attributes:
+        measures: what is computed.
+        turns: the turns of the judgements, in their order.
+
+    Example:
+        >>> from ir_measures import nDCG
+        >>> Evaluator({"1_1": {"a": 1}, "1_2": {"b": 1}}, [nDCG @ 5]).per_turn("AD", {"1_1": {"a": 1.0}})
+        {'nDCG@5': [1.0, 0.0]}
+    """
+
+    def __init__(self, judged: Judged, measures: Sequence[ir_measures.Measure]) -> None:
+        self.measures, self.turns = list(measures), list(judged)
+        together = [measure for measure in self.measures if _is_trec_eval(measure) and not _needs_own_pass(measure)]
+        groups = [together, *([measure] for measure in self.measures if measure not in together)]
+        self._passes = [_pass_of(group, judged) for group in groups if group]
+
+    def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
+        """Measure -> a score for each turn of the judgements; ``name`` is what errors call the run.
+
+        Raises:
+            DataError: when turns are named with hyphens, or a measure can't be computed on this ranking.
+        """
+        check_form(f"run {name}", ranking, self.turns)
+        run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
+        found = {measure: scores for one in self._passes for measure, scores in one(run).items()}
+        lost = {measure: float(measure == ir_measures.NumQ) for measure in self.measures}
+        return {label(measure): [found[measure].get(turn, lost[measure]) for turn in self.turns] for measure in self.measures}
+
+
+def _is_trec_eval(measure: ir_measures.Measure) -> bool:
+    return provider_of(measure) is ir_measures.pytrec_eval
+
+
+def _needs_own_pass(measure: ir_measures.Measure) -> bool:
+    return bool(measure.params.get("gains") or measure.params.get("judged_only"))
+
+
+def _pass_of(measures: list[ir_measures.Measure], judged: Judged) -> Pass:
+    if not _is_trec_eval(measures[0]):
+        return lambda run: {measures[0]: _other_scores(measures[0], judged, run)}
+    evaluator = ir_measures.pytrec_eval.evaluator(measures, {qid: _readable(labels) for qid, labels in judged.items()})
+
+    def trec_eval(run: Ranking) -> dict[ir_measures.Measure, dict[str, float]]:
+        found: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in measures}
+        for metric in evaluator.iter_calc(dict(run)):
+            if metric.query_id in run:
+                found[metric.measure][metric.query_id] = metric.value
+        return found
+
+    return trec_eval
+
+
+def _readable(labels: Mapping[str, int]) -> Mapping[str, int]:
+    """A turn's judgements with one from 0 on: without any, trec_eval reads what the turn before has left, or ends nowhere."""
+    return labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0}
+
+
+def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
+    """The scores by a measure that trec_eval doesn't have."""
+    provider: Any = provider_of(measure)
+    if provider is ir_measures.runtime:
+        names = {qid: qid for qid in run}
+        given = {qid: _in_order(scores) for qid, scores in run.items()}
+    else:  # digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and 10-1_3 would be one turn
+        names = {str(number): qid for number, qid in enumerate(judged) if qid in run}
+        given = {name: _ranks_as_scores(_in_order(run[qid])) for name, qid in names.items()}
+    try:
+        evaluator = provider.evaluator([measure], {name: dict(judged[qid]) for name, qid in names.items()})
+        metrics = list(evaluator.iter_calc(given)) if names else []
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise DataError(f"ir_measures can't compute {measure} on this run, its provider {provider.NAME} stops with {why}") from error
+    return {names[metric.query_id]: metric.value for metric in metrics if metric.query_id in names}
+
+
+def _in_order(scores: Mapping[str, float]) -> dict[str, float]:
+    """A turn's passages as trec_eval orders them: by 32-bit score, then by docno, both descending."""
+    with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite, and ties
+        single = np.fromiter(scores.values(), dtype=np.float64, count=len(scores)).astype(np.float32)
+    return {docno: score for score, docno in sorted(zip(single.tolist(), scores, strict=True), reverse=True)}
+
+
+def _ranks_as_scores(docnos: Mapping[str, float]) -> dict[str, float]:
+    """The last passage has 1."""
+    return dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True))
+
+
+def compare(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator, baseline: str | None) -> Rows:
+    """The rows of :func:`~pyterrier_ikat.evaluation.evaluate`'s table, for rankings by name.
+
+    Raises:
+        DataError: when one shares no turn with the judgements or names them with hyphens.
+    """
+    scores = {}
+    for name, ranking in rankings:
+        scores[name] = evaluator.per_turn(name, ranking)
+        check_shared(f"run {name}", ranking, evaluator.turns)
+    return experiment_rows(scores, evaluator.measures, baseline)
+
+
+def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
+    """The rows of the table of ``pt.Experiment(..., correction="bonferroni")``, from scores that are there already.
+
+    Args:
+        scores: name -> measure -> a score for each turn; see :meth:`Evaluator.per_turn`.
+        measures: the measures; each says how it is aggregated (most by the mean, ``NumRet`` by the sum).
+        baseline: the system that the others are compared with by a two-sided paired t-test, the p-value times the number
+            of comparisons (Bonferroni); without it, or with one system, no p-value is corrected.
+
+    Returns:
+        ``name``; per measure its score and, with a baseline, `` +`` and `` -`` (turns on which the system is better and
+        worse), `` p-value``, `` reject`` (at .05) and `` p-value corrected``; ``turns``. A system whose scores are those
+        of the baseline on every turn has the p-value NaN.
+
+    Example:
+        >>> from ir_measures import nDCG
+        >>> rows = experiment_rows({"QR": {"nDCG@5": [0.5, 0.0]}, "AD": {"nDCG@5": [0.75, 0.25]}}, [nDCG @ 5], "QR")
+        >>> [(row["nDCG@5"], row["nDCG@5 +"], row["turns"]) for row in rows]
+        [(0.25, None, 2), (0.5, 2, 2)]
+    """
+    rows = []
+    for name, ours in scores.items():
+        row: dict[str, Any] = {"name": name}
+        for measure in measures:
+            column = label(measure)
+            row[column] = _aggregated(measure, ours[column])
+            if baseline is not None:
+                theirs = None if name == baseline else np.asarray(scores[baseline][column])
+                row |= _compared(column, np.asarray(ours[column]), theirs, len(scores) - 1)
+        rows.append(row | {"turns": len(ours[label(measures[0])])})
+    return rows
+
+
+def _aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
+    aggregator = measure.aggregator()
+    for score in scores:
+        aggregator.add(score)
+    return float(aggregator.result())
+
+
+def _compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
+    if theirs is None:
+        better, worse, p = None, None, float("nan")
+    else:
+        better, worse, p = int((ours > theirs).sum()), int((ours < theirs).sum()), _p_value(ours, theirs)
+    found: dict[str, Any] = {f"{column} +": better, f"{column} -": worse, f"{column} p-value": p}
+    if comparisons:
+        corrected = float(np.minimum(1.0, p * comparisons))
+        found |= {f"{column} reject": bool(p <= ALPHA / comparisons), f"{column} p-value corrected": corrected}
+    return found
+
+
+def _p_value(ours: Any, theirs: Any) -> float:
+    from scipy.stats import ttest_rel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # differences all alike, or a single turn: the p-value says so by being NaN or 0
+        return float(ttest_rel(ours, theirs).pvalue)
+
+
+def check_baseline(runs: Mapping[str, object], baseline: str | None, what: str = "runs") -> None:
+    """Whether there are runs, and the baseline is one of them.
+
+    Raises:
+        UsageError: when not.
+    """
+    if not runs:
+        raise UsageError("there is no run: give at least one")
+    if baseline is not None and baseline not in runs:
+        raise UsageError(f"the baseline {baseline!r} is none of the {what}: {', '.join(runs)}")
+
+
+def unlike(ours: str, theirs: str) -> str:
+    """What to say when no turn is shared: both kinds of qid, and the conversion where hyphens are the reason."""
+    ours, theirs = str(ours), str(theirs)  # a number read as one is no qid, but must not end in another error
+    examples = f"its turns are like {ours}, the wanted ones like {theirs}"
+    for hyphens, underscores, whose in ((ours, theirs, "them"), (theirs, ours, "the wanted ones")):
+        if hyphens.rpartition("-")[0] and "_" not in hyphens and "_" in underscores:
+            repair = advice(
+                'frame["qid"].str.replace(r"-(?=\\d+$)", "_", regex=True)',
+                r"sed -E 's/^([^[:space:]]+)-([0-9]+)[[:space:]]/\1_\2 /' FILE > NEW_FILE",
+            )
+            return f"{examples}; convert {whose}: {repair}"
+    return f"{examples}; take the topics that the judgements were made for"
+
+
+def check_form(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
+    """Refuse turns that are wanted ones but for a hyphen in place of the underscore: each would silently count 0.
+
+    Raises:
+        DataError: with the first such turn and the conversion.
+
+    Example:
+        >>> check_form("run a", ["9-1_3", "7_1"], ["9-1_3"])
+    """
+    wanted = set(theirs)
+    for qid in ours:
+        meant = re.sub(r"-(?=\d+$)", "_", str(qid))
+        if qid not in wanted and meant in wanted:
+            raise DataError(f"{who}: {unlike(qid, meant)}")
+
+
+def check_shared(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
+    """Refuse turns of which none is wanted, unless there is none at all.
+
+    Raises:
+        DataError: with an example of both.
+
+    Example:
+        >>> check_shared("run a", [], ["9-1_3"])
+    """
+    given, wanted = list(ours), list(theirs)
+    if given and not set(given) & set(wanted):
+        raise DataError(f"{who} has no turn of the qrels: {unlike(given[0], wanted[0])}")
+
+
+def text_table(rows: Rows, baseline: str | None = None) -> str:
+    """The rows as :func:`~pyterrier_ikat.evaluation.format_table` prints them."""
+    columns = [["system", *(str(row["name"]) for row in rows)]]
+    for name in (name for name in rows[0] if name not in ("name", "turns") and not is_derived(name)):
+        columns.append([name, *(format_score(row[name]) + ("*" if row.get(f"{name} reject") else " ") for row in rows)])
+    widths = [max(map(len, column)) for column in columns]
+    lines = [" ".join(map(str.rjust, line, widths)) for line in zip(*columns, strict=True)]
+    lines += ["", f"Mean over {rows[0]['turns']} judged turns; a turn without results counts 0."]
+    if baseline is not None and len(rows) > 1:
+        lines.append(f"* differs from {baseline}: two-sided paired t-test, Bonferroni, p < .05.")
+    return "\n".join(lines)
+
+
+def format_score(value: float) -> str:
+    """A score to four decimals, without the zero before the point."""
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.4f}")
+
+
+def is_derived(name: str) -> bool:
+    """Whether a column of an experiment table compares with the baseline, and is no measure."""
+    return name.endswith((" +", " -", " p-value", " reject", " p-value corrected"))
