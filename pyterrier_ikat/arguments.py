@@ -3,7 +3,7 @@
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
@@ -62,15 +62,26 @@ def checked(function: Made) -> Made:
     return run  # type: ignore[return-value]
 
 
-def at_least_one(**numbers: int | None) -> None:
-    """Check that none of the numbers that are given is below 1.
+def at_least(least: int, **numbers: int | None) -> None:
+    """Check that none of the numbers that are given is below ``least``.
 
     Raises:
         UsageError: when one is.
     """
     for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise UsageError(f"{name}={number!r}: give 1 or more")
+        if number is not None and number < least:
+            raise UsageError(f"{name}={number!r}: give {least} or more")
+
+
+def one_of(choices: Iterable[str | None], **values: Any) -> None:
+    """Check that each of the values is one of ``choices``.
+
+    Raises:
+        UsageError: when one isn't; it lists them.
+    """
+    for name, value in values.items():
+        if value not in (known := list(choices)):
+            raise UsageError(f"{name}={value!r} is unknown: choose one of {', '.join(map(str, known))}")
 
 
 def _check(name: str, value: Any, annotation: Any) -> None:

@@ -1,28 +1,29 @@
-"""What all LLM operators share: requests for every turn, failures that are typed, an outcome for every turn."""
+"""What everything that asks a language model shares: requests from templates, parsed completions, typed failures, counts in the ledger."""
 
 import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import pandas as pd
 import pyterrier as pt
 
+from .arguments import one_of
 from .completions.usable import is_refusal, without_next_prompt, without_reasoning
 from .conversations.frame import histories, personas, question_column, texts_in, turns_of, values
-from .errors import UsageError
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import Refused
-from .operator import Operator, Plan
+from .operator import Operator, Plan, with_fields
 from .prompts import STYLES, chosen, history_text, prompts_or_default, ptkb_text, render
 
 log = logging.getLogger("pyterrier_ikat")
 
-
-_asked: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
+_made: "WeakValueDictionary[tuple[Any, ...], LLM]" = WeakValueDictionary()
 _making = threading.Lock()
+LAST_IN_REPR = ("style", "question", "history", "prompts", "on_error")
 
 
 def as_llm(given: Any) -> LLM:
@@ -38,57 +39,116 @@ def as_llm(given: Any) -> LLM:
     place = (os.getcwd(), os.environ.get("IKAT_HOME"), os.environ.get("OPENAI_BASE_URL"))
     key = (given, *place) if isinstance(given, str) else (id(given),)
     with _making:
-        made = _asked.get(key) or llm(given)
-        _asked[key] = made
+        made = _made.get(key) or llm(given)
+        _made[key] = made
     return made
 
 
-class LLMOperator(Operator):
-    """Ask a model once per turn and write what it said into the frame.
+@dataclass(eq=False, repr=False)
+class AsksLLM:
+    """Asks a model: operators and judges.
 
-    Subclasses give ``stage``, :meth:`parse` and :meth:`write`, and :meth:`requests` where a row's request is not just
-    the template of the stage.
+    Subclasses give ``stage`` and :meth:`parse`.
 
     Args (of every subclass):
         llm: the model to ask, from :func:`pyterrier_ikat.llm`, or what that takes: a specification, or an object with
             ``.generate``; operators that are given the same one share its account and its budget.
+        prompts: a folder of your own prompt templates; ``None``: that of the method being built, or the package's.
+    """
+
+    llm: LLM
+    _: KW_ONLY
+    prompts: str | None = None
+
+    stage: ClassVar[str]
+    style = "gpt"
+
+    def __post_init__(self) -> None:
+        self.llm, self.prompts = as_llm(self.llm), prompts_or_default(self.prompts)
+
+    def prompt_of(self, template: str) -> str:
+        """Name of the prompt that ``template`` makes, in recorded files."""
+        return template
+
+    def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
+        """A user message made from a template."""
+        return {"role": "user", "content": render(template, self.style, self.prompts, **values)}
+
+    def request(self, qid: str, values: dict[str, Any], template: str, item: str = "") -> Request:
+        """A request of one message, made from a template."""
+        return Request([self.message(template, values)], stage=self.stage, qid=qid, prompt=self.prompt_of(template), item=item)
+
+    def ask(self, requests: Sequence[Request]) -> list[Any]:
+        """For each request what its completion says, as :meth:`parse` reads it, or the `LLMFailure`; failures are counted.
+
+        Raises:
+            FatalLLMError: when no call can succeed (key, model, quota).
+            BudgetExceeded: when the budget is spent.
+        """
+        return [self._read(request.qid, outcome) for request, outcome in zip(requests, self.llm.ask(requests), strict=True)]
+
+    def parse(self, text: str) -> Any:
+        """Read a completion; ``None`` when it holds nothing usable."""
+        raise NotImplementedError
+
+    def describe_unusable(self, text: str) -> str:
+        """Why a completion that came is a failure."""
+        return f"nothing usable in the completion {text[:80]!r}"
+
+    def count(self, *, failures: int = 0, fallbacks: int = 0, dropped: int = 0) -> None:
+        """Add to the stage's row of the ledger."""
+        self.llm.ledger.count(self.stage, self.llm.model, failures=failures, fallbacks=fallbacks, dropped=dropped)
+
+    def _read(self, qid: str, outcome: Completion | LLMFailure) -> Any:
+        if isinstance(outcome, LLMFailure):  # the LLM has counted it
+            return outcome
+        text = without_next_prompt(outcome.text)
+        if text != outcome.text:
+            self.count(dropped=1)
+            log.info("stage %s: turn %s: dropped the next prompt, which the model invented: %r", self.stage, qid, outcome.text[len(text) :])
+        value = self.parse(text)
+        if value is not None:
+            return value
+        self.count(failures=1)
+        said = without_reasoning(outcome.text)
+        if is_refusal(said):
+            return Refused(self.stage, qid, f"the model refused: {outcome.text[:80]!r}")
+        return LLMFailure(self.stage, qid, self.describe_unusable(outcome.text), kept=bool(said))
+
+
+@with_fields
+class LLMOperator(AsksLLM, Operator):
+    """Ask a model once per turn and write what it said into the frame.
+
+    Subclasses give ``stage``, :meth:`parse` and :meth:`write`, and :meth:`requests` where a row's request is not just
+    the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``.
+
+    Args (of every subclass):
+        llm: see :class:`AsksLLM`.
         style: ``"gpt"``: zero-shot prompts that show all utterances and responses; ``"llama"``: the few-shot prompts of
             the papers where they have one, all utterances and only the last response.
         question: the column that holds the user's question: ``"qutterance"`` (where the frame has no conversation, the
             oldest query: ``query_N`` of the largest N, else ``query``), or ``"qresolved"`` for the manual rewrite, the
             papers' [H].
-        prompts: a folder of your own prompt templates; ``None``: that of the method being built, or the package's.
+        prompts: see :class:`AsksLLM`.
         on_error: ``"raise"``: finish all turns, then raise a ``StageError`` that names the failed ones; ``"fallback"``:
             use the operator's fallback for them and count it in the ledger.
     """
 
+    _: KW_ONLY
+    style: str = "gpt"
+    question: str = "qutterance"
+    on_error: str | None = None
+
     one_row_per_turn = True
-    stage: ClassVar[str]
-    llm: LLM
-    style: str
-    question: str
-    prompts: str | None
-    on_error: str | None
-    statements: str = "all"
+    statements = "all"
     """Which statements prompts show: ``"all"``, or ``"chosen"`` for those in ``qstatements`` (all where the frame lacks it)."""
 
-    def _set(self, llm: Any, style: str, question: str, prompts: str | None, on_error: str | None) -> None:
-        if style not in STYLES:
-            raise UsageError(f"style {style!r} is unknown: choose one of {', '.join(STYLES)}")
-        if on_error not in (None, "raise", "fallback"):
-            raise UsageError(f"on_error {on_error!r} is unknown: choose 'raise', 'fallback', or None for what the LLM says")
-        self.llm, self.style, self.question, self.prompts, self.on_error = (
-            as_llm(llm),
-            style,
-            question,
-            prompts_or_default(prompts),
-            on_error,
-        )
-
-    def _choose_statements(self, statements: str) -> None:
-        if statements not in ("all", "chosen"):
-            raise UsageError(f"statements {statements!r} is unknown: choose 'all' or 'chosen'")
-        self.statements = statements
+    def __post_init__(self) -> None:
+        one_of(STYLES, style=self.style)
+        one_of(("all", "chosen"), statements=self.statements)
+        one_of(("raise", "fallback", None), on_error=self.on_error)
+        super().__post_init__()
 
     @property
     def prompt(self) -> str:
@@ -126,26 +186,9 @@ class LLMOperator(Operator):
             for question, history, ptkb in rows
         ]
 
-    def message(self, name: str, shown: dict[str, Any]) -> dict[str, str]:
-        """A user message made from the template ``name``."""
-        return {"role": "user", "content": render(name, self.style, self.prompts, **shown)}
-
-    def request(self, qid: str, shown: dict[str, Any], template: str | None = None, item: str = "") -> Request:
-        """A request of one message, made from ``template``, the operator's own without one."""
-        name = template or self.template()
-        return Request([self.message(name, shown)], stage=self.stage, qid=qid, prompt=self.prompt_of(name), item=item)
-
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """The requests for ``frame``, in order; nothing is asked."""
-        return [self.request(qid, shown) for qid, shown in zip(frame["qid"], self.contexts(frame), strict=True)]
-
-    def owners(self, frame: pd.DataFrame) -> list[str]:
-        """The turn's qid for each of the requests."""
-        return list(frame["qid"])
-
-    def parse(self, text: str) -> Any:
-        """Read a completion; ``None`` when it holds nothing usable."""
-        raise NotImplementedError
+        return [self.request(qid, values, self.template()) for qid, values in zip(frame["qid"], self.contexts(frame), strict=True)]
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """What stands in for the outcome of each request when the model failed."""
@@ -159,8 +202,8 @@ class LLMOperator(Operator):
         """Count the requests, and write what the cache has or a stand-in for it."""
         return self.write(frame, plan.ask(self, frame))
 
-    def left_out(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """The pieces of ``found`` that :meth:`write` leaves out or repairs, in words; counted in the ledger as ``dropped``."""
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+        """The pieces of ``found`` that :meth:`write` omits or repairs, in words; counted in the ledger as ``dropped``."""
         return []
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
@@ -171,45 +214,33 @@ class LLMOperator(Operator):
         """Ask for every row of a query frame (``qid``, ``query``; ``qutterance``, ``qhistory``, ``qptkb`` where there are any)."""
         pt.validate.query_frame(inp, extra_columns=self.needs(), context=self)
         turns_of(inp)
-        if len(inp) == 0:
-            return self.write(inp, [])
-        return self.write(inp, self.settle(inp, self.llm.ask(self.requests(inp))))
+        return self.ask_and_write(inp)
 
-    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Completion | LLMFailure]) -> list[Any]:
-        """Turn completions into values: parsed, or the fallback and a count in the ledger, or one error that names the turns."""
-        found: list[Any] = []
-        failures: list[LLMFailure] = []
-        for qid, outcome in zip(self.owners(frame), outcomes, strict=True):
-            value = None if isinstance(outcome, LLMFailure) else self.parse(self._own(qid, outcome.text))
-            if value is None:
-                failures.append(outcome if isinstance(outcome, LLMFailure) else self.unusable(qid, outcome))
-            found.append(value)
-        if unread := sum(isinstance(outcome, Completion) and value is None for outcome, value in zip(outcomes, found, strict=True)):
-            self.llm.ledger.count(self.stage, self.llm.model, failures=unread)  # those that never came are counted
-        if failures:
-            found = self._without(frame, found, failures)
-        if dropped := self.left_out(frame, found):
-            self.llm.ledger.count(self.stage, self.llm.model, dropped=len(dropped))
-            log.info("stage %s: left out or repaired: %s", self.stage, "; ".join(dropped))
+    def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame that :meth:`write` makes of the outcomes; nothing is asked for an empty one.
+
+        Raises:
+            StageError: when a request failed and there is to be no fallback.
+        """
+        return self.write(frame, self.settle(frame, self.ask(self.requests(frame))) if len(frame) else [])
+
+    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
+        """The outcomes with fallbacks in the place of failures; counts what is dropped of the others."""
+        found = list(outcomes)
+        if failures := [one for one in found if isinstance(one, LLMFailure)]:
+            if (self.on_error or self.llm.on_error) == "raise":
+                raise StageError(self.stage, failures, self.llm.kept_in)
+            self.count(fallbacks=len(failures))
+            log.warning("stage %s: fallback for %d requests:\n  %s", self.stage, len(failures), "\n  ".join(map(str, failures)))
+            fallbacks = zip(found, self.fallback(frame), strict=True)
+            found = [instead if isinstance(value, LLMFailure) else value for value, instead in fallbacks]
+        if dropped := self.list_dropped(frame, found):
+            self.count(dropped=len(dropped))
+            log.info("stage %s: dropped or repaired: %s", self.stage, "; ".join(dropped))
         return found
 
-    def _own(self, qid: str, text: str) -> str:
-        own = without_next_prompt(text)
-        if own != text:
-            self.llm.ledger.count(self.stage, self.llm.model, dropped=1)
-            log.info("stage %s: turn %s: left out the next prompt, which the model invented: %r", self.stage, qid, text[len(own) :])
-        return own
-
-    def _without(self, frame: pd.DataFrame, found: list[Any], failures: list[LLMFailure]) -> list[Any]:
-        if (self.on_error or self.llm.on_error) == "raise":
-            raise StageError(self.stage, failures, self.llm.kept_in)
-        self.llm.ledger.count(self.stage, self.llm.model, fallbacks=len(failures))
-        log.warning("stage %s: fallback for %d requests:\n  %s", self.stage, len(failures), "\n  ".join(map(str, failures)))
-        return [instead if value is None else value for value, instead in zip(found, self.fallback(frame), strict=True)]
-
-    def unusable(self, qid: str, completion: Completion) -> LLMFailure:
-        """The failure for a completion that came but holds nothing usable."""
-        said = without_reasoning(completion.text)
-        if is_refusal(said):
-            return Refused(self.stage, qid, f"the model refused: {completion.text[:80]!r}")
-        return LLMFailure(self.stage, qid, f"nothing usable in the completion {completion.text[:80]!r}", kept=bool(said))
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        defaults = super()._defaults()  # its own arguments first, then those of all
+        names = sorted(defaults, key=lambda name: LAST_IN_REPR.index(name) if name in LAST_IN_REPR else -1)
+        return {name: defaults[name] for name in names}

@@ -8,16 +8,19 @@ of another package is known by its repr and by the models and indexes that its a
 
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import partial
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
-from .profiling import measured
+
+Made = TypeVar("Made", bound="Operator")
 
 
 class Remade:
@@ -42,6 +45,20 @@ class Remade:
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 """Whether pandas copies a shallow copy's columns once somebody writes into them."""
+
+
+Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
+measure: ContextVar[Callable[[str, Callable[[], pd.DataFrame]], pd.DataFrame] | None] = ContextVar("measure", default=None)
+"""What measures the stages while a `profile` lasts, by their names."""
+
+
+def _measured(transform: Transform) -> Transform:
+    @wraps(transform)
+    def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
+        measuring = measure.get()
+        return transform(self, inp) if measuring is None else measuring(type(self).__name__, lambda: transform(self, inp))
+
+    return run
 
 
 class _Cutoff(pt.RankCutoff):
@@ -127,7 +144,7 @@ class Operator(pt.Transformer):
         if "__init__" in cls.__dict__:
             cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
         if "transform" in cls.__dict__:
-            cls.transform = measured(cls.transform)  # type: ignore[assignment]
+            cls.transform = _measured(cls.transform)  # type: ignore[assignment]
 
     def __mod__(self, right: int) -> pt.Transformer:
         return self >> _Cutoff(right)
@@ -188,6 +205,24 @@ class Operator(pt.Transformer):
 
     def __hash__(self) -> int:
         return hash((type(self), tuple(_hashable(value) for value in self.arguments().values())))
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def with_fields(cls: type[Made]) -> type[Made]:
+    """An operator whose arguments are its annotated attributes, as those of a `dataclasses.dataclass`.
+
+    Example:
+        >>> @with_fields
+        ... class Shout(Operator):
+        ...     mark: str = "!"
+        ...     def transform(self, inp):
+        ...         return inp.assign(query=inp["query"] + self.mark)
+        >>> Shout("?").arguments()
+        {'mark': '?'}
+    """
+    made = dataclass(eq=False, repr=False)(cls)
+    made.__init__ = checked(made.__init__)  # type: ignore[method-assign]
+    return made
 
 
 def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:

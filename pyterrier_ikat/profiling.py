@@ -3,14 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any
 
 import pandas as pd
 
-Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
+from .operator import measure
 
 
 @dataclass
@@ -60,9 +57,6 @@ class Profile:
                 self.inner[-1] += taken
 
 
-_current: ContextVar[Profile | None] = ContextVar("profile", default=None)
-
-
 @contextmanager
 def profile() -> Iterator[Profile]:
     """Measure the stages of all pipelines that run inside the ``with`` block.
@@ -77,22 +71,9 @@ def profile() -> Iterator[Profile]:
         [['RawUtterance', 1, 1], ['other', 0, 0]]
     """
     found = Profile()
-    token = _current.set(found)
+    token = measure.set(found.measure)
     try:
         yield found
     finally:
-        _current.reset(token)
+        measure.reset(token)
         found.total = time.perf_counter() - found.started
-
-
-def measured(transform: Transform) -> Transform:
-    """The method ``transform`` of an operator, measured inside a :func:`profile`."""
-
-    @wraps(transform)
-    def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
-        current = _current.get()
-        if current is None:
-            return transform(self, inp)
-        return current.measure(type(self).__name__, lambda: transform(self, inp))
-
-    return run

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ from ..conversations import IkatDataset, datasets
 from ..conversations.frame import column, question_column, values, with_columns
 from ..errors import DataError
 from ..llm_operator import LLMOperator
-from ..llms import LLM, Request
-from ..operator import Plan
+from ..llms import Request
+from ..operator import Plan, with_fields
 from ..prompts import chosen, ptkb_text
 from .evaluator import check_form
 
@@ -104,6 +105,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
     return (texts or dataset.text_loader()).transform(pd.DataFrame(shown))
 
 
+@with_fields
 class Judge(LLMOperator):
     """Ask a model for the relevance label, 0 to 4, of every passage of a pool.
 
@@ -141,9 +143,10 @@ class Judge(LLMOperator):
     stage = "judge"
     schematic = {"label": "Judge"}
 
-    def __init__(self, llm: LLM, *, prompts: str | None = None, on_error: str = "fallback") -> None:
-        super().__init__()
-        self._set(llm, "gpt", "qresolved", prompts, on_error)
+    style: str = field(default="gpt", init=False)
+    question: str = field(default="qresolved", init=False)
+    _: KW_ONLY
+    on_error: str = "fallback"
 
     def prompt_of(self, template: str) -> str:
         """The template's own name: a judge always works on the manual rewrite."""
@@ -160,7 +163,8 @@ class Judge(LLMOperator):
                     "answer": answer,
                     "passage": text,
                 },
-                item=docno,
+                "judge",
+                docno,
             )
             for qid, docno, text, question, ptkb, gold, answer in zip(
                 *(values(frame, name) for name in ("qid", "docno", "text", *GOLD)), strict=True
@@ -212,10 +216,8 @@ class Judge(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge a pool."""
         pt.validate.result_frame(inp, extra_columns=["text", *GOLD], context=self)
-        if len(inp) == 0:
-            return self.write(inp, [])
         _check(inp)
-        return self.write(inp, self.settle(inp, self.llm.ask(self.requests(inp))))
+        return self.ask_and_write(inp)
 
 
 def _check(frame: pd.DataFrame) -> None:

@@ -9,14 +9,10 @@ import pandas as pd
 from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
 from ..conversations.frame import question_column, values
 from ..errors import UsageError
-from ..llm_operator import as_llm
-from ..llms import LLM, Completion, LLMFailure, Request
-from ..prompts import history_text, prompts_or_default, ptkb_text, render
+from ..llm_operator import AsksLLM
+from ..llms import LLMFailure, Request
+from ..prompts import history_text, ptkb_text
 from .responses import Assessment
-
-STAGE = "judge"
-
-Outcome = Completion | LLMFailure
 
 
 def asked_column(turns: pd.DataFrame, judge: str) -> str:
@@ -35,8 +31,8 @@ def asked_column(turns: pd.DataFrame, judge: str) -> str:
     return column
 
 
-@dataclass(frozen=True)
-class LLMJudge:
+@dataclass(unsafe_hash=True)
+class LLMJudge(AsksLLM):
     """Asks a model about every response.
 
     Requests have the stage ``"judge"`` and the prompt ids ``judge_groundedness``, ``judge_completeness``,
@@ -49,13 +45,7 @@ class LLMJudge:
         prompts: a folder of your own templates; those missing there come from the package.
     """
 
-    llm: LLM
-    prompts: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "llm", as_llm(self.llm))
-        object.__setattr__(self, "prompts", prompts_or_default(self.prompts))
-
+    stage = "judge"
     topic: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
     basis: ClassVar[str] = ""
@@ -74,50 +64,41 @@ class LLMJudge:
             FatalLLMError: when no call can succeed (key, model, quota).
             BudgetExceeded: when the budget is spent.
         """
-        rows = responses.assign(question=self._questions(responses)).to_dict("records")
+        questions = values(responses, asked_column(responses, self.name)) if self.about_question else [""] * len(responses)
+        rows = responses.assign(question=questions).to_dict("records")
         asked = [self.requests(row) for row in rows]
-        outcomes = iter(self.llm.ask([request for requests in asked for request in requests]))
-        return [self.settle(row, [next(outcomes) for _ in requests]) for row, requests in zip(rows, asked, strict=True)]
+        verdicts = iter(self.ask([request for requests in asked for request in requests]))
+        return [self._assess(row, [next(verdicts) for _ in requests]) for row, requests in zip(rows, asked, strict=True)]
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """What is asked about one response."""
-        return [self._request(row)]
+        return [self.ask_about(row)]
 
-    def settle(self, row: dict[str, Any], outcomes: Sequence[Outcome]) -> Assessment:
-        """The judgement that the answers amount to."""
-        verdict = self._read(row["qid"], outcomes[0])
-        return self.judgement(row, verdict) if isinstance(verdict, Verdict) else verdict
-
-    def read(self, text: str) -> Verdict | None:
-        """The verdict in a completion, or None."""
-        raise NotImplementedError
-
-    def judgement(self, row: dict[str, Any], verdict: Verdict) -> Assessment:
-        """The value of a verdict."""
-        return Assessment(float(verdict.value), verdict.reason)
-
-    def _questions(self, responses: pd.DataFrame) -> list[str]:
-        return values(responses, asked_column(responses, self.name)) if self.about_question else [""] * len(responses)
-
-    def _request(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
-        shown = {
+    def ask_about(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
+        """A request that shows the response, what it answers, and ``more``."""
+        values = {
             "question": row["question"],
             "context": history_text(row.get("qhistory") or []),
             "ptkb": ptkb_text(row.get("qptkb") or {}),
             "response": row["qanswer"],
-            **more,
         }
-        message = {"role": "user", "content": render(f"response_{self.topic}", folder=self.prompts, **shown)}
-        return Request([message], stage=STAGE, qid=row["qid"], prompt=f"judge_{self.topic}", item=item)
+        return self.request(row["qid"], values | more, f"response_{self.topic}", item)
 
-    def _read(self, qid: str, outcome: Outcome) -> Verdict | Assessment:
-        if isinstance(outcome, LLMFailure):
-            return Assessment(None, str(outcome), "failed")
-        return self.read(outcome.text) or self._unusable(outcome)
+    def prompt_of(self, template: str) -> str:
+        """The judge's name in recorded files."""
+        return template.replace("response_", "judge_")
 
-    def _unusable(self, outcome: Completion) -> Assessment:
-        self.llm.ledger.count(STAGE, self.llm.model, failures=1)
-        return Assessment(None, f"no verdict of the asked kind in the completion {outcome.text[:200]!r}", "failed")
+    def describe_unusable(self, text: str) -> str:
+        """Another kind of text than was asked for."""
+        return f"no verdict of the asked kind in the completion {text[:200]!r}"
+
+    def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
+        """The judgement that the verdicts amount to, one for each request."""
+        return Assessment(float(verdicts[0].value), verdicts[0].reason)
+
+    def _assess(self, row: dict[str, Any], verdicts: Sequence[Any]) -> Assessment:
+        failed = [verdict for verdict in verdicts if isinstance(verdict, LLMFailure)]
+        return Assessment(None, str(failed[0]), "failed") if failed else self.assess(row, verdicts)
 
 
 class Groundedness(LLMJudge):
@@ -143,13 +124,13 @@ class Groundedness(LLMJudge):
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """One request, none when there is no passage."""
-        return [self._request(row, passages=row["qpassages"])] if row["qpassages"] else []
+        return [self.ask_about(row, passages=row["qpassages"])] if row["qpassages"] else []
 
-    def settle(self, row: dict[str, Any], outcomes: Sequence[Outcome]) -> Assessment:
+    def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """Not grounded without a passage."""
-        return super().settle(row, outcomes) if outcomes else Assessment(0.0, "the response is based on no passage")
+        return super().assess(row, verdicts) if verdicts else Assessment(0.0, "the response is based on no passage")
 
-    def read(self, text: str) -> Verdict | None:
+    def parse(self, text: str) -> Verdict | None:
         """Yes or no."""
         return read_yes_no(text)
 
@@ -158,13 +139,13 @@ class _Graded(LLMJudge):
     lowest: ClassVar[int]
     highest: ClassVar[int]
 
-    def read(self, text: str) -> Verdict | None:
+    def parse(self, text: str) -> Verdict | None:
         """A whole number of the scale."""
         return read_score(text, self.lowest, self.highest)
 
-    def judgement(self, row: dict[str, Any], verdict: Verdict) -> Assessment:
+    def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The grade; -1 means that the judge was unable to tell."""
-        return Assessment(float(verdict.value), verdict.reason, "unable" if verdict.value < 0 else "judged")
+        return Assessment(float(verdicts[0].value), verdicts[0].reason, "unable" if verdicts[0].value < 0 else "judged")
 
 
 class Completeness(_Graded):
@@ -213,7 +194,7 @@ class Preference(_Graded):
     topic, lowest, highest = "preference", 0, 4
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class PairwisePreference(LLMJudge):
     """Whether the response is better than another one: 1 better, 0.5 tie, 0 worse.
 
@@ -258,18 +239,14 @@ class PairwisePreference(LLMJudge):
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """The response as A, then as B."""
         ours, other = row["qanswer"], row[self.against]
-        return [self._request(row, "as A", first=ours, second=other), self._request(row, "as B", first=other, second=ours)]
+        return [self.ask_about(row, "as A", first=ours, second=other), self.ask_about(row, "as B", first=other, second=ours)]
 
-    def settle(self, row: dict[str, Any], outcomes: Sequence[Outcome]) -> Assessment:
+    def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The mean of both orders."""
-        verdicts = [self._read(row["qid"], outcome) for outcome in outcomes]
-        failed = [verdict for verdict in verdicts if isinstance(verdict, Assessment)]
-        if failed:
-            return failed[0]
         points = [0.5 if verdict.value == "tie" else float(verdict.value == ours) for verdict, ours in zip(verdicts, "AB", strict=True)]
         return Assessment(sum(points) / 2, f"shown as A: {verdicts[0].reason}; shown as B: {verdicts[1].reason}")
 
-    def read(self, text: str) -> Verdict | None:
+    def parse(self, text: str) -> Verdict | None:
         """A, B or a tie."""
         return read_choice(text)
 
@@ -304,22 +281,21 @@ class NuggetRecall(LLMJudge):
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
         """One request with all nuggets, numbered from 1."""
-        return [self._request(row, nuggets=row["gold_nuggets"])]
+        return [self.ask_about(row, nuggets=row["gold_nuggets"])]
 
-    def read(self, text: str) -> Verdict | None:
+    def parse(self, text: str) -> Verdict | None:
         """The numbers of the nuggets."""
         return read_numbers(text)
 
-    def judgement(self, row: dict[str, Any], verdict: Verdict) -> Assessment:
+    def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The share of the nuggets."""
-        total = len(row["gold_nuggets"])
+        (verdict,), total = verdicts, len(row["gold_nuggets"])
         stated = [number for number in verdict.value if 1 <= number <= total]
         unknown = [number for number in verdict.value if number not in stated]
         if unknown and not stated:
-            self.llm.ledger.count(STAGE, self.llm.model, failures=1)
+            self.count(failures=1)
             return Assessment(None, f"the model names the nuggets {verdict.value} of 1 to {total}", "failed")
-        if unknown:
-            self.llm.ledger.count(STAGE, self.llm.model, dropped=len(unknown))
-        named = ", ".join(map(str, stated)) or "none"
-        left_out = f" (left out, not among them: {', '.join(map(str, unknown))})" if unknown else ""
-        return Assessment(len(stated) / total, f"states nuggets {named} of {total}{left_out}: {verdict.reason}")
+        self.count(dropped=len(unknown))
+        numbers = ", ".join(map(str, stated)) or "none"
+        dropped = f" (left out, not among them: {', '.join(map(str, unknown))})" if unknown else ""
+        return Assessment(len(stated) / total, f"states nuggets {numbers} of {total}{dropped}: {verdict.reason}")

@@ -1,14 +1,12 @@
 """Operators that make queries, statements and responses: with an LLM, and without (utterances)."""
 
 from .answer import Answer, OutlineAnswer
-from .explode_queries import ExplodeQueries
 from .passage_queries import PassageQueries
-from .queries import MultiQuery, Queries, StatementQueries
+from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
 from .respond import Respond
-from .rewrite import Clarify, Rewrite
+from .rewrite import Clarify, Rewrite, Summarise
 from .seq2seq import Seq2SeqRewrite
 from .statements import AppendStatements, SelectStatements
-from .summarise import Summarise
 from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, RawUtterance
 
 __all__ = [

@@ -1,17 +1,19 @@
 """The LLM's own answer, used as a query (AD) or as what queries are made from (AQD), and its outline of one."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import pandas as pd
 
+from ..arguments import at_least, one_of
 from ..completions.usable import answer_text
 from ..conversations.frame import with_columns, with_query
-from ..errors import UsageError
 from ..llm_operator import LLMOperator
-from ..llms import LLM
+from ..operator import with_fields
 
 
+@with_fields
 class Answer(LLMOperator):
     """Ask the model for an answer to the user's question and make it the query.
 
@@ -47,23 +49,13 @@ class Answer(LLMOperator):
     stage = "answer"
     schematic = {"label": "Answer"}
 
-    def __init__(
-        self,
-        llm: LLM,
-        *,
-        words: int | None = None,
-        statements: str = "all",
-        style: str = "gpt",
-        question: str = "qutterance",
-        prompts: str | None = None,
-        on_error: str | None = None,
-    ) -> None:
-        super().__init__()
-        if words is not None and words < 1:
-            raise UsageError(f"words={words}: allow at least one word, or give None for no limit")
-        self.words = words
-        self._choose_statements(statements)
-        self._set(llm, style, question, prompts, on_error)
+    _: KW_ONLY
+    words: int | None = None
+    statements: str = "all"
+
+    def __post_init__(self) -> None:
+        at_least(1, words=self.words)
+        super().__post_init__()
 
     def template(self) -> str:
         """The prompt, with one example when only chosen statements are shown."""
@@ -93,6 +85,7 @@ class Answer(LLMOperator):
 OUTLINES = {"elements": "suggest", "context": "suggest_context"}
 
 
+@with_fields
 class OutlineAnswer(LLMOperator):
     """Ask the model what a good answer would need, before it is written.
 
@@ -122,21 +115,11 @@ class OutlineAnswer(LLMOperator):
     stage = "suggest"
     schematic = {"label": "Outline answer"}
 
-    def __init__(
-        self,
-        llm: LLM,
-        form: str = "elements",
-        *,
-        style: str = "gpt",
-        question: str = "qutterance",
-        prompts: str | None = None,
-        on_error: str | None = None,
-    ) -> None:
-        super().__init__()
-        if form not in OUTLINES:
-            raise UsageError(f"form {form!r} is unknown: choose one of {', '.join(OUTLINES)}")
-        self.form = form
-        self._set(llm, style, question, prompts, on_error)
+    form: str = "elements"
+
+    def __post_init__(self) -> None:
+        one_of(OUTLINES, form=self.form)
+        super().__post_init__()
 
     def template(self) -> str:
         """The prompt of the form."""

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ..arguments import at_least
 from ..completions.texts import parse_passage
 from ..conversations.frame import texts_in, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
-from ..llms import LLM, Request
+from ..llms import Request
+from ..operator import with_fields
 from ..prompts import ptkb_text
 
 FORMS = ("article", "short", "long", "styled")
@@ -25,6 +27,7 @@ class Ask(NamedTuple):
     weight: float
 
 
+@with_fields
 class PassageQueries(LLMOperator):
     """Ask the model for passages of web pages that would answer the question, and use them as queries.
 
@@ -63,24 +66,15 @@ class PassageQueries(LLMOperator):
     schematic = {"label": "Passage queries"}
     statements = "chosen"
 
-    def __init__(
-        self,
-        llm: LLM,
-        forms: Sequence[str] = ("article",),
-        per_statement: int = 0,
-        *,
-        style: str = "gpt",
-        question: str = "qutterance",
-        prompts: str | None = None,
-        on_error: str | None = None,
-    ) -> None:
-        super().__init__()
-        if not isinstance(forms, list | tuple) or not forms or not all(form in FORMS for form in forms):
-            raise UsageError(f"forms={forms!r}: give a list of one or more of {', '.join(FORMS)}")
-        if per_statement < 0:
-            raise UsageError(f"per_statement={per_statement}: give 0 or more")
-        self.forms, self.per_statement = tuple(forms), per_statement
-        self._set(llm, style, question, prompts, on_error)
+    forms: Sequence[str] = ("article",)
+    per_statement: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.forms, list | tuple) or not self.forms or not all(form in FORMS for form in self.forms):
+            raise UsageError(f"forms={self.forms!r}: give a list of one or more of {', '.join(FORMS)}")
+        at_least(0, per_statement=self.per_statement)
+        self.forms = tuple(self.forms)
+        super().__post_init__()
 
     def template(self) -> str:
         """The prompt of the first form."""
@@ -100,11 +94,6 @@ class PassageQueries(LLMOperator):
             about = {ask.item: personas[ask.row][ask.item]} if ask.item else personas[ask.row]
             requests.append(self.request(qids[ask.row], {**row, "ptkb": ptkb_text(about)}, self._template(ask.form), ask.item))
         return requests
-
-    def owners(self, frame: pd.DataFrame) -> list[str]:
-        """The turn of each passage query."""
-        qids = frame["qid"].tolist()
-        return [qids[ask.row] for ask in self._asks(frame)]
 
     def parse(self, text: str) -> str | None:
         """The passage on one line, without the name of its style."""

@@ -1,55 +1,56 @@
-"""Several search queries written by an LLM: for the conversation, for an answer, or for each chosen statement."""
+"""Several search queries written by an LLM, for the conversation, an answer or each chosen statement, and one row for each of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least_one
+from ..arguments import at_least, one_of
 from ..completions.texts import parse_queries
-from ..completions.usable import usable_text, without_next_prompt
-from ..conversations.frame import texts_in, values, with_columns
-from ..errors import UsageError
+from ..completions.usable import usable_text
+from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
+from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator, log
-from ..llms import LLM, Completion, LLMFailure, Request
-from .explode_queries import ExplodeQueries
+from ..llms import LLM, Request
+from ..operator import Operator, with_fields
 
 EVERY = 1_000_000
 """More queries than any completion holds."""
 
 
+@with_fields
 class QueryLists(LLMOperator):
-    """Ask for lists of at most ``n`` search queries; a completion without any query falls back, counted (facts page, section 5).
+    """Ask for lists of at most ``n`` search queries; a completion without any query falls back, counted.
 
     One that says nothing, or only declines, is a failure as everywhere.
     """
 
+    n: int = 5
     stage = "queries"
-    n: int
 
-    def _set_n(self, n: int) -> None:
-        if n < 1:
-            raise UsageError(f"n={n}: ask for at least one query")
-        self.n = n
+    def __post_init__(self) -> None:
+        at_least(1, n=self.n)
+        super().__post_init__()
 
     def parse(self, text: str) -> list[str] | None:
-        """At most ``n`` queries, perhaps none; None for a refusal, or a thought that no words follow."""
-        queries, dropped = parse_queries(text, self.n)
-        if dropped:
-            log.info("stage %s: left out %r", self.stage, dropped)
+        """All queries, perhaps none; None for a refusal, or a thought that no words follow."""
+        queries = parse_queries(text, EVERY).items
         return queries if queries or usable_text(text) else None
 
-    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Completion | LLMFailure]) -> list[Any]:
-        """As everywhere; queries beyond ``n`` count as dropped, and a completion that came but holds no query falls back, counted."""
-        texts = [without_next_prompt(outcome.text) for outcome in outcomes if isinstance(outcome, Completion)]
-        if beyond := [query for text in texts for query in parse_queries(text, EVERY).items[self.n :]]:
-            self.llm.ledger.count(self.stage, self.llm.model, dropped=len(beyond))
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+        """The queries beyond ``n``."""
+        return [query for queries in found for query in queries[self.n :]]
+
+    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
+        """As everywhere; a completion that came but holds no query falls back, counted."""
         found = super().settle(frame, outcomes)
-        blank = [qid for qid, queries in zip(self.owners(frame), found, strict=True) if not queries]
-        if blank:
-            self.llm.ledger.count(self.stage, self.llm.model, failures=len(blank), fallbacks=len(blank))
-            log.warning("stage %s: no query in the completions for %s; the fallback is used", self.stage, ", ".join(map(str, blank)))
+        if all(found):
+            return found
+        blank = [request.qid for request, queries in zip(self.requests(frame), found, strict=True) if not queries]
+        self.count(failures=len(blank), fallbacks=len(blank))
+        log.warning("stage %s: no query in the completions for %s; the fallback is used", self.stage, ", ".join(map(str, blank)))
         return [queries or instead for queries, instead in zip(found, self.fallback(frame), strict=True)]
 
 
@@ -58,9 +59,72 @@ def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFram
     return with_columns(frame.drop(columns="qweights", errors="ignore"), qsubqueries=lists)
 
 
+class ExplodeQueries(Operator):
+    """Make one row per sub-query, so that any retriever works on each.
+
+    Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
+    qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to
+    ``query_0``). ``Interleave``, ``Union``, ``RRF``, ``MeanScore`` and ``RerankAgainst`` undo it. A turn with an empty list, or
+    none, keeps its query as its only sub-query. Where the frame has ``qweights`` (see :class:`PassageQueries`), each row
+    gets its own ``qweight``, 1 for a turn's query.
+
+    Raises:
+        UsageError: when the frame is expanded already.
+        DataError: when a turn has several rows, sub-queries that are no list of texts, or another number of weights than of sub-queries.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> frame = pd.DataFrame([{"qid": "9-1_3", "query": "it?", "qsubqueries": ["a", "b"]}])
+        >>> ikat.ExplodeQueries()(frame)[["qid", "query", "query_0"]].values.tolist()
+        [['9-1_3::0', 'a', 'it?'], ['9-1_3::1', 'b', 'it?']]
+    """
+
+    schematic = {"label": "Explode queries"}
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """One row per sub-query, in order."""
+        pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
+        if "qid_0" in inp.columns:
+            raise UsageError(
+                "the frame has one row per sub-query already: join them (ikat.Interleave, Union, RRF, RerankAgainst) before ExplodeQueries"
+            )
+        each_turn_once(inp)
+        rows_of = zip(inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True)
+        lists = [_checked(qid, queries) or [query] for qid, queries, query in rows_of]
+        weights = _weights(inp)
+        rows = [row for row, queries in enumerate(lists) for _ in queries]
+        numbers = [number for queries in lists for number in range(len(queries))]
+        texts = [text for queries in lists for text in queries]
+        expanded = inp.iloc[rows].reset_index(drop=True)
+        qids = [f"{qid}::{number}" for qid, number in zip(expanded["qid"], numbers, strict=True)]
+        expanded = with_columns(expanded, qid_0=expanded["qid"], qquery=expanded["query"], qid=qids)
+        expanded = expanded.assign(qsub=pd.Series(numbers, dtype="int64"))
+        if weights is not None:
+            expanded = expanded.assign(qweight=pd.Series(weights, dtype="float64"))
+        return with_query(expanded, texts)
+
+
+def _checked(qid: str, queries: Any) -> list[str]:
+    if isinstance(queries, str) or not isinstance(queries, Iterable) or not all(isinstance(query, str) for query in queries):
+        raise DataError(f"turn {qid} has the sub-queries {queries!r:.80}: give a list of texts")
+    return list(queries)
+
+
+def _weights(frame: pd.DataFrame) -> list[float] | None:
+    if "qweights" not in frame.columns:
+        return None
+    weights: list[float] = []
+    for qid, queries, row in zip(frame["qid"], values(frame, "qsubqueries", []), values(frame, "qweights", []), strict=True):
+        if len(queries) != len(row):
+            raise DataError(f"turn {qid} has {len(queries)} sub-queries but {len(row)} weights: write both columns anew, or drop qweights")
+        weights += [float(weight) for weight in row] or [1.0]
+    return weights
+
+
 GIVEN = {None: "queries", "answer": "queries_given_answer", "other_answer": "queries_given_other_answer"}
 
 
+@with_fields
 class Queries(QueryLists):
     """Ask the model for up to ``n`` search queries.
 
@@ -91,25 +155,14 @@ class Queries(QueryLists):
 
     schematic = {"label": "Queries"}
 
-    def __init__(
-        self,
-        llm: LLM,
-        n: int = 5,
-        given: str | None = None,
-        *,
-        words: int | None = None,
-        style: str = "gpt",
-        question: str = "qutterance",
-        prompts: str | None = None,
-        on_error: str | None = None,
-    ) -> None:
-        super().__init__()
-        if given not in GIVEN:
-            raise UsageError(f"given={given!r} is unknown: choose None, 'answer' or 'other_answer'")
-        self._set_n(n)
-        at_least_one(words=words)
-        self.given, self.words = given, words
-        self._set(llm, style, question, prompts, on_error)
+    given: str | None = None
+    _: KW_ONLY
+    words: int | None = None
+
+    def __post_init__(self) -> None:
+        one_of(GIVEN, given=self.given)
+        at_least(1, words=self.words)
+        super().__post_init__()
 
     def template(self) -> str:
         """The prompt for what the queries are made from."""
@@ -121,18 +174,18 @@ class Queries(QueryLists):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row; with ``given="answer"`` in gpt style it continues the chat in which the answer was given."""
-        own = {"n": self.n, "words": self.words}
+        limits = {"n": self.n, "words": self.words}
         answers = texts_in(frame, "qanswer") if self.given else [""] * len(frame)
         rows = zip(frame["qid"], self.contexts(frame), answers, strict=True)
         return [
-            Request(self._messages({**shown, **own, "answer": answer}), stage=self.stage, qid=qid, prompt=self.prompt)
-            for qid, shown, answer in rows
+            Request(self._messages({**row, **limits, "answer": answer}), stage=self.stage, qid=qid, prompt=self.prompt)
+            for qid, row, answer in rows
         ]
 
-    def _messages(self, shown: dict[str, Any]) -> list[dict[str, str]]:
-        last = self.message(self.template(), shown)
+    def _messages(self, values: dict[str, Any]) -> list[dict[str, str]]:
+        last = self.message(self.template(), values)
         if self.given == "answer" and self.style == "gpt":
-            return [self.message("answer", shown), {"role": "assistant", "content": shown["answer"]}, last]
+            return [self.message("answer", values), {"role": "assistant", "content": values["answer"]}, last]
         return [last]
 
     def fallback(self, frame: pd.DataFrame) -> list[list[str]]:
@@ -146,7 +199,7 @@ class Queries(QueryLists):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries``."""
-        return with_queries(frame, found)
+        return with_queries(frame, [queries[: self.n] for queries in found])
 
 
 def MultiQuery(  # noqa: N802 (reads as an operator in an expression)
@@ -172,6 +225,7 @@ def MultiQuery(  # noqa: N802 (reads as an operator in an expression)
     return Queries(llm, n, given, words=words, style=style, question=question, prompts=prompts, on_error=on_error) >> ExplodeQueries()
 
 
+@with_fields
 class StatementQueries(QueryLists):
     """Ask the model for search queries for each chosen statement together with the question.
 
@@ -198,19 +252,8 @@ class StatementQueries(QueryLists):
     schematic = {"label": "Statement queries"}
     statements = "chosen"
 
-    def __init__(
-        self,
-        llm: LLM,
-        n: int = 5,
-        *,
-        style: str = "gpt",
-        question: str = "query",
-        prompts: str | None = None,
-        on_error: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._set_n(n)
-        self._set(llm, style, question, prompts, on_error)
+    _: KW_ONLY
+    question: str = "query"
 
     def template(self) -> str:
         """The prompt for one statement and the question."""
@@ -224,14 +267,9 @@ class StatementQueries(QueryLists):
         """For each row one request per chosen statement, or one for the question alone."""
         qids, questions = frame["qid"].tolist(), self.questions(frame)
         return [
-            self.request(qids[row], {"question": questions[row], "statement": statement, "n": self.n}, item=number)
+            self.request(qids[row], {"question": questions[row], "statement": statement, "n": self.n}, self.template(), number)
             for row, number, statement in self._asks(frame)
         ]
-
-    def owners(self, frame: pd.DataFrame) -> list[str]:
-        """The turn of each request."""
-        qids = frame["qid"].tolist()
-        return [qids[row] for row, _, _ in self._asks(frame)]
 
     def fallback(self, frame: pd.DataFrame) -> list[list[str]]:
         """The question."""
@@ -247,7 +285,7 @@ class StatementQueries(QueryLists):
         """Set ``qsubqueries``."""
         lists: list[dict[str, str]] = [{} for _ in range(len(frame))]
         for (row, _, _), queries in zip(self._asks(frame), found, strict=True):
-            for query in queries:
+            for query in queries[: self.n]:
                 lists[row].setdefault(query.casefold(), query)
         return with_queries(frame, [list(queries.values()) for queries in lists])
 

@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least, one_of
 from ..completions.usable import answer_text
 from ..conversations.frame import column, texts_in, turns_of
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from ..llm_operator import LLMOperator
-from ..llms import LLM
-from ..operator import Plan
+from ..llms import Request
+from ..operator import Plan, with_fields
 
 _CLOSING = r"(?:\[\d+(?:\s*[,–-]\s*\d+)*\]|[\"'”’»)\]*])*"
 _END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+[」』”]*|(?=\n)")
@@ -64,6 +65,7 @@ def _first_words(text: str, words: int) -> str:
 TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested"}
 
 
+@with_fields
 class Respond(LLMOperator):
     """Ask the model for a response based on each turn's best passages.
 
@@ -103,27 +105,15 @@ class Respond(LLMOperator):
     stage = "respond"
     schematic = {"label": "Respond"}
 
-    def __init__(
-        self,
-        llm: LLM,
-        passages: int = 5,
-        words: int = 200,
-        form: str = "rag",
-        statements: str = "all",
-        *,
-        style: str = "gpt",
-        question: str = "qutterance",
-        prompts: str | None = None,
-        on_error: str | None = None,
-    ) -> None:
-        super().__init__()
-        if passages < 1 or words < 1:
-            raise UsageError(f"passages={passages}, words={words}: both are at least 1")
-        if form not in TEMPLATES:
-            raise UsageError(f"form {form!r} is unknown: choose one of {', '.join(TEMPLATES)}")
-        self.passages, self.words, self.form = passages, words, form
-        self._choose_statements(statements)
-        self._set(llm, style, question, prompts, on_error)
+    passages: int = 5
+    words: int = 200
+    form: str = "rag"
+    statements: str = "all"
+
+    def __post_init__(self) -> None:
+        at_least(1, passages=self.passages, words=self.words)
+        one_of(TEMPLATES, form=self.form)
+        super().__post_init__()
 
     def template(self) -> str:
         """The prompt of the form."""
@@ -137,7 +127,7 @@ class Respond(LLMOperator):
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """For each turn what prompts show everywhere, its ``passages``, ``words`` and ``suggestion``."""
-        turns = self._turns(frame)
+        turns = frame.drop_duplicates("qid")
         used = frame.loc[self._used(frame)].sort_values("rank", kind="stable")
         texts_in(used, "text")
         shown = used.groupby("qid", sort=False)["text"].agg(list)
@@ -147,13 +137,9 @@ class Respond(LLMOperator):
             for row, qid, suggestion in zip(super().contexts(turns), turns["qid"], suggestions, strict=True)
         ]
 
-    def requests(self, frame: pd.DataFrame) -> list[Any]:
-        """One request per turn."""
-        return [self.request(qid, shown) for qid, shown in zip(self.owners(frame), self.contexts(frame), strict=True)]
-
-    def owners(self, frame: pd.DataFrame) -> list[str]:
-        """The turns, in the order in which they first occur."""
-        return list(self._turns(frame)["qid"])
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per turn, in the order in which they first occur."""
+        return [self.request(qid, row, self.template()) for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)]
 
     def parse(self, text: str) -> str | None:
         """The text without a ``<think>`` block."""
@@ -165,34 +151,29 @@ class Respond(LLMOperator):
 
     def typical(self, frame: pd.DataFrame) -> list[str]:
         """As many words as are allowed."""
-        return [" ".join(["words"] * self.words)] * len(self.owners(frame))
+        return [" ".join(["words"] * self.words)] * len(frame["qid"].unique())
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """One request per turn, which shows stand-ins for the passages."""
         plan.ask(self, plan.passages(frame, self.passages))
         return frame
 
-    def left_out(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """Responses that are longer than the limit."""
-        lengths = zip(self.owners(frame), map(count_words, found), strict=True)
+        lengths = zip(frame["qid"].unique(), map(count_words, found), strict=True)
         return [f"{length - self.words} words too many in turn {qid}" for qid, length in lengths if length > self.words]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qanswer`` and ``used``; an answer that was there before becomes ``qdraft``."""
         frame = frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame
-        answers = {qid: cut_at_sentence(text, self.words) for qid, text in zip(self.owners(frame), found, strict=True)}
+        answers = {qid: cut_at_sentence(text, self.words) for qid, text in zip(frame["qid"].unique(), found, strict=True)}
         return frame.assign(qanswer=column([answers[qid] for qid in frame["qid"]], frame.index), used=self._used(frame))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Respond to every turn of a result frame."""
         pt.validate.result_frame(inp, extra_columns=self.needs(), context=self)
         turns_of(inp)
-        if len(inp) == 0:
-            return self.write(inp, [])
-        return self.write(inp, self.settle(inp, self.llm.ask(self.requests(inp))))
-
-    def _turns(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return frame.drop_duplicates("qid")
+        return self.ask_and_write(inp)
 
     def _used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
         without = frame["qid"][frame["rank"].isna()]

@@ -1,21 +1,24 @@
 """Which statements about the user matter for a turn, and queries with their text."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import one_of
 from ..completions.statements import Chosen, choose, read_copies, read_ids, read_scores
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from ..llm_operator import LLMOperator
-from ..llms import LLM, Request
-from ..operator import Operator, Plan
+from ..llms import Request
+from ..operator import Operator, Plan, with_fields
 
 READERS = {"ids": read_ids, "copies": read_copies, "scores": read_scores}
 
 
+@with_fields
 class SelectStatements(LLMOperator):
     """Ask the model which statements of the persona matter for the question.
 
@@ -58,25 +61,15 @@ class SelectStatements(LLMOperator):
     stage = "statements"
     schematic = {"label": "Statements"}
 
-    def __init__(
-        self,
-        llm: LLM,
-        form: str = "ids",
-        *,
-        given: str | None = None,
-        style: str = "gpt",
-        question: str = "qutterance",
-        history: bool = True,
-        prompts: str | None = None,
-        on_error: str | None = None,
-    ) -> None:
-        super().__init__()
-        if form not in READERS:
-            raise UsageError(f"form {form!r} is unknown: choose one of {', '.join(READERS)}")
-        if given not in (None, "suggestion"):
-            raise UsageError(f"given={given!r} is unknown: choose None or 'suggestion'")
-        self.form, self.given, self.history = form, given, history
-        self._set(llm, style, question, prompts, on_error)
+    form: str = "ids"
+    _: KW_ONLY
+    given: str | None = None
+    history: bool = True
+
+    def __post_init__(self) -> None:
+        one_of(READERS, form=self.form)
+        one_of((None, "suggestion"), given=self.given)
+        super().__post_init__()
 
     def template(self) -> str:
         """The prompt for the form of the answer."""
@@ -96,24 +89,20 @@ class SelectStatements(LLMOperator):
         """One request per row that has a persona."""
         return super().requests(self._with_persona(frame))
 
-    def owners(self, frame: pd.DataFrame) -> list[str]:
-        """The turns that have a persona."""
-        return list(self._with_persona(frame)["qid"])
-
     def parse(self, text: str) -> list[Any] | None:
         """What the completion names, in its form; it is held against the persona later."""
         return READERS[self.form](text)
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """No statement."""
-        return [[] for _ in self.owners(frame)]
+        return [[]] * len(self._with_persona(frame))
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
         """The first two statements."""
         firsts = [list(ptkb.items())[:2] for ptkb in self.personas(self._with_persona(frame))]
         return [[{"ids": number, "copies": text, "scores": (number, 0.5)}[self.form] for number, text in first] for first in firsts]
 
-    def left_out(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """What names no statement, and scores out of range."""
         return [piece for chosen in self._chosen(frame, found) for piece in chosen.dropped]
 

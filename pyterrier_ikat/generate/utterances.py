@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least_one
+from ..arguments import at_least
 from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_query
 from ..errors import DataError
 from ..operator import Operator, Plan
@@ -109,7 +109,7 @@ class HistoricalQueryExpansion(Operator):
 
     def __init__(self, retriever: pt.Transformer, words: int = 10) -> None:
         super().__init__()
-        at_least_one(words=words)
+        at_least(1, words=words)
         self.retriever, self.words = retriever, words
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pandas as pd
 import pyterrier as pt
 from tqdm.auto import tqdm
 
-from ..arguments import at_least_one
+from ..arguments import at_least
 from ..operator import Operator
 from ..store.models import fingerprint, load, loaded_once
 from ..store.results import ResultCache, digest, shared
@@ -59,7 +59,7 @@ class BiEncoder(Operator):
     def __init__(self, model: str | Path, batch_size: int = 32, *, cache: str | Path | None = None) -> None:
         super().__init__()
         self.model = str(model)
-        at_least_one(batch_size=batch_size)
+        at_least(1, batch_size=batch_size)
         self.batch_size = batch_size
         self.cache = None if cache is None else str(cache)
 

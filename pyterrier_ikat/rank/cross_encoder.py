@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least_one
+from ..arguments import at_least
 from ..errors import UsageError
 from ..operator import Operator
 from ..store.models import fingerprint
@@ -75,7 +75,7 @@ class CrossEncoder(Operator):
         if backend not in (*BACKENDS, "auto"):
             raise UsageError(f"backend={backend!r}: give {', '.join(map(repr, BACKENDS))} or 'auto'")
         self.model = str(model)
-        at_least_one(max_length=max_length, batch_tokens=batch_tokens)
+        at_least(1, max_length=max_length, batch_tokens=batch_tokens)
         self.max_length = max_length
         self.batch_tokens = batch_tokens
         self.backend = backend

@@ -1,23 +1,26 @@
 """An LLM's relevance judgement as re-ranker (LLaMA10)."""
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import at_least
 from ..completions.texts import parse_label
 from ..conversations.frame import texts_in, turns_of, values
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from ..llm_operator import LLMOperator
-from ..llms import LLM, Request
-from ..operator import Plan
+from ..llms import Request
+from ..operator import Plan, with_fields
 from ..order import set_ranks
 
 UNJUDGED = -1
 
 
+@with_fields
 class LLMRerank(LLMOperator):
     """Keep each turn's ``depth`` best passages, in the order of the relevance label 0-4 that the model gives each.
 
@@ -43,29 +46,18 @@ class LLMRerank(LLMOperator):
     one_row_per_turn = False
     stage = "rerank"
     schematic = {"label": "LLM rerank"}
-    question = "query"
 
-    def __init__(self, llm: LLM, depth: int = 10, *, style: str = "gpt", prompts: str | None = None, on_error: str | None = None) -> None:
-        super().__init__()
-        if depth < 1:
-            raise UsageError(f"depth={depth}: judge at least one passage")
-        self.depth = depth
-        self._set(llm, style, "query", prompts, on_error)
+    depth: int = 10
+    question: str = field(default="query", init=False)
+
+    def __post_init__(self) -> None:
+        at_least(1, depth=self.depth)
+        super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row, told apart by its passage."""
-        return [
-            Request(
-                [self.message("rerank", {"question": query, "passage": text})],
-                stage=self.stage,
-                qid=qid,
-                prompt=self.prompt,
-                item=docno,
-            )
-            for qid, query, docno, text in zip(
-                frame["qid"], texts_in(frame, "query"), values(frame, "docno"), texts_in(frame, "text"), strict=True
-            )
-        ]
+        rows = zip(frame["qid"], texts_in(frame, "query"), values(frame, "docno"), texts_in(frame, "text"), strict=True)
+        return [self.request(qid, {"question": query, "passage": text}, "rerank", docno) for qid, query, docno, text in rows]
 
     def parse(self, text: str) -> int | None:
         """The label."""
@@ -100,6 +92,4 @@ class LLMRerank(LLMOperator):
             raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
         places = inp["rank"].astype(float).groupby(inp["qid"], sort=False).rank(method="first")
         top = inp[places <= self.depth].reset_index(drop=True)
-        if len(top) == 0:
-            return self.write(top, [])
-        return self.write(top, self.settle(top, self.llm.ask(self.requests(top))))
+        return self.ask_and_write(top)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least_one
+from ..arguments import at_least
 from ..conversations.frame import column
 from ..operator import Operator
 from ..store.models import fingerprint, load, loaded_once
@@ -54,7 +54,7 @@ class MonoT5(Operator):
         super().__init__()
         self.model = str(model)
         self.tokenizer = str(tokenizer)
-        at_least_one(batch_size=batch_size)
+        at_least(1, batch_size=batch_size)
         self.batch_size = batch_size
         self.cache = None if cache is None else str(cache)
 

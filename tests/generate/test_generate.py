@@ -213,10 +213,10 @@ def test_historical_expansion_adds_the_heaviest_words_of_past_turns(turn):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda llm: ikat.Queries(llm, n=0), "n=0: ask for at least one query"),
+        (lambda llm: ikat.Queries(llm, n=0), "n=0: give 1 or more"),
         (lambda llm: ikat.Queries(llm, given="gold"), "given='gold' is unknown"),
-        (lambda llm: ikat.Answer(llm, style="bard"), "style 'bard' is unknown: choose one of gpt, llama"),
-        (lambda llm: ikat.Answer(llm, on_error="ignore"), "choose 'raise', 'fallback', or None"),
+        (lambda llm: ikat.Answer(llm, style="bard"), "style='bard' is unknown: choose one of gpt, llama"),
+        (lambda llm: ikat.Answer(llm, on_error="ignore"), "on_error='ignore' is unknown: choose one of raise, fallback, None"),
     ],
 )
 def test_wrong_arguments(make, message):

@@ -113,7 +113,7 @@ def test_suggest_sees_conversation_and_question_but_no_persona(form, prompt):
 def test_a_missing_suggestion_is_an_empty_text():
     llm, _ = scripted("<think>")
     assert ikat.OutlineAnswer(llm, on_error="fallback")(a_turn())["qsuggestion"].tolist() == [""]
-    with pytest.raises(ikat.UsageError, match="form 'long' is unknown: choose one of elements, context"):
+    with pytest.raises(ikat.UsageError, match="form='long' is unknown: choose one of elements, context"):
         ikat.OutlineAnswer(llm, "long")
 
 
@@ -132,7 +132,7 @@ def test_a_short_rewrite_sees_no_persona():
     assert out["qrewrite"].tolist() == ["Which tea helps against a cold?"]
     assert not any(statement in texts(backend)[0] for statement in PTKB.values())
     assert ikat.Rewrite(llm, "short").prompt == "rewrite_short"
-    with pytest.raises(ikat.UsageError, match="form 'brief' is unknown: choose one of full, short"):
+    with pytest.raises(ikat.UsageError, match="form='brief' is unknown: choose one of full, short"):
         ikat.Rewrite(llm, "brief")
 
 
@@ -156,7 +156,7 @@ def test_an_answer_from_chosen_statements_has_one_example():
     assert text.count("# Example") == 1
     assert "chamomile" in text
     assert "I own a dog" not in text
-    with pytest.raises(ikat.UsageError, match="statements 'some' is unknown: choose 'all' or 'chosen'"):
+    with pytest.raises(ikat.UsageError, match="statements='some' is unknown: choose one of all, chosen"):
         ikat.Answer(llm, statements="some")
 
 

@@ -150,7 +150,7 @@ def test_no_query_for_a_statement_falls_back_to_the_question_counted():
     out = ikat.StatementQueries(llm)(a_turn(qstatements=CHOSEN[:2]))
     assert out["qsubqueries"].tolist() == [["And against a cold?", "tea Oslo"]]
     assert ledger(llm, "fallbacks") == 1
-    with pytest.raises(ikat.UsageError, match="n=0: ask for at least one query"):
+    with pytest.raises(ikat.UsageError, match="n=0: give 1 or more"):
         ikat.StatementQueries(llm, n=0)
 
 

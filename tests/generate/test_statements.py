@@ -109,7 +109,7 @@ def test_a_plan_goes_on_with_the_first_two_statements():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"form": "names"}, "form 'names' is unknown: choose one of ids, copies, scores"), ({"given": "answer"}, "given='answer' is unknown")],
+    [({"form": "names"}, "form='names' is unknown: choose one of ids, copies, scores"), ({"given": "answer"}, "given='answer' is unknown")],
 )
 def test_wrong_arguments(arguments, message):
     with pytest.raises(ikat.UsageError, match=message):

@@ -35,10 +35,6 @@ class Keywords(LLMOperator):
     stage = "keywords"
     schematic = {"label": "Keywords"}
 
-    def __init__(self, llm, *, style="gpt", question="qutterance", prompts=None, on_error=None):
-        super().__init__()
-        self._set(llm, style, question, prompts, on_error)
-
     def parse(self, text):
         return text or None
 
