@@ -4,29 +4,21 @@ import re
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from .json_values import OPENING, cut_off_strings, json_values
+from .json_values import OPENING, json_values
 from .numbers import NO_GRADE, grade, without_scale
 from .usable import FENCE, own_turn, usable_text, without_reasoning
 
-_MARK = re.compile(
-    r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.\)|[)、]|[.:](?!\d))\s*|(?:search\s+)?quer(?:y|ies)\s*\d*\s*[:.)\uff1a]\s*)", re.IGNORECASE
-)
-_HEADING = re.compile(r"^\s*(?:search\s+)?queries\s*[:\uff1a]", re.IGNORECASE)
+_MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
-_REWRITE_NAME = (
-    rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*(?:re-?write|query|question|utterance|message)|{_CHANGED})"
-)
-_REWRITE_LABEL = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*[:\uff1a]\s*", re.IGNORECASE)
-_REWRITE_HEADING = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*$", re.IGNORECASE)
-_REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
-_LEAD_IN = re.compile(
-    r"^\W*(?:(?:sure|certainly|absolutely|of\s+course|okay|ok|great|yes)\b\W*)?"
-    r"(?:(?:here(?:['’]s|\s+is|\s+are)|(?:this|below|the\s+following)\s+is)\b[^:\n]{0,60}?"
-    r"\b(?:query|question|rewrite|utterance|message|version|rephrasing)\b[^:?\n]{0,50}"
-    r"|the\s+(?:[\w-]+\s+){0,2}(?:query|question|rewrite|utterance|version)(?:\s+(?:is|would\s+be|could\s+be|reads))?)\W*:\W*?\s*"
-    r"(?=[\w\"'“‘«*]|\Z)",
+_NOUN = r"(?:re-?write|query|question|utterance|message|version)"
+_REWRITE_NAME = rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*{_NOUN}|{_CHANGED})"
+_REWRITE_LABEL = re.compile(
+    rf"^[\W_]*(?:(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?"
+    rf"|(?:\w+\W+){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}})[\W_]*[:\uff1a]\s*",
     re.IGNORECASE,
 )
+_REWRITE_HEADING = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*$", re.IGNORECASE)
+_REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
 """Quotation marks that models put around what they are asked for."""
@@ -78,58 +70,41 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
 def _in_json(text: str) -> Parsed | None:
     """The texts of the first list or object that holds any, and those of the others; None where lines are to be read."""
     opening = OPENING.search(text)
-    if opening is None or _lists_items(text[: opening.start()]):
+    if opening is None or any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text[: opening.start()].splitlines()):
         return None
     values = json_values(text)
     found = [texts for value in values if any(texts := _texts(value))]
-    if found:
-        ones = len(list(takewhile(_is_one, values)))  # objects of one query each, one after the other, are a list
-        first = found[: max(1, ones)]
-        return Parsed([query for texts in first for query in texts], [query for texts in found[len(first) :] for query in texts])
-    announced = text[: opening.start()].strip()[-1:] in ("", ":", "\uff1a")
-    nothing = bool(values) and announced and not _texts(values[0])
-    return Parsed([""] * sum(len(_texts(value)) for value in values), []) if nothing or (announced and text[-1] in "]}") else None
+    if not found:
+        return Parsed([], []) if text[: opening.start()].strip()[-1:] in ("", ":") else None
+    ones = len(list(takewhile(_is_one, values)))  # objects of one query each, one after the other, are a list
+    first = found[: max(1, ones)]
+    return Parsed([query for texts in first for query in texts], [query for texts in found[len(first) :] for query in texts])
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in a value, of an object those that it calls queries, where it does; blank for what is no text."""
+    """The texts in a value, of an object those that it calls queries, where it does."""
+    if isinstance(value, str):
+        return [value]
     if isinstance(value, dict):
-        parts = [value[key] for key in value if "quer" in str(key).casefold()] or list(value.values())
-        return [text for part in parts for text in (_texts(part) if isinstance(part, list | dict) else _texts([part]))]
-    return [text for part in value for text in (_texts(part) if isinstance(part, dict) else [part if isinstance(part, str) else ""])]
+        value = [value[key] for key in value if "quer" in key.casefold()] or list(value.values())
+    return [text for part in value for text in _texts(part)] if isinstance(value, list) else []
 
 
 def _is_one(value: Any) -> bool:
     return isinstance(value, dict) and len(_texts(value)) == 1 and not any(isinstance(part, list) for part in value.values())
 
 
-def _lists_items(text: str) -> bool:
-    return any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text.splitlines())
-
-
-def _marked(line: str) -> bool:
-    return bool(_MARK.match(line)) and not _HEADING.match(line)
-
-
-def _quoted(line: str) -> bool:
-    line = line.strip().strip("*_").strip()
-    return unquoted(line) != line
-
-
-def _items(lines: list[str]) -> list[str]:
-    quoted = [line for line in lines if _quoted(line)]
-    if any(_marked(line) for line in lines):
-        return [line for line in lines if _marked(line) or line in quoted]
-    # One query in quotation marks among bare ones is what the user searches for literally; most lines in them are a list.
-    return quoted if 2 * len(quoted) > len(lines) else lines
-
-
 def _lines(text: str) -> tuple[list[str], list[str]]:
-    lines = [line for line in FENCE.sub("", text).splitlines() if line.strip()]
+    """The lines that are queries, and the others: marked lines where there are any, else quoted ones where most are, else all."""
+    lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) == 1 and re.match(r"^\s*1[.)]{1,2}\s", lines[0]):
         lines = re.split(r"\s+(?=\d{1,2}[.)]{1,2}\s)", lines[0].strip())
-    kept = _items([line for line in lines if not _clean(line).endswith(":")])
-    return kept, [line for line in lines if line not in kept]
+    listed = [line for line in lines if not _clean(line).endswith(":")]
+    marked = [line for line in listed if _MARK.match(line)]
+    quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
+    # One query in quotation marks among bare ones is what the user searches for literally.
+    found = marked or (quoted if 2 * len(quoted) > len(listed) else listed)
+    return found, [line for line in lines if line not in found]
 
 
 def parse_queries(text: str, n: int = 5) -> Parsed:
@@ -149,10 +124,8 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
         ['vegan breakfast', 'tofu scramble']
     """
-    text = own_turn(usable_text(text))
+    text = FENCE.sub("", own_turn(usable_text(text)))
     found = _in_json(text)
-    if found is None and (strings := cut_off_strings(FENCE.sub("", text))) is not None:
-        found = Parsed(strings, [])
     lines, dropped = found or _lines(text)
     items: list[str] = []
     seen: set[str] = set()
@@ -182,7 +155,7 @@ def parse_rewrite(text: str) -> str:
     for line in lines:
         if _REWRITE_HEADING.match(line):
             continue
-        query = _clean(_REWRITE_LABEL.sub("", _LEAD_IN.sub("", line, count=1), count=1))
+        query = _clean(_REWRITE_LABEL.sub("", line, count=1))
         lead_in = query.endswith(":") and len(lines) > 1
         if any(character.isalnum() for character in query) and not lead_in:
             return query
@@ -227,14 +200,7 @@ def _bare_labels(text: str, highest: int) -> set[int]:
     return set() if _NO_LABEL.search(text) else {int(number) for number in _LABEL.findall(text)}
 
 
-_STYLE = re.compile(r"\W*style\W+\w[\w-]*(?: [\w-]+){0,2}\W*$", re.IGNORECASE)
-_STYLE_BEFORE = re.compile(
-    r"""\W*style(?:
-        [*_]*\s*[:–—-]\s*[*_]*\s*(?:encyclop[a]?edi[ac]\w*|blogs?(?:\s+post)?|government(?:al)?(?:\s+website)?)\b(?=\W*(?:\s[*_"“]*(?-i:[A-Z])|\Z))
-        |\s*[:–—-]\s*[\w-]+(?:\s[\w-]+){0,2}[*_\])]+(?=\s)
-    )\W*""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
 _PASSAGES_LABEL = re.compile(rf"^\W*(?:{_NAME.pattern})\W*:[\s*_]*", re.IGNORECASE)
 _PASSAGES_HEADING = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*$", re.IGNORECASE)
@@ -253,10 +219,9 @@ def parse_passage(text: str) -> str:
     text = usable_text(text)
     held = in_object(text, _NAME)
     lines = [line.strip() for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
-    while lines and (_STYLE.match(lines[0]) or _PASSAGES_HEADING.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
+    lines[:1] = [_STYLE.sub("", line, count=1) for line in lines[:1]]
+    while lines and (not lines[0] or _PASSAGES_HEADING.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
         lines.pop(0)
-    if lines:
-        lines[0] = _STYLE_BEFORE.sub("", lines[0], count=1) if _STYLE_BEFORE.match(lines[0]) else lines[0]
     passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
     passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
     return passage if any(map(str.isalnum, passage)) else ""

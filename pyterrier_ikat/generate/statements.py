@@ -8,7 +8,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import one_of
-from ..completions.statements import Chosen, choose, read_copies, read_ids, read_scores
+from ..completions.matching import Chosen, choose
+from ..completions.statements import read_copies, read_ids, read_scores
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
 from ..errors import DataError
 from ..llm_operator import LLMOperator

@@ -38,19 +38,16 @@ LISTS = [
     ('1. tents ["light"]\n2. tarps [2024]', ['tents ["light"]', "tarps [2024]"]),
     ("best tents [2024]", ["best tents [2024]"]),
     ("['vegan breakfast', 'tofu scramble',]", ["vegan breakfast", "tofu scramble"]),
-    ("[{'query': \"baker's rye\"}, {query: 'oats'}]", ["baker's rye", "oats"]),
+    ("[{'query': \"baker's rye\"}, {'query': 'oats'}]", ["baker's rye", "oats"]),
     ("I'm sorry, I cannot help with that.", []),
     ("1.) oats\n2.) rye", ["oats", "rye"]),
     ("10:30 train to Oslo\n1.5 km walk", ["10:30 train to Oslo", "1.5 km walk"]),
-    ('[\n  "oats", // cheap\n  "rye"\n]', ["oats", "rye"]),
-    ("{'queries': ['baker's rye', 'oa", ["baker's rye"]),
+    ("{'queries': ['baker's rye', 'oa", []),
     ("「お茶」\n「麦茶」", ["お茶", "麦茶"]),
     ('vegan diets\n"Dune" book order\nketo plan', ["vegan diets", '"Dune" book order', "keto plan"]),
     ('vegan diets\n"eco atkins"', ["vegan diets", "eco atkins"]),
     ('vegan diets\n"eco atkins"\nketo plan', ["vegan diets", "eco atkins", "keto plan"]),
     ('"vegan diets"\n"eco atkins"\nThese two cover what you asked for.', ["vegan diets", "eco atkins"]),
-    ('1. vegan diets\n"eco atkins"\nThese cover it.', ["vegan diets", "eco atkins"]),
-    ("Search queries: vegan diets\nketo plan", ["vegan diets", "keto plan"]),
 ]
 
 
@@ -77,7 +74,7 @@ def test_query_lists_as_models_send_them(text, expected):
         ('{"query": "oat milk", "why": "because of the diet"}', ["oat milk"], []),
         ("1. oat milk\n2. rye\n\nQuestion: And tea?\n1. mint tea", ["oat milk", "rye"], []),
         ("[]\n\nNo queries are needed.", [], []),
-        ('["oat milk", ["rye"]]', ["oat milk"], [""]),
+        ('["oat milk", ["rye"]]', ["oat milk", "rye"], []),
         ("Queries:\nQuestion: is rye safe?", ["Question: is rye safe?"], ["Queries:"]),
     ],
 )

@@ -13,8 +13,6 @@ from pyterrier_ikat.completions.texts import parse_passage, parse_rewrite
         "Here is the passage:\n\nOats are cheap. They keep well.",
         "Passage: Oats are cheap. They keep well.",
         "**Style: blog** Oats are cheap. They keep well.",
-        "Style - encyclopedia. Oats are cheap. They keep well.",
-        "*Style*: government Oats are cheap. They keep well.",
         "Style - encyclopedia.\nOats are cheap. They keep well.",
         "*Style*: government\nOats are cheap. They keep well.",
         "[Style: government website] Oats are cheap. They keep well.",

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.json_values import cut_off_strings, json_values, nearly_json
-from pyterrier_ikat.completions.statements import choose, read_copies, read_ids, read_scores
+from pyterrier_ikat.completions.json_values import json_values
+from pyterrier_ikat.completions.matching import choose
+from pyterrier_ikat.completions.statements import read_copies, read_ids, read_scores
 from pyterrier_ikat.completions.texts import parse_label, parse_passage, parse_queries, parse_rewrite
 from pyterrier_ikat.completions.usable import is_refusal, usable_text, without_reasoning
 from pyterrier_ikat.completions.verdicts import read_choice, read_numbers, read_score, read_yes_no
@@ -84,7 +85,6 @@ READERS = {
     "refusals": lambda case: is_refusal(case["text"]),
     "thinking": lambda case: without_reasoning(case["text"]),
     "values": as_json(json_values),
-    "cut_off": as_json(cut_off_strings),
 }
 """One parser for each corpus, by the corpus's name."""
 
@@ -160,8 +160,6 @@ def check_all(text):
     assert usable_text(text) == ("" if is_refusal(left) else left)
     assert isinstance(is_refusal(text), bool)
     assert all(isinstance(value, list | dict) for value in json_values(text))
-    assert isinstance(nearly_json(text), list | dict | None)
-    assert all(isinstance(string, str) for string in cut_off_strings(text) or [])
     for form, read in (("ids", read_ids), ("copies", read_copies), ("scores", read_scores)):
         pairs = [] if (found := read(text)) is None else choose(form, found, PERSONA).statements
         assert {number for number, _ in pairs} <= set(PERSONA)

@@ -32,5 +32,4 @@ CORPORA = {
     "refusals": refusals.cases,
     "thinking": thinking.cases,
     "values": values.cases,
-    "cut_off": values.cut_off,
 }

@@ -88,7 +88,6 @@ READ = [
     ("{nuggets: [2], reason: 'the fee'}", [2]),
     ('{"nuggets": [1, 3], "reason": "He wrote "free"."}', [1, 3]),
     ('{"nuggets": [1, 3], "reason": "The way is na', [1, 3]),
-    ('{"nuggets": [1, 3], // way and hut\n "reason": "named"}', [1, 3]),
     ('{"nuggets": [1, 3}', [1, 3]),
 ]
 EMPTY = [

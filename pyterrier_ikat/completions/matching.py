@@ -1,0 +1,132 @@
+"""Which statement of the persona each piece of a completion means. Pure functions: no model, no frame."""
+
+import difflib
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .statements import EXCEPT, NAMED, NONE, NUMBER, score_in
+from .texts import QUOTES
+
+ALIKE = 0.9
+"""The least similarity (difflib's ratio of the normalised texts) at which a copy counts as the statement."""
+
+_BULLET = re.compile(r"^\s*(?:[-*•–>]\s+)?[*_#`]*(?:(?:statement|ptkb)\s+)?(?:[(\[]?\d{1,3}(?:[.):\]]+|\s+[-–])[*_]*\s*)?", re.IGNORECASE)
+
+
+class Chosen(NamedTuple):
+    """The statements that a completion chooses, and the pieces of it that were left out or repaired.
+
+    Attributes:
+        statements: pairs of id and score, best first.
+        dropped: what was left out or repaired, in words.
+    """
+
+    statements: list[tuple[str, float]]
+    dropped: list[str]
+
+
+def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
+    """Hold what was read against the persona.
+
+    Args:
+        form: ``"ids"``, ``"copies"`` or ``"scores"``.
+        found: what ``read_ids``, ``read_copies`` or ``read_scores`` gave.
+        ptkb: the persona, id -> statement.
+
+    Returns:
+        Each statement once. ``ids`` and ``copies``: score 1 / position, in the model's order. ``scores``: the model's
+        score within 0 and 1, best first; a score of 0 leaves the statement out. Pieces that name no statement, what may
+        be meant beside the first list, and scores that had to be cut to the range or are no number, are in ``dropped``.
+
+    Example:
+        >>> choose("ids", ["2", "9"], {"1": "I am vegan.", "2": "I own a dog."})
+        Chosen(statements=[('2', 1.0)], dropped=['no statement 9'])
+        >>> choose("scores", [("1", 0.2), ("2", 1.5)], {"1": "I am vegan.", "2": "I own a dog."}).statements
+        [('2', 1.0), ('1', 0.2)]
+    """
+    chosen = _scored(found, ptkb) if form == "scores" else _ranked(form, found, ptkb)
+    return Chosen(chosen.statements, chosen.dropped + [f"beside the choice: {piece}" for piece in getattr(found, "rest", [])])
+
+
+def _ranked(form: str, found: Sequence[str], ptkb: Mapping[str, str]) -> Chosen:
+    find = match_label if form == "ids" else match_copy
+    numbers: list[str] = []
+    dropped: list[str] = []
+    for position, piece in enumerate(found, 1):
+        number = find(piece, ptkb)
+        if number is None and form == "copies" and NONE.match(piece) and not EXCEPT.search(piece):
+            dropped += [f"behind 'none': {later}" for later in found[position:] if find(later, ptkb) not in (None, *numbers)]
+            break
+        if number is None:
+            dropped.append(f"no statement {piece}")
+        elif number not in numbers:
+            numbers.append(number)
+    return Chosen([(number, 1 / position) for position, number in enumerate(numbers, 1)], dropped)
+
+
+def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
+    """The id that ``label`` means: the id itself, a text that starts with it or names it, or a copy of its statement."""
+    label = label.strip().strip(QUOTES + "[]()#").strip()
+    if label in ptkb:
+        return label
+    for pattern in (NUMBER, NAMED):
+        found = pattern.search(label)
+        if found and found[1] in ptkb:
+            return found[1]
+    return match_copy(label, ptkb)
+
+
+def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
+    """The id of the statement that ``copy`` repeats: exactly, then normalised, then with a similarity of at least 0.9.
+
+    Normalised texts differ neither in letter case, punctuation and white space nor in numbering.
+
+    Example:
+        >>> match_copy("2) i own a DOG", {"1": "I am vegan.", "2": "I own a dog."})
+        '2'
+    """
+    for number, statement in ptkb.items():
+        if copy.strip() == statement.strip():
+            return number
+    forms = {_normalised(copy), _normalised(_BULLET.sub("", copy))} - {""}
+    normalised = {number: _normalised(statement) for number, statement in ptkb.items()}
+    alike = [(_similarity(form, statement), number) for form in sorted(forms) for number, statement in normalised.items()]
+    best = max(alike, key=lambda pair: pair[0], default=(0.0, ""))
+    return best[1] if best[0] >= ALIKE else None
+
+
+def _similarity(one: str, other: str) -> float:
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    # The quick ratios are upper bounds; the real one takes seconds on long texts.
+    return matcher.ratio() if matcher.real_quick_ratio() >= ALIKE and matcher.quick_ratio() >= ALIKE else 0.0
+
+
+def _normalised(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text).casefold().replace("'", "").replace("’", "")
+    return " ".join(re.findall(r"\w+", text))
+
+
+def _scored(found: Sequence[tuple[str, Any]], ptkb: Mapping[str, str]) -> Chosen:
+    scores: dict[str, float] = {}
+    dropped: list[str] = []
+    for label, value in found:
+        number, score = match_label(label, ptkb), _score(value)
+        if number is None or score is None:
+            dropped.append(f"no statement {label}" if number is None else f"score {value!r} of statement {label}")
+            continue
+        if not 0 <= score <= 1:
+            dropped.append(f"score {score} of statement {label}")
+        scores.setdefault(number, min(max(score, 0.0), 1.0))
+    return Chosen(sorted(((number, score) for number, score in scores.items() if score), key=lambda pair: -pair[1]), dropped)
+
+
+def _score(value: Any) -> float | None:
+    value = score_in(value) if isinstance(value, dict) else value
+    try:
+        score = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if math.isnan(score) else score
