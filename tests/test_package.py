@@ -26,3 +26,22 @@ def test_what_most_processes_do_not_use_is_loaded_at_first_use():
         "assert not [name for name in ('torch', 'openai', 'ray', 'matplotlib', 'sentence_transformers') if name in sys.modules]"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["--help"], ["numpy", "pandas", "pyterrier", "ir_measures"]),
+        (["evaluate", "one.trec", "--qrels", "qrels.txt"], ["pandas", "pyterrier", "scipy"]),
+    ],
+)
+def test_a_command_loads_only_what_it_uses(arguments, unused, tmp_path):
+    (tmp_path / "one.trec").write_text("1_1 Q0 a 1 2.5 one\n")
+    (tmp_path / "qrels.txt").write_text("1_1 0 a 1\n")
+    script = (
+        "import sys\n"
+        "from pyterrier_ikat.cli import main\n"
+        f"main({arguments}, standalone_mode=False)\n"
+        f"assert not set({unused}) & set(sys.modules), set({unused}) & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
