@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.evaluation import evaluate, parse_measures, statement_runs
+from pyterrier_ikat.evaluation import evaluate, parse_measures, statement_ranking
 from pyterrier_ikat.methods import METHODS, TABLES, Table
 from pyterrier_ikat.runs.session import Session
 from pyterrier_ikat.runs.systems import methods_in
@@ -110,9 +110,9 @@ def _show(table: Table, data: object, dataset: str, folders: dict[str, Path]) ->
     variant = variants.get(dataset, "ptkb") if about_statements else None
     qrels = data.get_qrels(variant)
     present = {name: folder for name, folder in folders.items() if name in table.frame().index}
-    runs = (
-        statement_runs(present) if about_statements else {name: ikat.runs.RunFolder(folder).results() for name, folder in present.items()}
-    )
+    read = statement_ranking if about_statements else lambda folder: ikat.runs.RunFolder(folder).results()
+    rankings = {name: read(folder) for name, folder in present.items()}
+    runs = {name: ranking for name, ranking in rankings.items() if len(ranking) or not about_statements}
     silent = sorted(set(present) - set(runs))
     if silent:
         click.echo(f"\n{', '.join(silent)}: no statement chosen, so no row in {table.paper}.")

@@ -15,8 +15,7 @@ from trust.frames import EVERY, Says, Words
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.arguments import checked
-from pyterrier_ikat.evaluation import evaluate_responses
-from pyterrier_ikat.evaluation.rouge import RougeL
+from pyterrier_ikat.evaluation import RougeL, evaluate_responses
 from pyterrier_ikat.llms import LLM, Request
 from pyterrier_ikat.operator import Operator
 

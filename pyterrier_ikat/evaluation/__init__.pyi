@@ -18,7 +18,6 @@ from .ptkb import TRACK_PTKB as TRACK_PTKB
 from .ptkb import evaluate_ptkb as evaluate_ptkb
 from .ptkb import ptkb_per_turn as ptkb_per_turn
 from .ptkb import statement_ranking as statement_ranking
-from .ptkb import statement_runs as statement_runs
 from .ptkb import with_relevant as with_relevant
 from .response_judges import Completeness as Completeness
 from .response_judges import Groundedness as Groundedness
@@ -27,10 +26,10 @@ from .response_judges import NuggetRecall as NuggetRecall
 from .response_judges import PairwisePreference as PairwisePreference
 from .response_judges import Preference as Preference
 from .response_judges import Relevance as Relevance
+from .responses import RougeL as RougeL
 from .responses import evaluate_responses as evaluate_responses
 from .responses import response_means as response_means
 from .responses import response_turns as response_turns
-from .rouge import RougeL as RougeL
 from .scores import breakdown as breakdown
 from .scores import evaluate as evaluate
 from .scores import format_table as format_table

@@ -2,44 +2,21 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import ir_measures
 import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..arguments import checked
-from ..conversations.frame import column, with_columns
+from ..conversations.frame import column, object_frame, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
 from ..runs import RunFolder
 from ..runs.turns import chosen_statements
-from .evaluator import check_form, unlike
+from .evaluator import Evaluator, check_form, judgements_by_turn, unlike
 from .measures import label
-
-
-def statement_runs(folders: Mapping[str, str | Path]) -> dict[str, pd.DataFrame]:
-    """The statements that each system chose, from its run folder.
-
-    Args:
-        folders: name -> a folder made by ``ikat run``.
-
-    Returns:
-        Name -> result frame with ``qid``, ``docno`` (the statement's id), ``score``, ``rank``; a turn for which none
-        was chosen has no row, and systems that choose none at all are left out.
-
-    Raises:
-        DataError: when a folder holds no finished run, or its ``turns.jsonl`` is damaged.
-
-    Example:
-        >>> from pyterrier_ikat.evaluation import statement_runs
-        >>> statement_runs({})
-        {}
-    """
-    found = {name: statement_ranking(folder) for name, folder in folders.items()}
-    return {name: frame for name, frame in found.items() if len(frame)}
 
 
 def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
@@ -63,50 +40,45 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
         >>> statement_ranking(turns).values.tolist()
         [['9-1_3', '10', 2.0, 0], ['9-1_3', '2', 1.0, 1]]
     """
-    lists = _of_frame(system) if isinstance(system, pd.DataFrame) else _of_folder(Path(system))
-    rows = [(qid, name, len(names) - rank, rank) for qid, names in lists.items() for rank, name in enumerate(names)]
-    qids, docnos, scores, ranks = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return pd.DataFrame(
-        {"qid": column(qids), "docno": column(docnos), "score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int)}
-    )
+    lists = statements_by_turn(system)
+    rows = [(qid, name, float(len(names) - rank), rank) for qid, names in lists.items() for rank, name in enumerate(names)]
+    frame = object_frame({title: [row[place] for row in rows] for place, title in enumerate(("qid", "docno", "score", "rank"))})
+    return frame.astype({"score": float, "rank": int})
 
 
-def _of_folder(path: Path) -> dict[str, list[str]]:
-    if not RunFolder(path).complete:
-        raise DataError(f"{path} holds no finished run: give a folder made by `ikat run`")
-    RunFolder(path).check_lines("turns.jsonl")
-    return _by_turn([(turn["qid"], turn.get("qstatements", [])) for turn in RunFolder(path).turns()])
-
-
-def _of_frame(frame: pd.DataFrame) -> dict[str, list[str]]:
-    missing = [name for name in ("qid", "qstatements") if name not in frame.columns]
-    if missing:
-        raise UsageError(
-            f"the frame has no {' and no '.join(missing)} (it has {', '.join(map(str, frame.columns))}): give the output of a pipeline "
-            "that chooses statements, such as ikat.SelectStatements(llm)"
-        )
-    return _by_turn(zip(frame["qid"], frame["qstatements"], strict=True))
-
-
-def _by_turn(lists: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
-    given: dict[str, Any] = {}
+def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]]:
+    """The ids of the statements that one system chose for each of its turns, best first; errors as :func:`statement_ranking`'s."""
+    if isinstance(system, pd.DataFrame):
+        missing = [name for name in ("qid", "qstatements") if name not in system.columns]
+        if missing:
+            raise UsageError(
+                f"the frame has no {' and no '.join(missing)} (it has {', '.join(map(str, system.columns))}): give the output of a "
+                "pipeline that chooses statements, such as ikat.SelectStatements(llm)"
+            )
+        lists = list(zip(system["qid"], system["qstatements"], strict=True))
+    else:
+        folder = RunFolder(system)
+        if not folder.complete:
+            raise DataError(f"{system} holds no finished run: give a folder made by `ikat run`")
+        folder.check_lines("turns.jsonl")
+        lists = [(turn["qid"], turn.get("qstatements", [])) for turn in folder.turns()]
+    first: dict[str, Any] = {}
     for qid, chosen in lists:
-        first = given.setdefault(qid, chosen)
-        if first is not chosen and _names(qid, first) != _names(qid, chosen):
-            raise DataError(f"turn {qid} has rows with different statements: {first!r} and {chosen!r}; give one choice per turn")
-    return {qid: _names(qid, chosen) for qid, chosen in given.items()}
+        known = first.setdefault(qid, chosen)
+        if known is not chosen and _ids(qid, known) != _ids(qid, chosen):
+            raise DataError(f"turn {qid} has rows with different statements: {known!r} and {chosen!r}; give one choice per turn")
+    return {qid: _ids(qid, chosen) for qid, chosen in first.items()}
 
 
-def _names(qid: str, chosen: Any) -> list[str]:
+def _ids(qid: str, chosen: Any) -> list[str]:
     pairs = chosen_statements(qid, chosen)
-    names = [name for name, _ in pairs]
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise DataError(f"turn {qid}: statement {repeated[0]} is chosen twice; keep its first place")
+    ids = [name for name, _ in pairs]
     for name, score in pairs:
+        if ids.count(name) > 1:
+            raise DataError(f"turn {qid}: statement {name} is chosen twice; keep its first place")
         if not math.isfinite(score):
             raise DataError(f"turn {qid}: statement {name} has the score {score}; give a finite number")
-    return names
+    return ids
 
 
 TRACK_PTKB = (nDCG @ 3, P(rel=1) @ 3, R(rel=1) @ 3, R(rel=1) @ 5, SetP(rel=1), SetR(rel=1), SetF(rel=1))
@@ -147,16 +119,16 @@ def evaluate_ptkb(systems: Mapping[str, pd.DataFrame | str | Path], qrels: pd.Da
         >>> evaluate_ptkb({"ours": turns}, qrels)[["name", "SetP(rel=1)", "SetR(rel=1)", "turns"]].values.tolist()
         [['ours', 0.25, 0.5, 2]]
     """
-    qrels = _judged(qrels)
+    qrels = _check_ptkb_qrels(qrels)
     counts = {"turns": qrels["qid"].nunique(), "relevant_turns": with_relevant(qrels)["qid"].nunique()}
-    figures = {name: ptkb_per_turn(system, qrels, name).drop(columns="qid").mean() for name, system in systems.items()}
+    means = {name: ptkb_per_turn(system, qrels, name).drop(columns="qid").mean() for name, system in systems.items()}
     columns = ["name", *map(label, TRACK_PTKB), *counts]
-    return pd.DataFrame([{"name": name, **means, **counts} for name, means in figures.items()], columns=columns)
+    return pd.DataFrame([{"name": name, **mean, **counts} for name, mean in means.items()], columns=columns)
 
 
 @checked
 def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: str = "") -> pd.DataFrame:
-    """The figures of one system, turn by turn.
+    """The scores of one system, turn by turn.
 
     Args:
         system: as for :func:`evaluate_ptkb`.
@@ -176,13 +148,13 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
         >>> ptkb_per_turn(turns, qrels)[["qid", "SetF(rel=1)", "P(rel=1)@3"]].round(2).values.tolist()
         [['1_1', 1.0, 0.33]]
     """
-    asked = system["qid"] if isinstance(system, pd.DataFrame) and "qid" in system.columns else None
-    ranking, qrels = statement_ranking(system), _judged(qrels)
-    _check(name, asked if asked is not None else ranking["qid"], ranking, qrels)
-    found = ir_measures.iter_calc(list(TRACK_PTKB), _named(qrels, "relevance", "label"), _named(ranking, "score", "score"))
-    figures = pd.DataFrame([(one.query_id, label(one.measure), one.value) for one in found], columns=["qid", "measure", "value"])
-    wide = figures.pivot(index="qid", columns="measure", values="value").reindex(qrels["qid"].drop_duplicates())
-    return wide[[label(measure) for measure in TRACK_PTKB]].fillna(0.0).rename_axis(columns=None).reset_index()
+    who, qrels = f"system {name}" if name else "the system", _check_ptkb_qrels(qrels)
+    chosen = statements_by_turn(system)
+    check_form(who, chosen, qrels["qid"])
+    _check_statements(who, chosen, qrels)
+    evaluator = Evaluator(judgements_by_turn(qrels.itertuples(index=False, name=None)), TRACK_PTKB)
+    ranking = {qid: {name: float(-place) for place, name in enumerate(names)} for qid, names in chosen.items() if names}
+    return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn(name, ranking)})
 
 
 @checked
@@ -197,27 +169,23 @@ def with_relevant(qrels: pd.DataFrame) -> pd.DataFrame:
     return qrels[qrels["qid"].isin(qrels.loc[qrels["label"] > 0, "qid"])].reset_index(drop=True)
 
 
-def _judged(qrels: pd.DataFrame) -> pd.DataFrame:
+def _check_ptkb_qrels(qrels: pd.DataFrame) -> pd.DataFrame:
     """The qrels; the ids of statements may be numbers, as in the topics of 2023 and 2024."""
     if isinstance(qrels, pd.DataFrame) and "docno" in qrels.columns:
         qrels = with_columns(qrels, docno=map(str, qrels["docno"]))
     return check_qrels(qrels, "the PTKB qrels")
 
 
-def _named(frame: pd.DataFrame, to: str, value: str) -> pd.DataFrame:
-    return pd.DataFrame({"query_id": frame["qid"], "doc_id": frame["docno"], to: frame[value]})
-
-
-def _check(name: str, turns: "pd.Series[str]", ranking: pd.DataFrame, qrels: pd.DataFrame) -> None:
-    who = f"system {name}" if name else "the system"
-    check_form(who, turns.unique(), qrels["qid"])
-    if len(turns) and not turns.isin(qrels["qid"]).any():
-        raise DataError(f"{who} has no turn of the PTKB qrels: {unlike(turns.iloc[0], qrels['qid'].iloc[0])}")
-    judged = ranking[ranking["qid"].isin(qrels["qid"])]
-    if ranking.empty:
-        warnings.warn(f"{who} chose no statement for any turn: all its figures are 0", stacklevel=4)
+def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataFrame) -> None:
+    """Whether there are choices for judged turns, and of statements that were judged; new ones in words are a warning."""
+    turns = set(qrels["qid"])
+    if chosen and not turns & chosen.keys():
+        raise DataError(f"{who} has no turn of the PTKB qrels: {unlike(next(iter(chosen)), qrels['qid'].iloc[0])}")
+    if not any(chosen.values()):
+        warnings.warn(f"{who} chose no statement for any turn: all its scores are 0", stacklevel=4)
     known = set(zip(qrels["qid"], qrels["docno"], strict=True))
-    new = [(qid, name) for qid, name in zip(judged["qid"], judged["docno"], strict=True) if (qid, name) not in known]
+    judged = [(qid, name) for qid, names in chosen.items() if qid in turns for name in names]
+    new = [pair for pair in judged if pair not in known]
     for qid, statement in new:
         if len(new) == len(judged) or not _in_words(statement):
             raise DataError(

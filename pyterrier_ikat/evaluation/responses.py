@@ -1,8 +1,9 @@
-"""Responses: which turns have one, what a judge says of each, and the means."""
+"""Responses: which turns have one, what a judge says of each, and the means; ROUGE-L, the judge that asks no model."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -35,14 +36,7 @@ class Assessment:
 
 
 class ResponseJudge(Protocol):
-    """Anything with one method that gives a value and a reason per response.
-
-    Attributes:
-        name: what the judge is called in tables.
-        needs: columns without which it can't judge at all.
-        basis: the column among them whose value decides turn by turn (where it is empty the turn is left out and
-            counted), or ``""``.
-    """
+    """Anything with one method that gives a value and a reason per response."""
 
     @property
     def name(self) -> str:
@@ -56,7 +50,7 @@ class ResponseJudge(Protocol):
 
     @property
     def basis(self) -> str:
-        """The column that a turn is judged by, or ``""``."""
+        """The column among them that a turn is judged by (where it is empty the turn is left out and counted), or ``""``."""
         ...
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
@@ -104,26 +98,20 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     Answers with a column ``response``, as the turns of a run folder, have the responses there and drafts in ``qanswer``.
 
-    Args:
-        turns: one row per turn, with ``qid``.
-        answers: see :func:`~pyterrier_ikat.evaluation.responses.evaluate_responses`.
-
-    Raises:
-        UsageError: when a column is missing.
-        DataError: when a turn is repeated, no turn is shared, a turn, response or passage is no text, or a mark in ``used`` is
-            neither true nor false.
+    Arguments and errors are those of :func:`evaluate_responses`.
 
     Example:
         >>> answers = pd.DataFrame({"qid": ["1_1"] * 2, "qanswer": ["Rooibos."] * 2, "text": ["a", "b"], "used": [True, False]})
         >>> response_frame(pd.DataFrame({"qid": ["1_1", "1_2"]}), answers)[["qanswer", "qpassages"]].values.tolist()
         [['Rooibos.', ['a']], ['', []]]
     """
-    if response_column(answers) != "qanswer":
-        answers = answers.assign(qanswer=answers[response_column(answers)])
-    _check_columns(turns, answers)
+    for what, frame, needed in (("turns", turns, ["qid"]), ("answers", answers, ["qid", response_column(answers)])):
+        missing = [name for name in needed if name not in frame.columns]
+        if missing:
+            raise UsageError(f"the {what} have no {' and no '.join(missing)}: they have {', '.join(map(str, frame.columns)) or 'nothing'}")
     turns, answers = with_text_ids("the turns", turns, ["qid"]), with_text_ids("the answers", answers, ["qid"])
-    _check_frame(turns, answers)
-    answers = answers[answers["qid"].isin(turns["qid"])]
+    _check_turns(turns, answers)
+    answers = answers.assign(qanswer=answers[response_column(answers)])[answers["qid"].isin(turns["qid"])]
     firsts = answers.drop_duplicates("qid")
     given = {qid: _response(qid, text) for qid, text in zip(firsts["qid"], firsts["qanswer"], strict=True)}
     frame = with_columns(turns.reset_index(drop=True), qanswer=[given.get(qid, "") for qid in turns["qid"]])
@@ -131,14 +119,7 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     return frame if shown is None else with_columns(frame, qpassages=[shown.get(qid, []) for qid in turns["qid"]])
 
 
-def _check_columns(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
-    for what, frame, needed in (("turns", turns, ["qid"]), ("answers", answers, ["qid", "qanswer"])):
-        missing = [name for name in needed if name not in frame.columns]
-        if missing:
-            raise UsageError(f"the {what} have no {' and no '.join(missing)}: they have {', '.join(map(str, frame.columns)) or 'nothing'}")
-
-
-def _check_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
+def _check_turns(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
     repeated = turns["qid"].duplicated()
     if repeated.any():
         raise DataError(f"turn {turns.loc[repeated, 'qid'].iloc[0]} is there twice: give the turns to judge once each")
@@ -148,25 +129,25 @@ def _check_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
 
 
 def _response(qid: str, text: Any) -> str:
-    if is_missing(text):
-        return ""
-    if not isinstance(text, str):
+    if not (is_missing(text) or isinstance(text, str)):
         raise DataError(f"turn {qid}: the response is {text!r}, no text")
-    return text
+    return text if isinstance(text, str) else ""
 
 
 def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str]] | None:
+    """The texts of the passages that each turn's first response is based on; None where the answers don't say."""
     if "qpassages" in answers.columns:
-        return {qid: _texts(qid, texts) for qid, texts in zip(firsts["qid"], firsts["qpassages"], strict=True)}
-    if not {"text", "used"} <= set(answers.columns):
+        shown = dict(zip(firsts["qid"], firsts["qpassages"], strict=True))
+    elif {"text", "used"} <= set(answers.columns):
+        first = dict(zip(firsts["qid"], firsts["qanswer"], strict=True))
+        used = answers.loc[used_marks(answers)]
+        used = used.sort_values("rank", kind="stable") if "rank" in used.columns else used
+        shown = {qid: [] for qid in first}
+        for qid, answer, text in zip(used["qid"], used["qanswer"], used["text"], strict=True):
+            if answer == first[qid]:
+                shown[qid].append(text)
+    else:
         return None
-    first = dict(zip(firsts["qid"], firsts["qanswer"], strict=True))
-    used = answers.loc[used_marks(answers)]
-    used = used.sort_values("rank", kind="stable") if "rank" in used.columns else used
-    shown: dict[str, list[str]] = {}
-    for qid, answer, text in zip(used["qid"], used["qanswer"], used["text"], strict=True):
-        if answer == first[qid]:
-            shown.setdefault(qid, []).append(text)
     return {qid: _texts(qid, texts) for qid, texts in shown.items()}
 
 
@@ -174,13 +155,12 @@ def _texts(qid: str, texts: Any) -> list[str]:
     given: Any = [] if is_missing(texts) else plain(texts)
     if not isinstance(given, list):
         raise DataError(f"turn {qid}: qpassages is {texts!r}: give a list of texts")
-    for text in given:
-        if not isinstance(text, str):
-            raise DataError(
-                f"turn {qid}: a passage that the response is based on has the text {text!r}: add the texts with a text_loader()"
-            )
-    found: list[str] = given
-    return found
+    without = [text for text in given if not isinstance(text, str)]
+    if without:
+        raise DataError(
+            f"turn {qid}: a passage that the response is based on has the text {without[0]!r}: add the texts with a text_loader()"
+        )
+    return given
 
 
 COUNTS = {"no_response": "no response", "unable": "unable", "no_basis": "no basis", "failures": "failed"}
@@ -212,18 +192,17 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
             is neither true nor false.
 
     Example:
-        >>> from pyterrier_ikat.evaluation.rouge import RougeL
         >>> turns = pd.DataFrame({"qid": ["1_1", "1_2"], "gold_answer": ["Rooibos tea", "No."]})
         >>> answers = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos!"]})
         >>> evaluate_responses(turns, answers, [RougeL()])[["qid", "value", "outcome"]].round(2).values.tolist()
         [['1_1', 0.67, 'judged'], ['1_2', 0.0, 'no response']]
     """
     frame = response_frame(turns, answers)
-    _check(judges, frame)
+    _check_judges(judges, frame)
     rows = [
         (qid, judge.name, judgement.value, judgement.reason, judgement.outcome)
         for judge in judges
-        for qid, judgement in zip(frame["qid"], _judged(judge, frame), strict=True)
+        for qid, judgement in zip(frame["qid"], _assessments(judge, frame), strict=True)
     ]
     found = object_frame({name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)})
     return found.astype({"value": float})
@@ -256,7 +235,13 @@ def response_means(judged: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["judge", "mean", "n", *COUNTS, "turns"])
 
 
-def _check(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
+REPAIRS = {
+    "qpassages": "give the answers with text and used, as ikat.Respond does, or with qpassages, a list of texts",
+    "gold_answer": "take the turns from response_turns(data.conversations), or add get_answers()",
+}
+
+
+def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
     for judge in [judges] if isinstance(judges, str) or not isinstance(judges, Iterable) else judges:
         if not hasattr(judge, "judge") or isinstance(judge, type):
             raise UsageError(f"{repr(judge)[:80]} is no judge of responses: give a list of them, as [RougeL()]")
@@ -266,20 +251,13 @@ def _check(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
             raise UsageError(f"two judges are called {judge.name!r}: judge by each once, and compare models in two calls")
         for name in judge.needs:
             if name not in frame.columns:
-                raise UsageError(f"{judge.name} needs the column {name}, which is missing: {_repair(name)}")
+                repair = REPAIRS.get(name, "add it to the turns")
+                raise UsageError(f"{judge.name} needs the column {name}, which is missing: {repair}")
 
 
-def _repair(name: str) -> str:
-    if name == "qpassages":
-        return "give the answers with text and used, as ikat.Respond does, or with qpassages, a list of texts"
-    if name == "gold_answer":
-        return "take the turns from response_turns(data.conversations), or add get_answers()"
-    return "add it to the turns"
-
-
-def _judged(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:
+def _assessments(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:
     answered = np.array([bool(text.strip()) for text in frame["qanswer"]], dtype=bool)
-    based = np.array([not judge.basis or _given(basis) for basis in values(frame, judge.basis)], dtype=bool)
+    based = np.array([not judge.basis or _says_something(basis) for basis in values(frame, judge.basis)], dtype=bool)
     asked = frame.loc[answered & based].reset_index(drop=True)
     found = iter(judge.judge(asked) if len(asked) else [])
     no_basis = Assessment(None, f"the turn has no {judge.basis}", "no basis")
@@ -287,6 +265,60 @@ def _judged(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:
     return [no_basis if not has_basis else next(found) if has else no_response for has, has_basis in zip(answered, based, strict=True)]
 
 
-def _given(basis: Any) -> bool:
-    found = plain(basis)
-    return bool(found.strip()) if isinstance(found, str) else isinstance(found, list) and bool(found)
+def _says_something(basis: Any) -> bool:
+    return bool(basis.strip() if isinstance(basis, str) else isinstance(basis, list | tuple) and basis)
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased runs of a-z and 0-9, without stemming: the tokens of the package ``rouge-score`` with its default settings.
+
+    Example:
+        >>> words("Don't boil it at 100 °C!")
+        ['don', 't', 'boil', 'it', 'at', '100', 'c']
+    """
+    return re.findall("[a-z0-9]+", text.lower())
+
+
+def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
+    """The length of the longest sequence of words that both have in this order, gaps allowed.
+
+    Example:
+        >>> longest_common_subsequence(["a", "b", "c", "d"], ["b", "x", "d"])
+        2
+    """
+    row = [0] * (len(second) + 1)
+    for word in first:
+        diagonal = 0
+        for place, other in enumerate(second, 1):
+            above = row[place]
+            row[place] = diagonal + 1 if word == other else max(above, row[place - 1])
+            diagonal = above
+    return row[-1]
+
+
+@dataclass(frozen=True)
+class RougeL:
+    """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, over :func:`words`.
+
+    With L the longest common subsequence: precision L / words of the response, recall L / words of the gold answer, F
+    their harmonic mean (beta = 1); 0 when either has no word. Both texts count as one sequence, line breaks included (not the
+    sentence-wise ROUGE-Lsum). Source: Lin, ROUGE, 2004, section 3.
+
+    Example:
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."], "gold_answer": ["Rooibos tea has no caffeine"]})
+        >>> [round(judgement.value, 4) for judgement in RougeL().judge(frame)]
+        [0.8889]
+    """
+
+    name: ClassVar[str] = "ROUGE-L"
+    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
+    basis: ClassVar[str] = "gold_answer"
+
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
+        return [self._assess(words(ours), words(gold)) for ours, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True)]
+
+    def _assess(self, ours: list[str], gold: list[str]) -> Assessment:
+        common = longest_common_subsequence(ours, gold)
+        value = 2 * common / (len(ours) + len(gold)) if common else 0.0
+        return Assessment(value, f"{common} words in common, of {len(ours)} in the response and {len(gold)} in the gold answer")

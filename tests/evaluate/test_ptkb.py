@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.ptkb import evaluate_ptkb, ptkb_per_turn, statement_ranking, statement_runs, with_relevant
+from pyterrier_ikat.evaluation.ptkb import evaluate_ptkb, ptkb_per_turn, statement_ranking, with_relevant
 
 RANKING = ["nDCG@3", "P(rel=1)@3", "R(rel=1)@3"]
 SET = ["SetP(rel=1)", "SetR(rel=1)", "SetF(rel=1)"]
@@ -103,7 +103,7 @@ def test_set_measures_equal_plain_python(lists):
 
 
 def test_a_system_that_chooses_nothing_has_zeros():
-    with pytest.warns(UserWarning, match="system none chose no statement for any turn: all its figures are 0"):
+    with pytest.warns(UserWarning, match="system none chose no statement for any turn: all its scores are 0"):
         table = evaluate_ptkb({"none": chosen(x1_1=[], x1_2=[])}, QRELS)
     assert table.drop(columns=["name", "turns", "relevant_turns"]).values.tolist() == [[0.0] * 7]
 
@@ -128,7 +128,7 @@ def test_run_folders(tmp_path):
     with pytest.raises(DataError, match=r"ours holds no finished run: give a folder made by `ikat run`"):
         statement_ranking(folder)
     (folder / "run.json").write_text("{}")
-    assert statement_runs({"ours": folder})["ours"].values.tolist() == [["1-1_1", "3", 2.0, 0], ["1-1_1", "1", 1.0, 1]]
+    assert statement_ranking(folder).values.tolist() == [["1-1_1", "3", 2.0, 0], ["1-1_1", "1", 1.0, 1]]
     assert evaluate_ptkb({"ours": str(folder)}, QRELS)["SetR(rel=1)"].tolist() == [0.5]
     (folder / "turns.jsonl").write_text('{"qid": "1-1_1"}\n{"qid": "1-')
     with pytest.raises(DataError, match=r"turns.jsonl, line 2: not JSON .*: make the run again"):

@@ -12,6 +12,7 @@ from fakes import scripted
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation import RougeL
 from pyterrier_ikat.evaluation.response_judges import (
     Completeness,
     Groundedness,
@@ -22,7 +23,6 @@ from pyterrier_ikat.evaluation.response_judges import (
     Relevance,
 )
 from pyterrier_ikat.evaluation.responses import evaluate_responses, response_means, response_turns
-from pyterrier_ikat.evaluation.rouge import RougeL
 from pyterrier_ikat.runs import RunFolder
 
 

@@ -2,11 +2,18 @@
 
 from itertools import combinations
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyterrier_ikat.evaluation.rouge import longest_common_subsequence, rouge_l, words
+from pyterrier_ikat.evaluation import RougeL
+from pyterrier_ikat.evaluation.responses import longest_common_subsequence, words
+
+
+def rouge_l(response, reference):
+    [assessment] = RougeL().judge(pd.DataFrame({"qanswer": [response], "gold_answer": [reference]}))
+    return assessment.value
 
 
 @pytest.mark.parametrize(
