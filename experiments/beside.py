@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.evaluation import evaluate, parse_measures, statement_ranking
+from pyterrier_ikat.evaluation import evaluate, statement_ranking
 from pyterrier_ikat.methods import METHODS, TABLES, Table
 from pyterrier_ikat.runs.session import Session
 from pyterrier_ikat.runs.systems import methods_in
@@ -119,7 +119,7 @@ def _show(table: Table, data: object, dataset: str, folders: dict[str, Path]) ->
     if not runs:
         click.echo(f"\n{table.paper}: none of its systems was run.")
         return
-    figures = evaluate(runs, qrels, parse_measures(measures_of(table).values()))
+    figures = evaluate(runs, qrels, list(measures_of(table).values()))
     click.echo(f"\n{table.paper}: {table.turns or 'an unknown number of'} turns, {table.qrels};")
     click.echo(f"ours: {qrels['qid'].nunique()} turns of {dataset}{f', qrels {variant}' if variant else ''}.\n")
     click.echo(beside(figures, table).to_string(index=False, float_format=lambda value: f"{value:.4f}"))

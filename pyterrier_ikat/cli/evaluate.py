@@ -25,10 +25,10 @@ def evaluate(
 ) -> None:
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
     from ..evaluation.evaluator import Evaluator, check_baseline, compare, text_table
-    from ..evaluation.measures import TRACK_2023, as_measures, split_measures
+    from ..evaluation.measures import TRACK_2023, as_measures
     from ..store.trec import named
 
-    wanted = list(TRACK_2023) if measures is None else as_measures(split_measures(measures))
+    wanted = list(TRACK_2023) if measures is None else as_measures(measures)
     if dataset_name is None and qrels_path is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
     judged = _judged(dataset_name, qrels_path)

@@ -97,12 +97,11 @@ def report(
 ) -> None:
     """Show RUNs as conversations to read: run folders, TREC run files or submissions, in one HTML file."""
     from ..conversations.qrels import read_qrels
-    from ..evaluation import TRACK_2023, parse_measures
-    from ..evaluation.measures import split_measures
+    from ..evaluation import TRACK_2023, as_measures
     from ..retrieve import PassageIndex
     from ..show import report as show
 
-    wanted = TRACK_2023 if measures is None else parse_measures(split_measures(measures))
+    wanted = TRACK_2023 if measures is None else as_measures(measures)
     qrels = read_qrels(Path(qrels_name)) if qrels_name is not None and Path(qrels_name).is_file() else qrels_name
     texts = None if index_path is None else PassageIndex(index_path).text_loader()
     dataset = None if dataset_name is None else dataset_named(dataset_name)

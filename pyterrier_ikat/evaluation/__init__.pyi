@@ -13,7 +13,6 @@ from .measures import TRACK_2023 as TRACK_2023
 from .measures import TRACK_2024 as TRACK_2024
 from .measures import as_measures as as_measures
 from .measures import label as label
-from .measures import parse_measures as parse_measures
 from .ptkb import TRACK_PTKB as TRACK_PTKB
 from .ptkb import evaluate_ptkb as evaluate_ptkb
 from .ptkb import ptkb_per_turn as ptkb_per_turn

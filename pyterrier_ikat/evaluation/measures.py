@@ -1,5 +1,6 @@
 """The track's measures; a measure that needs a relevance level always shows it."""
 
+import re
 from collections.abc import Iterable
 
 import ir_measures
@@ -46,93 +47,8 @@ def provider_of(measure: ir_measures.Measure) -> Provider | None:
     return next((one for one in providers if one.supports(measure) and one.is_available()), None)
 
 
-def split_measures(text: str) -> list[str]:
-    """The measures of a list with commas; those inside parentheses and braces do not separate.
-
-    Example:
-        >>> split_measures("nDCG@5, P(rel=2,judged_only=True)@20")
-        ['nDCG@5', 'P(rel=2,judged_only=True)@20']
-    """
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "({") - (character in ")}")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
-
-
-def parse_measures(texts: Iterable[str]) -> list[ir_measures.Measure]:
-    """Read measures by name, as ir_measures writes them.
-
-    Raises:
-        UsageError: when a name is unknown, or the measure is none that can be computed here.
-
-    Example:
-        >>> parse_measures(["nDCG@5", "P(rel=2)@20"])
-        [nDCG@5, P(rel=2)@20]
-    """
-    return [_checked(_parsed(text), text) for text in texts]
-
-
-def _parsed(text: str) -> ir_measures.Measure:
-    try:
-        return ir_measures.parse_measure(text)
-    except (NameError, ValueError, TypeError, SyntaxError) as error:
-        raise UsageError(
-            f"measure {text!r} is unknown: write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
-        ) from error
-
-
-def _checked(measure: ir_measures.Measure, text: str) -> ir_measures.Measure:
-    try:
-        supported = provider_of(measure) is not None
-    except AssertionError as error:
-        raise _bad_parameter(text) from error
-    _check_values(measure, text)
-    if not supported:
-        also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"
-        raise UsageError(f"measure {text!r} can't be computed here{_missing(measure)}: {also}")
-    return measure
-
-
-def _check_values(measure: ir_measures.Measure, text: str) -> None:
-    """Whether trec_eval takes the parameters' values for what they are: at others it ends our process, or gives 0."""
-    cutoff, level, recall = (measure.params.get(name) for name in ("cutoff", "rel", "recall"))
-    if cutoff is not None and not 1 <= cutoff <= _LARGEST:
-        raise UsageError(f"measure {text!r} has the cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
-    if level is not None and not 1 <= level <= _LARGEST:
-        raise UsageError(f"measure {text!r} has the relevance level {level}: give the least label that counts as relevant, from 1 on")
-    if recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)):
-        raise UsageError(f"measure {text!r} has the recall {recall}: give one from 0 to 1 of two decimals, which are what trec_eval reads")
-    for gain in (measure.params.get("gains") or {}).values():
-        if type(gain) is not int or abs(gain) > _LARGEST_GAIN:
-            raise UsageError(f"measure {text!r} has the gain {gain!r}: give whole numbers of at most {_LARGEST_GAIN}")
-
-
-def _missing(measure: ir_measures.Measure) -> str:
-    """What would compute it, were it installed."""
-    able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
-    hints = [one.install_instructions() or one.NAME for one in able]
-    return f" (it needs {' or '.join(hints)})" if hints else ""
-
-
-def _name(measure: ir_measures.Measure) -> str:
-    known = measure.params.keys() <= measure.SUPPORTED_PARAMS.keys()  # ir_measures can't print another one
-    return label(measure) if known else str(measure.NAME)
-
-
-def _bad_parameter(text: str) -> UsageError:
-    name = text.partition("@")[0]
-    return UsageError(
-        f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: "
-        f"write it as ir_measures does, such as {name}@20"
-    )
-
-
 def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
-    """Measures given as objects or by name, each once.
+    """Measures given as objects, by name, or as one text with commas; each once.
 
     Raises:
         UsageError: when a name is unknown, a measure can't be computed here, or there is none.
@@ -141,12 +57,70 @@ def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Meas
         >>> from ir_measures import nDCG
         >>> as_measures(["nDCG@5", nDCG @ 5, "R@20"])
         [nDCG@5, R@20]
+        >>> as_measures("nDCG@5, P(rel=2,judged_only=True)@20")
+        [nDCG@5, P(rel=2,judged_only=True)@20]
     """
-    given = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
-    found = [parse_measures([one])[0] if isinstance(one, str) else _checked(one, _name(one)) for one in given]
+    if isinstance(measures, str):
+        measures = [text.strip() for text in re.split(r",(?![^({]*[)}])", measures)]  # no comma within parentheses or braces separates
+    found = [_checked(one) for one in ([measures] if isinstance(measures, ir_measures.Measure) else measures)]
     if not found:
         raise UsageError("there is no measure: give some, such as [nDCG @ 5] or TRACK_2024")
-    named: dict[str, ir_measures.Measure] = {}
-    for measure in found:
-        named.setdefault(label(measure), measure)
-    return list(named.values())
+    return list({label(measure): measure for measure in found}.values())
+
+
+def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
+    text = given if isinstance(given, str) else _name(given)
+    try:
+        measure = ir_measures.parse_measure(given) if isinstance(given, str) else given
+    except (NameError, ValueError, TypeError, SyntaxError) as error:
+        raise UsageError(
+            f"measure {text!r} is unknown: write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
+        ) from error
+    try:
+        supported = provider_of(measure) is not None
+    except AssertionError as error:
+        raise UsageError(
+            f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: "
+            f"write it as ir_measures does, such as {text.partition('@')[0]}@20"
+        ) from error
+    _check_values(measure, text)
+    if not supported:
+        also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"
+        raise UsageError(f"measure {text!r} can't be computed here{_missing(measure)}: {also}")
+    return measure
+
+
+def _name(measure: ir_measures.Measure) -> str:
+    known = measure.params.keys() <= measure.SUPPORTED_PARAMS.keys()  # ir_measures can't print another one
+    return label(measure) if known else str(measure.NAME)
+
+
+def _check_values(measure: ir_measures.Measure, text: str) -> None:
+    """Whether trec_eval takes the parameters' values for what they are: at others it ends our process, or gives 0."""
+    cutoff, level, recall = (measure.params.get(name) for name in ("cutoff", "rel", "recall"))
+    gains = (measure.params.get("gains") or {}).values()
+    faults = [
+        (cutoff is not None and not 1 <= cutoff <= _LARGEST, f"cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20"),
+        (
+            level is not None and not 1 <= level <= _LARGEST,
+            f"relevance level {level}: give the least label that counts as relevant, from 1 on",
+        ),
+        (
+            recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)),
+            f"recall {recall}: give one from 0 to 1 of two decimals, which are what trec_eval reads",
+        ),
+        *(
+            (type(gain) is not int or abs(gain) > _LARGEST_GAIN, f"gain {gain!r}: give whole numbers of at most {_LARGEST_GAIN}")
+            for gain in gains
+        ),
+    ]
+    for wrong, what in faults:
+        if wrong:
+            raise UsageError(f"measure {text!r} has the {what}")
+
+
+def _missing(measure: ir_measures.Measure) -> str:
+    """What would compute it, were it installed."""
+    able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
+    hints = [one.install_instructions() or one.NAME for one in able]
+    return f" (it needs {' or '.join(hints)})" if hints else ""

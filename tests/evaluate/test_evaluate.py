@@ -6,8 +6,7 @@ from ir_measures import AP, P, R, nDCG
 from scipy import stats
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import TRACK_2023, evaluate, format_table, label, parse_measures, per_turn
-from pyterrier_ikat.evaluation.measures import split_measures
+from pyterrier_ikat.evaluation import TRACK_2023, as_measures, evaluate, format_table, label, per_turn
 from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 
 
@@ -108,7 +107,7 @@ def test_labels_always_show_the_relevance_level():
 def test_unknown_measures_runs_and_baselines():
     runs, qrels = random_runs()
     with pytest.raises(UsageError, match="measure 'nDGC@5' is unknown"):
-        parse_measures(["nDGC@5"])
+        as_measures(["nDGC@5"])
     with pytest.raises(UsageError, match="baseline 'four' is none of the runs: one, two, three"):
         evaluate(runs, qrels, baseline="four")
     with pytest.raises(DataError, match="run x: its turns are like 9-1-0, the wanted ones like 9-1_0; convert them: frame"):
@@ -141,7 +140,7 @@ def test_figures_of_ten_and_more_are_printed_whole():
 )
 def test_measures_that_cannot_be_computed(measure):
     with pytest.raises(UsageError, match="measure"):
-        parse_measures([measure])
+        as_measures([measure])
 
 
 @pytest.mark.parametrize("measure", ["R(rel=0)@5", P(rel=0) @ 20, AP(rel=0), "NumRet(rel=0)"])
@@ -158,11 +157,8 @@ def test_measure_objects_are_checked_before_trec_eval_ends_the_process():
 
 
 def test_commas_inside_parentheses_do_not_separate_measures():
-    assert split_measures("nDCG@5, P(rel=2,judged_only=True)@20,nDCG(gains={0:0,1:2})@3") == [
-        "nDCG@5",
-        "P(rel=2,judged_only=True)@20",
-        "nDCG(gains={0:0,1:2})@3",
-    ]
+    found = as_measures("nDCG@5, P(rel=2,judged_only=True)@20,nDCG(gains={0:0,1:2})@3,R@5")
+    assert found == [nDCG @ 5, P(rel=2, judged_only=True) @ 20, nDCG(gains={0: 0, 1: 2}) @ 3, R @ 5]
 
 
 def test_empty_qrels():

@@ -32,7 +32,7 @@ from ir_measures import (
 from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import TRACK_2023, breakdown, evaluate, label, parse_measures, per_turn, pool_runs, win_tie_loss
+from pyterrier_ikat.evaluation import TRACK_2023, as_measures, breakdown, evaluate, label, per_turn, pool_runs, win_tie_loss
 from pyterrier_ikat.evaluation.evaluator import check_form
 from pyterrier_ikat.evaluation.measures import provider_of
 from pyterrier_ikat.evaluation.scores import open_evaluator, ranking_of, scores_by_run
@@ -174,7 +174,7 @@ def test_measures_that_need_a_program_name_it(monkeypatch):
     for provider in ir_measures.DefaultPipeline.providers:
         monkeypatch.setattr(provider, "_is_available", provider.NAME == "pytrec_eval")
     with pytest.raises(UsageError, match=r"measure 'ERR@5' can't be computed here .it needs Install perl"):
-        parse_measures(["ERR@5"])
+        as_measures(["ERR@5"])
 
 
 def test_one_evaluator_serves_many_runs_of_any_string_column():
