@@ -47,11 +47,11 @@ A = [
     "(a)",
     "a\nB forgets the dog.",
     "Better: a.",
-    "Better: A, B is vague",
-    "Better: A, then B",
-    "Better: A > B",
-    "Better: A is clearer",
-    "Better: A (not B)",
+    "Better: A. B",  # the first sentence decides
+    "Better: A. B is vague.",
+    "Better: A; B is vague",
+    "Better: A! It is clearer than B.",
+    "Better: A - B is vague",
     '{"better": "A, A"}',
 ]
 B = [
@@ -91,7 +91,6 @@ B = [
     "b",
     "b.",
     "**b**",
-    "Better: B is not perfect, but it is right",
     "{'better': 'B', 'reason': \"A isn't right\"}",
 ]
 TIE = [
@@ -167,7 +166,12 @@ UNDECIDED = [
     "Better: A vs. B",
     "Better: A versus B",
     "Better: A, B",
-    "Better: A. B",
+    "Better: A, B is vague",
+    "Better: A, then B",
+    "Better: A > B",
+    "Better: A is clearer",
+    "Better: A (not B)",
+    "Better: B is not perfect, but it is right",
     "Better: A < B",
     "Better: A = B",
     "Better: Response A or Response B",
