@@ -3,8 +3,7 @@
 from .drawing import Drawing, draw
 from .plots import plot_agreement, plot_breakdown, plot_cost, plot_differences, plot_labels, save_plot
 from .report import Report, report
-from .tables import Table, table
-from .tables_ledger import ledger, ledger_frame
+from .tables import Table, ledger, ledger_frame, table
 
 __all__ = [
     "Drawing",

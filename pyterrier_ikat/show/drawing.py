@@ -112,12 +112,12 @@ def draw(system: pt.Transformer | str) -> Drawing:
         <drawing of (ikat.ExplodeQueries() >> ikat.Interleave()): .save('FILE.svg') or .save('FILE.html') writes it>
     """
     if not isinstance(system, str):
-        return _drawn(system, repr(system), pt.inspect.transformer_inputs(system, strict=False))
+        return _drawing(system, repr(system), pt.inspect.transformer_inputs(system, strict=False))
     entry = find(system)
-    return _drawn(_of_resources(entry), entry.name, [[*TOPIC_COLUMNS, *MANUAL_COLUMNS * entry.manual]])
+    return _drawing(_build(entry), entry.name, [[*TOPIC_COLUMNS, *MANUAL_COLUMNS * entry.manual]])
 
 
-def _drawn(pipeline: pt.Transformer, name: str, inputs: list[list[str]] | None) -> Drawing:
+def _drawing(pipeline: pt.Transformer, name: str, inputs: list[list[str]] | None) -> Drawing:
     with _offline():
         return Drawing(pt.schematic.transformer_schematic(pipeline, input_columns=inputs[0] if inputs else None), name)
 
@@ -134,7 +134,7 @@ def _offline() -> Iterator[None]:
 
 
 class _Model:
-    """Stands for a language model."""
+    """Stands for a language model, which is no stage; papers name it."""
 
     def __init__(self, paper: str) -> None:
         self.paper = paper
@@ -154,38 +154,32 @@ class _Resource(pt.Transformer):
         self.role, self.paper = role, paper
 
     def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
-        return {
-            "label": self.role.capitalize(),
-            "class_name": self.role,
-            "name": f"your {self.role}",
-            "settings": {"in the paper": self.paper},
-            "help_url": "",
-        }
+        label, settings = self.role.capitalize(), {"in the paper": self.paper}
+        return {"label": label, "class_name": self.role, "name": f"your {self.role}", "settings": settings, "help_url": ""}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         if len(inp):
             raise UsageError(f"{self.role} only stands for a resource: build the method with a real one")
-        if self.role == "retriever":
-            pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-            return inp.join(object_frame({name: [] for name in FOUND if name not in inp.columns}))
         if self.role == "reranker":
             pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
             return inp.assign(score=[], rank=[])
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        if self.role == "retriever":
+            return inp.join(object_frame({name: [] for name in FOUND if name not in inp.columns}))
         return with_query(with_columns(inp, qrewrite=[]) if self.role == "rewriter" else inp, [])
 
     def __repr__(self) -> str:
         return self.role
 
 
-def _of_resources(entry: Method) -> pt.Transformer:
-    taken: dict[str, Any] = {}
+def _build(entry: Method) -> pt.Transformer:
+    """The method on resources that are only drawn."""
+    resources: dict[str, Any] = {}
     for role in entry.resources.values():
         papers = entry.models.get(role, "not named")
         if role.endswith("llm"):
-            taken[role] = _Model(papers)
-        elif ",bi:" in papers:
-            taken[role] = [_Resource(role, paper) for paper in papers.split(",")]
+            resources[role] = _Model(papers)
         else:
-            taken[role] = _Resource(role, papers)
-    return entry.build(**taken)
+            several = ",bi:" in papers
+            resources[role] = [_Resource(role, paper) for paper in papers.split(",")] if several else _Resource(role, papers)
+    return entry.build(**resources)

@@ -15,7 +15,7 @@ from ..errors import DataError, UsageError
 from ..evaluation import Agreement, as_measures, label
 from ..evaluation.scores import SAME, scores_by_run
 from ..store.files import atomic_write
-from .tables_ledger import Ledgers, ledger_frame
+from .tables import Ledgers, ledger_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,15 +51,15 @@ def new_axes(width: float = 6.4, height: float = 4.8) -> "Axes":
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def plain(text: str) -> str:
-    """A name as it is: matplotlib takes what stands between two dollar signs as a formula."""
+def escape_math(text: str) -> str:
+    """A name for matplotlib, which takes what stands between two dollar signs as a formula."""
     return text.replace("$", r"\$")
 
 
-def legend_beside(ax: "Axes", title: str, handles: list[Any], names: list[str]) -> None:
-    """A legend that hides nothing, and takes names that begin with an underscore too."""
+def add_legend(ax: "Axes", title: str, handles: list[Any], names: list[str]) -> None:
+    """A legend beside the plot, which hides nothing and takes names that begin with an underscore too."""
     if handles:
-        ax.legend(handles, [plain(name) for name in names], title=title, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+        ax.legend(handles, [escape_math(name) for name in names], title=title, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
 
 
 def save_plot(ax: "Axes", path: str | Path) -> Path:
@@ -128,14 +128,14 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     for name, (colour, marker, line) in zip(systems, looks(), strict=False):
         drawn += ax.plot(places, table[name], color=colour, marker=marker, linestyle=line if by == "depth" else "")
     between = "\n" if by == "depth" else " "
-    shown = [f"{key}{between}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
-    ax.set_xticks(places, shown, rotation=0 if by == "depth" else 90)
+    ticks = [f"{key}{between}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
+    ax.set_xticks(places, ticks, rotation=0 if by == "depth" else 90)
     what = "depth: number of the turn in its conversation" if by == "depth" else "conversation"
     ax.set_xlabel(f"{what} (in brackets: turns, {table['turns'].sum()} in all)")
     ax.set_ylabel(f"mean {table.columns.name or 'figure'}")
     ax.set_ylim(bottom=0)
     ax.grid(axis="y" if by == "depth" else "both", alpha=0.3)
-    legend_beside(ax, "system", drawn, systems)
+    add_legend(ax, "system", drawn, systems)
     return ax
 
 
@@ -177,27 +177,23 @@ def plot_differences(
     figures = scores_by_run(runs, qrels, measure)
     change = (figures[other] - figures[baseline]).sort_values(ascending=False, kind="stable")
     ax = new_axes(8) if ax is None else ax
-    drawn, told = _bars(ax, change, other, baseline)
-    legend_beside(ax, "turns", drawn, told)
-    named = len(change) <= _MOST_NAMED
-    ax.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90)
-    ax.set_xlabel(f"{len(change)} turns, sorted by the difference")
-    ax.set_ylabel(f"{label(as_measures(measure)[0])}: {plain(other)} − {plain(baseline)}")
-    return ax
-
-
-def _bars(ax: "Axes", change: "pd.Series[Any]", other: str, baseline: str) -> tuple[list[Any], list[str]]:
     places, heights = np.arange(len(change)), change.to_numpy()
     better, worse = heights >= SAME, heights <= -SAME
-    ties = len(change) - int(better.sum()) - int(worse.sum())
     drawn = [
         ax.bar(places[better], heights[better], color=BETTER, width=0.9),
         ax.bar(places[worse], heights[worse], color=WORSE, width=0.9, hatch="//", edgecolor="white", linewidth=0),
         ax.axhline(0, color="black", linewidth=0.8),
         ax.axhline(heights.mean(), color="black", linestyle="--", linewidth=1),
     ]
-    told = [f"{other} better: {better.sum()}", f"{baseline} better: {worse.sum()}", f"ties: {ties}", f"mean {heights.mean():+.4f}"]
-    return drawn, told
+    ties = f"ties: {(~better & ~worse).sum()}"
+    add_legend(
+        ax, "turns", drawn, [f"{other} better: {better.sum()}", f"{baseline} better: {worse.sum()}", ties, f"mean {heights.mean():+.4f}"]
+    )
+    named = len(change) <= _MOST_NAMED
+    ax.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90)
+    ax.set_xlabel(f"{len(change)} turns, sorted by the difference")
+    ax.set_ylabel(f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}")
+    return ax
 
 
 def plot_cost(
@@ -212,7 +208,7 @@ def plot_cost(
     Args:
         table: what ``ikat.evaluation.evaluate`` or ``ikat.experiment`` returned.
         ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or ``Ledger``; see
-            :func:`~pyterrier_ikat.show.tables_ledger.ledger_frame`.
+            :func:`~pyterrier_ikat.show.ledger_frame`.
         measure: one of the table's measures.
         against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. What a
             cache answered cost nothing; the legend tells how many requests that were.
@@ -239,36 +235,31 @@ def plot_cost(
         raise UsageError(f"the table has no column {column}: evaluate with this measure")
     if against not in AMOUNTS:
         raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AMOUNTS)}")
-    spent = _spent(ledger_frame(ledgers), table["name"].tolist(), against)
+    spent = ledger_frame(ledgers)
     ax = new_axes(8) if ax is None else ax
     drawn, names = [], []
-    for (name, figure), (colour, marker, _) in zip(zip(table["name"], table[column], strict=True), looks(), strict=False):
-        amount, cached = spent[name]
-        drawn += ax.plot(amount, figure, color=colour, marker=marker, linestyle="", markersize=9)
+    for (name, score), (colour, marker, _) in zip(zip(table["name"], table[column], strict=True), looks(), strict=False):
+        amount, cached = _spent_by(spent, name, against)
+        drawn += ax.plot(amount, score, color=colour, marker=marker, linestyle="", markersize=9)
         names.append(f"{name} (and {cached} cached)" if cached else name)
     ax.set_xlabel(AMOUNTS[against])
     ax.set_ylabel(f"mean {column} of {table['turns'].iloc[0]} turns")
     ax.set_ylim(bottom=0)
     ax.margins(x=0.08)
     ax.grid(alpha=0.3)
-    legend_beside(ax, "system", drawn, names)
+    add_legend(ax, "system", drawn, names)
     return ax
 
 
-def _spent(ledger: pd.DataFrame, systems: list[str], against: str) -> dict[str, tuple[float, int]]:
-    columns = ["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]
-    found = {}
-    for name in systems:
-        rows = ledger[ledger["system"] == name]
-        if rows.empty:
-            raise DataError(
-                f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger"
-            )
-        amounts = rows[columns]
-        if amounts.isna().any(axis=None):
-            raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AMOUNTS)}, or leave the system out")
-        found[name] = float(amounts.to_numpy(dtype=float).sum()), int(rows["cache_hits"].sum())
-    return found
+def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int]:
+    """What the calls of a system came to, and how many requests the cache answered."""
+    rows = ledger[ledger["system"] == name]
+    if rows.empty:
+        raise DataError(f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger")
+    amounts = rows[["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]]
+    if amounts.isna().any(axis=None):
+        raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AMOUNTS)}, or leave the system out")
+    return float(amounts.sum().sum()), int(rows["cache_hits"].sum())
 
 
 _DARK = 0.7
@@ -305,21 +296,17 @@ def plot_agreement(found: Agreement, first: str = "first judge", second: str = "
     ax = new_axes(6.4, 5.6) if ax is None else ax
     ax.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     for row, column in np.ndindex(*counts.shape):
-        shown = f"{counts[row, column]:,}\n{shares[row, column]:.0%}"
-        ax.text(column, row, shown, ha="center", va="center", color="white" if shares[row, column] > _DARK else "black")
+        text = f"{counts[row, column]:,}\n{shares[row, column]:.0%}"
+        ax.text(column, row, text, ha="center", va="center", color="white" if shares[row, column] > _DARK else "black")
     labels = [str(one) for one in found.confusion.index]
     ax.set_xticks(range(len(labels)), labels)
     ax.set_yticks(range(len(labels)), labels)
-    ax.set_xlabel(f"label by {plain(second)}")
-    ax.set_ylabel(f"label by {plain(first)} (a row is 100 %)")
-    ax.set_title(_told(found), fontsize="medium")
-    return ax
-
-
-def _told(found: Agreement) -> str:
+    ax.set_xlabel(f"label by {escape_math(second)}")
+    ax.set_ylabel(f"label by {escape_math(first)} (a row is 100 %)")
     graded, binary = (f"{kappa:.3f}" if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
     relevant = f"relevant from label {found.threshold} on: agreement {found.binary:.1%}, kappa {binary}"
-    return f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}"
+    ax.set_title(f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}", fontsize="medium")
+    return ax
 
 
 def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None) -> "Axes":
@@ -347,30 +334,18 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None) -> 
     checked = {name: check_qrels(frame, f"the qrels of {name}") for name, frame in qrels.items()}
     shares = pd.DataFrame({name: frame["label"].value_counts(normalize=True) for name, frame in checked.items()}).fillna(0.0).sort_index()
     ax = new_axes(8, 1.8 + 0.7 * len(checked)) if ax is None else ax
-    drawn = _stack(ax, shares)
-    told = [f"{plain(name)}\n{len(frame):,} pairs, {frame['qid'].nunique()} turns" for name, frame in checked.items()]
-    ax.set_yticks(range(len(checked)), told)
+    from matplotlib import colormaps
+
+    drawn, lefts = [], 100 * (shares.cumsum() - shares).to_numpy()
+    colours = colormaps["Blues"](np.linspace(0.1, 0.9, len(shares)))  # from light to dark, even for all kinds of colour vision
+    for row, left, colour, hatch in zip(shares.to_numpy(), lefts, colours, cycle(HATCHES), strict=False):
+        drawn.append(ax.barh(range(len(row)), 100 * row, left=left, color=colour, hatch=hatch, edgecolor="black", linewidth=0.5))
+        texts = [f"{share:.0%}" if share >= _ROOM_FOR_TEXT else "" for share in row]
+        ax.bar_label(drawn[-1], texts, label_type="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})
+    counts = [f"{escape_math(name)}\n{len(frame):,} pairs, {frame['qid'].nunique()} turns" for name, frame in checked.items()]
+    ax.set_yticks(range(len(checked)), counts)
     ax.invert_yaxis()
     ax.set_xlim(0, 100)
     ax.set_xlabel("judged pairs of turn and passage (%)")
-    legend_beside(ax, "label", drawn, [str(one) for one in shares.index])
+    add_legend(ax, "label", drawn, [str(one) for one in shares.index])
     return ax
-
-
-def _stack(ax: "Axes", shares: pd.DataFrame) -> list[Any]:
-    """Bars in a scale from light to dark, which is even for all kinds of colour vision, each label with its own hatch."""
-    from matplotlib import colormaps
-
-    colours = colormaps["Blues"](np.linspace(0.1, 0.9, len(shares)))
-    drawn, left = [], np.zeros(len(shares.columns))
-    for place, row in enumerate(shares.to_numpy()):
-        hatch = HATCHES[place % len(HATCHES)]
-        drawn.append(
-            ax.barh(range(len(row)), 100 * row, left=100 * left, color=colours[place], hatch=hatch, edgecolor="black", linewidth=0.5)
-        )
-        for bar, share in enumerate(row):
-            if share >= _ROOM_FOR_TEXT:
-                at = 100 * (left[bar] + share / 2)
-                ax.text(at, bar, f"{share:.0%}", ha="center", va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})
-        left = left + row
-    return drawn

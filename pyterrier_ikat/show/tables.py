@@ -1,14 +1,23 @@
-"""Tables for papers: text, LaTeX, Markdown and CSV."""
+"""Tables for papers: the experiment table and what the LLM calls came to, in LaTeX, Markdown, HTML and CSV."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, UsageError, advice
 from ..evaluation.evaluator import format_score, is_derived
+from ..llms import Ledger
+from ..llms.ledger import AMOUNTS, COUNTS
+from ..runs import RunFolder
+from ..runs.batches import Batches
+
+Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
+"""Run folders, or a dict name -> run folder or ``Ledger``."""
 
 
 @dataclass(frozen=True)
@@ -17,25 +26,15 @@ class Cell:
 
     Attributes:
         text: what is in it.
-        best: whether no other figure of the column is greater.
+        best: whether no other score of the column is greater.
         second: whether only the best are greater.
-        significant: whether the figure differs significantly from the baseline's.
+        significant: whether the score differs significantly from the baseline's.
     """
 
     text: str
     best: bool = False
     second: bool = False
     significant: bool = False
-
-    def written(self, text: str, best: tuple[str, str], second: tuple[str, str], star: str) -> str:
-        """The cell in some form: its ``text``, escaped for it, between the marks that it has earned.
-
-        Example:
-            >>> Cell("1_", best=True, significant=True).written("1-", ("<b>", "</b>"), ("<u>", "</u>"), "*")
-            '<b>1-</b>*'
-        """
-        before, after = best if self.best else second if self.second else ("", "")
-        return f"{before}{text}{after}{star * self.significant}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Column:
     Attributes:
         title: its title.
         cells: its places, from above.
-        numeric: whether they are figures, which are set to the right.
+        numeric: whether they are numbers, which are set to the right.
     """
 
     title: str
@@ -53,158 +52,66 @@ class Column:
     numeric: bool = False
 
     @property
-    def starred(self) -> bool:
-        """Whether some figures have a star after them, so that set to the right they would not stand below each other."""
-        return any(cell.significant for cell in self.cells)
+    def to_the_right(self) -> bool:
+        """Whether it is set to the right: with stars after some of them, numbers would not stand below each other there."""
+        return self.numeric and not any(cell.significant for cell in self.cells)
 
 
-def marked(figures: Sequence[str], significant: Sequence[bool]) -> list[Cell]:
+def mark_best(scores: Sequence[str], significant: Sequence[bool]) -> list[Cell]:
     """The cells of one measure, the best and second best of them marked.
 
-    Figures that read the same are the same: both are best, or both second best. Nothing is best when there is only one figure.
+    Scores that read the same are the same: both are best, or both second best. Nothing is best when there is only one score.
 
     Args:
-        figures: the figures as they are shown; what is no number is never the best.
+        scores: the scores as they are shown; what is no number is never the best.
         significant: whether each differs from the baseline's.
 
     Example:
-        >>> [(cell.best, cell.second) for cell in marked([".5000", ".4000", ".5000", ".3000"], [False] * 4)]
+        >>> [(cell.best, cell.second) for cell in mark_best([".5000", ".4000", ".5000", ".3000"], [False] * 4)]
         [(True, False), (False, True), (True, False), (False, False)]
     """
-    values = [_number(text) for text in figures]
-    ranked = sorted({value for value in values if value is not None}, reverse=True)
-    best, second = [*ranked, None, None][:2] if len(figures) > 1 else (None, None)
+    ranks = pd.to_numeric(pd.Series(scores), errors="coerce").rank(method="dense", ascending=False)
+    several = len(scores) > 1
     return [
-        Cell(text, value is not None and value == best, value is not None and value == second, star)
-        for text, value, star in zip(figures, values, significant, strict=True)
+        Cell(text, several and rank == 1, several and rank == 2, star) for text, rank, star in zip(scores, ranks, significant, strict=True)
     ]
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+_LATEX = str.maketrans(
+    {sign: rf"\{sign}" for sign in "&%$#_{}"}
+    | {
+        sign: rf"\text{name}{{}}"
+        for sign, name in zip("\\~^<>|", ("backslash", "asciitilde", "asciicircum", "less", "greater", "bar"), strict=True)
+    }
+    | {'"': "''", "[": "{[}", "*": "{*}"}  # after the end of a row a bracket begins an option, and a star a command of its own
+)
 
 
-_ESCAPED = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "[": "{[}",  # after the end of a row it would begin an option, and a star a command of its own
-    "*": "{*}",
-}
-
-
-def latex(columns: Sequence[Column], notes: Sequence[str]) -> str:
-    """A ``table`` environment, with the notes as its caption."""
-    alignment = "".join("r" if column.numeric else "l" for column in columns)
-    titles = [latex_escaped(column.title) for column in columns]
-    rows = zip(*(map(_latex_cell, column.cells) for column in columns), strict=True)
-    lines = [
-        r"% \usepackage{booktabs}",
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{' '.join(map(latex_escaped, notes))}}}",
-        rf"\begin{{tabular}}{{{alignment}}}",
-        r"\toprule",
-        rf"{' & '.join(titles)} \\",
-        r"\midrule",
-        *(rf"{' & '.join(row)} \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def latex_escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     r"""Text that LaTeX prints as it is, on one line.
 
     Example:
-        >>> latex_escaped("50% of R&D_1 -- {x}")
+        >>> escape_latex("50% of R&D_1 -- {x}")
         '50\\% of R\\&D\\_1 -{}- \\{x\\}'
     """
-    on_a_line = " ".join(text.split())
-    return "".join(_ESCAPED.get(character, character) for character in on_a_line).replace("--", "-{}-").replace("--", "-{}-")
+    return " ".join(text.split()).translate(_LATEX).replace("--", "-{}-").replace("--", "-{}-")
 
 
-def _latex_cell(cell: Cell) -> str:
-    # the star takes no room, so that the figures stay below each other
-    return cell.written(latex_escaped(cell.text), (r"\textbf{", "}"), (r"\underline{", "}"), r"\rlap{$^{*}$}")
-
-
-def markdown(columns: Sequence[Column], notes: Sequence[str]) -> str:
-    """A table with bars, the notes below it."""
-    rows = zip(*(map(_markup_cell, column.cells) for column in columns), strict=True)
-    lines = [
-        _line([escaped(column.title) for column in columns]),
-        _line(["---:" if _to_the_right(column) else ":---" for column in columns]),
-        *map(_line, rows),
-        "",
-        " ".join(map(escaped, notes)),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     r"""Text that Markdown shows as it is, on one line.
 
     Example:
-        >>> escaped("a|b *c* <d>")
+        >>> escape_markdown("a|b *c* <d>")
         'a\\|b \\*c\\* \\<d\\>'
     """
     return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", " ".join(text.split()))
-
-
-def html(columns: Sequence[Column], notes: Sequence[str]) -> str:
-    """A table for a notebook, the notes as its caption."""
-    titles = "".join(_html_place("th", escape(column.title), column) for column in columns)
-    rows = zip(*([_html_place("td", _html_cell(cell), column) for cell in column.cells] for column in columns), strict=True)
-    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
-    caption = f'<caption style="caption-side: bottom; text-align: left">{escape(" ".join(notes))}</caption>'
-    return f"<table>{caption}<thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markup_cell(cell: Cell) -> str:
-    return cell.written(escaped(cell.text), ("**", "**"), ("<ins>", "</ins>"), r"\*")
-
-
-def _html_cell(cell: Cell) -> str:
-    return cell.written(escape(cell.text), ("<b>", "</b>"), ("<u>", "</u>"), "<sup>*</sup>")
-
-
-def _html_place(tag: str, text: str, column: Column) -> str:
-    return f'<{tag} style="text-align: {"right" if _to_the_right(column) else "left"}">{text}</{tag}>'
-
-
-def _to_the_right(column: Column) -> bool:
-    return column.numeric and not column.starred
-
-
-COUNTS = ("turns", "relevant_turns")
 
 
 class Table:
     """A table to show, and to take into a paper; it displays itself in a notebook.
 
     Attributes:
-        frame: the figures behind it, as precise as they are.
+        frame: the scores behind it, as precise as they are.
         columns: what is shown.
         notes: what a reader has to know, a sentence each.
     """
@@ -214,21 +121,60 @@ class Table:
 
     def latex(self) -> str:
         """A ``table`` environment for LaTeX with the package booktabs, the notes in its caption."""
-        return latex(self.columns, self.notes)
+        # the star takes no room, so that the scores stay below each other
+        titles, rows = self._cells(escape_latex, r"\textbf{%s}", r"\underline{%s}", r"\rlap{$^{*}$}")
+        lines = [
+            r"% \usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{' '.join(map(escape_latex, self.notes))}}}",
+            rf"\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in self.columns)}}}",
+            r"\toprule",
+            rf"{' & '.join(titles)} \\",
+            r"\midrule",
+            *(rf"{' & '.join(row)} \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
 
     def markdown(self) -> str:
         """A table in Markdown, as GitHub and Jupyter read it, the notes below."""
-        return markdown(self.columns, self.notes)
+        titles, rows = self._cells(escape_markdown, "**%s**", "<ins>%s</ins>", r"\*")
+        sides = ["---:" if column.to_the_right else ":---" for column in self.columns]
+        lines = [f"| {' | '.join(row)} |" for row in (titles, sides, *rows)]
+        return "\n".join([*lines, "", " ".join(map(escape_markdown, self.notes))]) + "\n"
 
     def csv(self) -> str:
         """All columns of the frame, unrounded: for the experiment table with p-values and numbers of turns won and lost."""
         return str(self.frame.to_csv(index=False))
 
     def _repr_html_(self) -> str:
-        return html(self.columns, self.notes)
+        """A table for a notebook, the notes as its caption."""
+        titles, rows = self._cells(escape, "<b>%s</b>", "<u>%s</u>", "<sup>*</sup>")
+        sides = ["right" if column.to_the_right else "left" for column in self.columns]
+
+        def row(tag: str, cells: Sequence[str]) -> str:
+            places = (f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in zip(sides, cells, strict=True))
+            return f"<tr>{''.join(places)}</tr>"
+
+        caption = f'<caption style="caption-side: bottom; text-align: left">{escape(" ".join(self.notes))}</caption>'
+        body = "".join(row("td", cells) for cells in rows)
+        return f"<table>{caption}<thead>{row('th', titles)}</thead><tbody>{body}</tbody></table>"
 
     def __str__(self) -> str:
         return self.markdown()
+
+    def _cells(self, escape: Callable[[str], str], best: str, second: str, star: str) -> tuple[list[str], list[list[str]]]:
+        """The titles, and the cells row by row, escaped and between the marks that they have earned."""
+
+        def mark(cell: Cell) -> str:
+            form = best if cell.best else second if cell.second else "%s"
+            return form % escape(cell.text) + star * cell.significant
+
+        rows = zip(*(column.cells for column in self.columns), strict=True)
+        return [escape(column.title) for column in self.columns], [list(map(mark, row)) for row in rows]
 
 
 def table(evaluated: pd.DataFrame) -> Table:
@@ -236,7 +182,7 @@ def table(evaluated: pd.DataFrame) -> Table:
 
     Source: IRLab@iKAT24, Table 1, which marks best and second best in this way.
 
-    Figures that read the same with four decimals share their mark.
+    Scores that read the same with four decimals share their mark.
 
     Args:
         evaluated: what ``ikat.experiment``, ``ikat.evaluation.evaluate`` or ``ikat.evaluation.evaluate_ptkb`` returned.
@@ -259,8 +205,9 @@ def table(evaluated: pd.DataFrame) -> Table:
     measures = _measures(evaluated)
     columns = [Column("system", [Cell(str(name)) for name in evaluated["name"]])]
     for name in measures:
-        figures = ["n/a" if pd.isna(value) else format_score(value) for value in evaluated[name]]
-        columns.append(Column(name, marked(figures, _significant(evaluated, name)), numeric=True))
+        scores = ["n/a" if pd.isna(value) else format_score(value) for value in evaluated[name]]
+        rejected = evaluated.get(f"{name} reject", [False] * len(evaluated))
+        columns.append(Column(name, mark_best(scores, [bool(value) for value in rejected]), numeric=True))
     return Table(evaluated, columns, _notes(evaluated, measures))
 
 
@@ -271,12 +218,7 @@ def _measures(evaluated: pd.DataFrame) -> list[str]:
     turns = evaluated["turns"].unique()
     if len(turns) > 1:
         raise DataError(f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each")
-    return [name for name in evaluated.columns if name not in ("name", *COUNTS) and not is_derived(name)]
-
-
-def _significant(evaluated: pd.DataFrame, measure: str) -> list[bool]:
-    rejected = evaluated.get(f"{measure} reject")
-    return [False] * len(evaluated) if rejected is None else [bool(value) for value in rejected]
+    return [name for name in evaluated.columns if name not in ("name", "turns", "relevant_turns") and not is_derived(name)]
 
 
 def _notes(evaluated: pd.DataFrame, measures: Sequence[str]) -> list[str]:
@@ -287,3 +229,123 @@ def _notes(evaluated: pd.DataFrame, measures: Sequence[str]) -> list[str]:
         baseline = evaluated.loc[evaluated[f"{measures[0]} +"].isna(), "name"].iloc[0]
         notes.append(f"* differs from {baseline}: two-sided paired t-test, Bonferroni, p < .05.")
     return notes
+
+
+_MEANING = (
+    "US dollars: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered. "
+    "Alone: what a system's own requests would cost, each once, had nobody asked them before."
+)
+_TOGETHER = {"cost": "paid", "worth": "from the cache", "alone": "alone"}
+
+NOTHING = "none"
+"""Stage and model of a system that asks no LLM."""
+
+_TITLES = {"cache_hits": "cached", "prompt_tokens": "tokens in", "completion_tokens": "tokens out", "cost": "US dollars"}
+_DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
+_MAY_BE_LEFT_OUT = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "worth")
+
+
+def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
+    """The accounts of several systems in one frame.
+
+    Args:
+        ledgers: folders made by ``ikat run``, named like the folders, also ``NAME.partial`` of a run that was stopped; or a dict
+            name -> folder or ``Ledger``.
+
+    Returns:
+        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without
+        LLM calls has one row, of zeros, with the stage and model ``none``.
+
+    Raises:
+        UsageError: when there is none, or two have the same name.
+        DataError: when a folder holds no run, or its ledger can't be read.
+
+    Example:
+        >>> from pyterrier_ikat.llms import Ledger
+        >>> spent = Ledger()
+        >>> spent.count("rewrite", "gpt-4o", calls=2, cost=0.25)
+        >>> ledger_frame({"raw": Ledger(), "QR": spent})[["system", "stage", "calls", "cost"]].values.tolist()
+        [['raw', 'none', 0, 0.0], ['QR', 'rewrite', 2, 0.25]]
+    """
+    if isinstance(ledgers, str | Path | RunFolder):
+        raise UsageError(f"give a list of run folders: [{str(getattr(ledgers, 'path', ledgers))!r}]")
+    named = ledgers.items() if isinstance(ledgers, Mapping) else ((_folder(one).path.resolve().name, one) for one in ledgers)
+    idle = Ledger()
+    idle.count(NOTHING, NOTHING, calls=0)
+    accounts: dict[str, pd.DataFrame] = {}
+    for name, one in named:
+        if name in accounts:
+            raise UsageError(f"two ledgers are named {name}: {advice('give each its name, {name: folder, ...}', 'rename a folder')}")
+        account = one.frame() if isinstance(one, Ledger) else _read_ledger(_folder(one))
+        accounts[name] = account if len(account) else idle.frame()
+        accounts[name].insert(0, "system", name)
+    if not accounts:
+        raise UsageError("there is no ledger: give at least one run folder")
+    return pd.concat(accounts.values(), ignore_index=True)
+
+
+def ledger(ledgers: Ledgers) -> Table:
+    """What the systems' LLM calls came to, as a table per system, stage and model, in LaTeX, Markdown and CSV.
+
+    Args:
+        ledgers: see :func:`ledger_frame`.
+
+    Returns:
+        The table. Of retries, failures and the like only those are shown that there were; the notes name the others, and tell what all
+        systems came to together. The frame behind it has all columns.
+
+    Raises:
+        UsageError: when there is none, or two have the same name.
+        DataError: when a folder holds no finished run, or its ledger can't be read.
+
+    Example:
+        >>> from pyterrier_ikat.llms import Ledger
+        >>> spent = Ledger()
+        >>> spent.count("rewrite", "gpt-4o", calls=2, prompt_tokens=None, completion_tokens=40, seconds=1.25, cost=None)
+        >>> print(ledger({"QR": spent}).markdown().splitlines()[2])
+        | QR | rewrite | gpt-4o | 2 | unknown | 40 | 1.2 | unknown |
+    """
+    frame = ledger_frame(ledgers)
+    never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).fillna(False).all()]
+    cached = not frame["alone"].equals(frame["cost"])
+    columns = [Column(name, [Cell(str(one)) for one in frame[name]]) for name in ("system", "stage", "model")]
+    for name in (*COUNTS, *AMOUNTS):
+        if name not in never and (cached or name != "alone"):
+            numbers = [Cell(_format_number(value, _DECIMALS.get(name, 0))) for value in frame[name]]
+            columns.append(Column(_TITLES.get(name, name), numbers, numeric=True))
+    notes = ["All turns together; seconds: the time of the calls added up."]
+    if missing := [_TITLES.get(name, name) for name in never if name != "worth"]:
+        notes.append(f"None: {', '.join(missing)}.")
+    if cached:
+        alone = ", ".join(f"{name} {_format_sum(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
+        together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
+        notes.append(f"{_MEANING} Each alone: {alone}. Together: {together}.")
+    return Table(frame, columns, notes)
+
+
+def _format_number(value: Any, decimals: int) -> str:
+    return "unknown" if pd.isna(value) else f"{value:,.{decimals}f}"
+
+
+def _format_sum(values: "pd.Series[Any]") -> str:
+    return _format_number(values.sum(skipna=False), _DECIMALS["cost"])
+
+
+def _folder(given: str | Path | RunFolder) -> RunFolder:
+    return given if isinstance(given, RunFolder) else RunFolder(given)
+
+
+def _read_ledger(folder: RunFolder) -> pd.DataFrame:
+    if not folder.complete:  # what a run came to so far that was stopped, or is being made
+        batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
+        if not batches.path.is_dir():
+            raise DataError(f"{folder.path} is no finished run: give a folder made by `ikat run`")
+        return batches.ledger().frame()
+    path, kinds = folder.path / "ledger.csv", Ledger().frame().dtypes.to_dict()
+    try:
+        unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
+        account = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)[list(kinds)]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path} can't be read ({error}): make the run again") from error
+    folder.check_lines(path.name)
+    return account

@@ -4,7 +4,7 @@ from ir_measures import nDCG
 from small_runs import ranking
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.show.report.figures import figures_by_turn, means
+from pyterrier_ikat.show.report.results import mean_scores, scores_by_turn
 from pyterrier_ikat.show.report.runs import RunData
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "a"], "label": [1, 1, 1]})
@@ -13,40 +13,40 @@ TWO = RunData("two", ranking([("1_1", "x", 2.0), ("1_1", "a", 1.0), ("1_2", "a",
 
 
 def test_figures_are_compared_with_the_first_run_and_a_lost_turn_counts_zero():
-    names, figures = figures_by_turn([ONE, TWO], QRELS, ["1_1", "1_2", "1_3"], ["P@2", "RR"])
+    names, figures = scores_by_turn([ONE, TWO], QRELS, ["1_1", "1_2", "1_3"], ["P@2", "RR"])
     assert names == ["P(rel=1)@2", "RR(rel=1)"]
     shown = {qid: [[(one.value, one.change, one.best) for one in row] for row in rows] for qid, rows in figures.items()}
     assert shown == {
         "1_1": [[(1.0, None, True), (1.0, None, True)], [(0.5, -0.5, False), (0.5, -0.5, False)]],
         "1_2": [[(0.0, None, False), (0.0, None, False)], [(0.5, 0.5, True), (1.0, 1.0, True)]],
     }
-    assert [[one.value for one in row] for row in means(figures)] == [[0.5, 0.5], [0.5, 0.75]]
-    assert [one.side for one in means(figures)[1]] == ["tie", "win"]
+    assert [[one.value for one in row] for row in mean_scores(figures)] == [[0.5, 0.5], [0.5, 0.75]]
+    assert [one.side for one in mean_scores(figures)[1]] == ["tie", "win"]
     assert figures["1_1"][1][0].side == "loss"
 
 
 def test_equal_figures_have_no_best():
-    _, figures = figures_by_turn([ONE, ONE], QRELS, ["1_1"], [nDCG @ 3])
+    _, figures = scores_by_turn([ONE, ONE], QRELS, ["1_1"], [nDCG @ 3])
     assert [row[0].best for row in figures["1_1"]] == [False, False]
 
 
 def test_turns_that_are_not_shown_do_not_count():
-    _, figures = figures_by_turn([ONE], QRELS, ["1_1"], [nDCG @ 3])
+    _, figures = scores_by_turn([ONE], QRELS, ["1_1"], [nDCG @ 3])
     assert list(figures) == ["1_1"]
 
 
 def test_qrels_of_other_turns_are_an_error():
     with pytest.raises(DataError, match=r"none of the turns \(9-1_1, ...\) is judged: the qrels have turns like 1_1"):
-        figures_by_turn([ONE], QRELS, ["9-1_1"], [nDCG @ 3])
+        scores_by_turn([ONE], QRELS, ["9-1_1"], [nDCG @ 3])
 
 
 def kept(name, **columns):
-    return RunData(name, ONE.results, figures=pd.DataFrame(columns))
+    return RunData(name, ONE.results, scores=pd.DataFrame(columns))
 
 
 def test_without_qrels_the_run_folders_figures_are_shown():
     runs = [kept("one", qid=["1_1"], AP=[0.5]), kept("two", qid=["1_1"], AP=[0.75])]
-    names, figures = figures_by_turn(runs, None, ["1_1"], [nDCG @ 3])
+    names, figures = scores_by_turn(runs, None, ["1_1"], [nDCG @ 3])
     assert names == ["AP"]
     assert [(row[0].value, row[0].change) for row in figures["1_1"]] == [(0.5, None), (0.75, 0.25)]
 
@@ -54,21 +54,21 @@ def test_without_qrels_the_run_folders_figures_are_shown():
 @pytest.mark.parametrize("other", [{"qid": ["1_2"], "AP": [0.5]}, {"qid": ["1_1"], "RR": [0.5]}])
 def test_figures_that_do_not_fit_together_are_an_error(other):
     with pytest.raises(DataError, match="two and one were measured by other measures or on other turns"):
-        figures_by_turn([kept("one", qid=["1_1"], AP=[0.5]), kept("two", **other)], None, ["1_1"], [nDCG @ 3])
+        scores_by_turn([kept("one", qid=["1_1"], AP=[0.5]), kept("two", **other)], None, ["1_1"], [nDCG @ 3])
 
 
 def test_figures_made_with_other_qrels_are_an_error():
     def judged(name, sha):
-        return RunData(name, ONE.results, figures=pd.DataFrame({"qid": ["1_1"], "AP": [0.5]}), parameters={"qrels_sha256": sha})
+        return RunData(name, ONE.results, scores=pd.DataFrame({"qid": ["1_1"], "AP": [0.5]}), parameters={"qrels_sha256": sha})
 
     by_hand = kept("mine", qid=["1_1"], AP=[0.5])
-    assert figures_by_turn([by_hand, judged("one", "a"), judged("two", "a")], None, ["1_1"], [nDCG @ 3])[0] == ["AP"]
+    assert scores_by_turn([by_hand, judged("one", "a"), judged("two", "a")], None, ["1_1"], [nDCG @ 3])[0] == ["AP"]
     for other in ("b", None):  # None: the figures were being made anew when the command was killed
         with pytest.raises(DataError, match="two and one were measured with other qrels: give the dataset or the qrels"):
-            figures_by_turn([by_hand, judged("one", "a"), judged("two", other)], None, ["1_1"], [nDCG @ 3])
+            scores_by_turn([by_hand, judged("one", "a"), judged("two", other)], None, ["1_1"], [nDCG @ 3])
 
 
 def test_a_run_without_figures_leaves_none():
-    assert figures_by_turn([kept("one", qid=["1_1"], AP=[0.5]), ONE], None, ["1_1"], [nDCG @ 3]) == ([], {})
-    assert figures_by_turn([kept("one", qid=[], AP=[])], None, ["1_1"], [nDCG @ 3]) == ([], {})
-    assert means({}) == []
+    assert scores_by_turn([kept("one", qid=["1_1"], AP=[0.5]), ONE], None, ["1_1"], [nDCG @ 3]) == ([], {})
+    assert scores_by_turn([kept("one", qid=[], AP=[])], None, ["1_1"], [nDCG @ 3]) == ([], {})
+    assert mean_scores({}) == []

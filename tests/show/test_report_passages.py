@@ -3,7 +3,7 @@ import pytest
 from small_runs import ranking
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.show.report.passages import OPEN_WORDS, Place, passages_by_turn, word_limit
+from pyterrier_ikat.show.report.results import OPEN_WORDS, Place, passages_by_turn, word_limit
 from pyterrier_ikat.show.report.runs import RunData
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "c"], "label": [3, 0]})

@@ -49,8 +49,8 @@ def test_a_folder_tells_everything(folders):
         assert run.name == "full"
         assert run.turns["1-1_1"]["qsubqueries"] == ["easy first walk", "soft paths"]
         assert run.turns["1-1_1"]["used"] == [DOCNOS[1], DOCNOS[0]]
-        assert run.asked == {"1-1_1", "1-1_2"}
-        assert run.figures["qid"].tolist() == ["1-1_1", "1-1_2"]
+        assert run.run_on == {"1-1_1", "1-1_2"}
+        assert run.scores["qid"].tolist() == ["1-1_1", "1-1_2"]
         assert run.ledger["calls"].tolist() == [2]
         assert len(run.results) == 4
 
@@ -58,7 +58,7 @@ def test_a_folder_tells_everything(folders):
 def test_a_trec_run_tells_the_ranking(tmp_path):
     write_run(FRAME, tmp_path / "bm25.trec")
     (run,) = read_runs(tmp_path / "bm25.trec")
-    assert (run.name, run.results["docno"].tolist(), dict(run.turns), run.asked) == ("bm25", ["a", "b"], {}, None)
+    assert (run.name, run.results["docno"].tolist(), dict(run.turns), run.run_on) == ("bm25", ["a", "b"], {}, None)
 
 
 def test_a_submission_tells_response_statements_and_what_is_used(submission):

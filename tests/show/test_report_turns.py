@@ -4,10 +4,9 @@ from small_runs import DOCNOS, ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.show.report.material import Material, find_material
-from pyterrier_ikat.show.report.passages import passages_by_turn
-from pyterrier_ikat.show.report.runs import RunData, read_runs
-from pyterrier_ikat.show.report.turns import PersonaStatement, Statement, SubQuery, conversations, shown_turns
+from pyterrier_ikat.show.report.results import passages_by_turn
+from pyterrier_ikat.show.report.runs import Material, RunData, find_material, read_runs
+from pyterrier_ikat.show.report.turns import PersonaStatement, Statement, SubQuery, conversations, turns_to_show
 
 NOTHING = Material("", {}, None, None, ())
 
@@ -49,8 +48,8 @@ def test_a_response_names_the_passages_it_is_based_on_by_their_number(both):
 
 def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
     plain, full = both.turns[2].sides
-    assert (plain.found, plain.asked) == (0, True)
-    assert (full.found, full.asked) == (0, False)
+    assert (plain.found, plain.run_on) == (0, True)
+    assert (full.found, full.run_on) == (0, False)
     assert plain.rewrite == [("Poles for a knee?", False)]
 
 
@@ -109,18 +108,18 @@ def test_without_a_dataset_turns_come_in_their_natural_order():
 def test_a_plain_run_is_shown_with_every_turn_of_the_dataset(sample):
     run = RunData("one", ranking([("1-1_1", "a", 1.0)]))
     material = find_material([run], sample, None, None)
-    assert shown_turns([run], material) == sample.get_topics()["qid"].tolist()
+    assert turns_to_show([run], material) == sample.get_topics()["qid"].tolist()
 
 
 def test_run_folders_are_shown_with_the_turns_they_were_asked_for(folders, sample):
     runs = read_runs(folders)
-    assert shown_turns(runs, find_material(runs, sample, None, None)) == ["1-1_1", "1-1_2", "1-1_3"]
+    assert turns_to_show(runs, find_material(runs, sample, None, None)) == ["1-1_1", "1-1_2", "1-1_3"]
 
 
 def test_a_turn_of_another_dataset_is_an_error(sample):
     run = RunData("one", ranking([("77_1", "a", 1.0)]))
     with pytest.raises(DataError, match="run one has the turn 77_1, which ikat:sample lacks"):
-        shown_turns([run], find_material([run], sample, None, None))
+        turns_to_show([run], find_material([run], sample, None, None))
 
 
 @pytest.mark.parametrize("qid", ["9-1-3", "_3", "9-1_x"])

@@ -12,7 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.show import report
-from pyterrier_ikat.show.report.html import FOLDER, calls
+from pyterrier_ikat.show.report import FOLDER, describe_calls
 
 ATTACKS = ("<script>alert(1)</script>", "</script><b id=evil>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }} {% raw %}", "]]><!--")
 VOID = {"meta", "input", "img", "br"}
@@ -234,7 +234,7 @@ def test_the_dataset_by_name_and_other_measures(folders):
 def test_unknown_amounts_are_called_unknown(ledger, told):
     counts = {name: [1, 1] for name in ("calls", "cache_hits", "failures", "fallbacks")}
     frame = None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
-    assert told in calls(frame)
+    assert told in describe_calls(frame)
 
 
 def test_a_whole_test_set_of_three_systems_stays_within_15_megabytes():

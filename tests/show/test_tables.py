@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.show.tables import escaped as in_markdown
-from pyterrier_ikat.show.tables import latex_escaped as in_latex
-from pyterrier_ikat.show.tables import marked, table
-from pyterrier_ikat.show.tables_ledger import ledger, ledger_frame
+from pyterrier_ikat.show.tables import escape_latex, escape_markdown, ledger, ledger_frame, mark_best, table
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
 
@@ -57,7 +54,7 @@ def test_the_best_is_bold_the_second_best_underlined_and_ties_share_their_mark()
 
 @given(st.lists(st.sampled_from(["1.0000", ".5000", ".2500", "-.2500", "n/a"]), min_size=2, max_size=6))
 def test_the_marks_are_those_of_counting_the_greater_figures(figures):
-    for cell in marked(figures, [False] * len(figures)):
+    for cell in mark_best(figures, [False] * len(figures)):
         if cell.text == "n/a":
             assert (cell.best, cell.second) == (False, False)
         else:
@@ -141,12 +138,12 @@ PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_c
 @example("a---b ---- c")
 @example(ODD_NAME)
 def test_what_latex_prints_is_the_text(text):
-    assert read_latex(in_latex(text)) == " ".join(text.split())
+    assert read_latex(escape_latex(text)) == " ".join(text.split())
 
 
 @given(PRINTABLE)
 def test_what_markdown_shows_is_the_text(text):
-    shown = in_markdown(text)
+    shown = escape_markdown(text)
     assert re.sub(r"\\([^A-Za-z0-9\s])", r"\1", shown) == " ".join(text.split())
     assert re.search(r"(?<!\\)(\\\\)*[|*_`<\[]", shown) is None
 

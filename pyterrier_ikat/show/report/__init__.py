@@ -1,24 +1,34 @@
-"""The run explorer: runs as conversations to read, in one HTML file."""
+"""The run explorer: runs as conversations to read, in one HTML file that loads nothing and can be read without any script.
 
+Texts of users, passages and models are escaped by jinja. Should one slip through, the page's content security policy names the hash of the
+page's only script and style: the browser runs no other.
+"""
+
+import base64
+import hashlib
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import ir_measures
 import pandas as pd
 import pyterrier as pt
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from ...conversations import datasets
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
 from ...evaluation import TRACK_2023
 from ...store.files import atomic_write
-from .figures import figures_by_turn, means
-from .html import calls_by_run, render
-from .material import find_material
-from .passages import passages_by_turn
-from .runs import Runs, read_runs
-from .turns import conversations, shown_turns
+from .results import Score, mean_scores, passages_by_turn, scores_by_turn
+from .runs import Runs, find_material, read_runs
+from .turns import conversations, turns_to_show
+
+FOLDER = Path(__file__).parent / "files"
 
 
 class Report:
@@ -64,7 +74,7 @@ def report(
     """Show one run, or several side by side, as conversations to read.
 
     Each turn has its utterance and for every run the rewrite, the chosen statements of the persona, the sub-queries, the draft answer, the
-    response and what it is based on, the figures and the best passages with score and relevance label. What differs from the first run
+    response and what it is based on, the scores and the best passages with score and relevance label. What differs from the first run
     is marked. The page filters by conversation, turn, measure and win or loss, searches, and is walked through with j and k.
 
     Args:
@@ -73,7 +83,7 @@ def report(
         dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
         qrels: judgements ``qid``, ``docno``, ``label``, or the name of the dataset's variant; its default without.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
-        measures: the first one colours the overview. Without qrels the figures are those of the run folders.
+        measures: the first one colours the overview. Without qrels the scores are those of the run folders.
         passages: how many passages of each run and turn are shown.
 
     Returns:
@@ -96,21 +106,60 @@ def report(
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(runs, data)
     material = find_material(read, data, qrels, texts)
-    turns = shown_turns(read, material)
-    names, figures = figures_by_turn(read, material.qrels, turns, measures)
+    turns = turns_to_show(read, material)
+    names, scores = scores_by_turn(read, material.qrels, turns, measures)
     listed, words = passages_by_turn(read, material.qrels, material.texts, passages)
-    page = render(
+    page = _render(
         runs=read,
         dataset=material.name,
         notes=material.notes,
-        conversations=conversations(read, material, listed, figures),
+        conversations=conversations(read, material, listed, scores),
         turns=turns,
         measures=names,
-        means=means(figures),
-        judged=len(figures),
+        means=mean_scores(scores),
+        judged=len(scores),
         labelled=material.qrels is not None,
         depth=passages,
         words=words,
-        calls=calls_by_run(read),
+        calls={run.name: describe_calls(run.ledger) for run in read},
     )
     return Report(page, ", ".join(run.name for run in read))
+
+
+def _render(**values: Any) -> str:
+    """The page; what no HTML file can hold (zeros, half characters) is replaced."""
+    css, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    page = _environment().get_template("report.html.jinja").render(css=Markup(css), script=Markup(script), policy=policy, **values)
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", page)
+
+
+def describe_calls(ledger: pd.DataFrame | None) -> str:
+    """What a run's LLM calls came to, in a sentence; an unknown amount is called unknown."""
+    if ledger is None or ledger.empty:
+        return "No LLM calls."
+    tokens, cost = ledger[["prompt_tokens", "completion_tokens"]].sum(axis=1, skipna=False), ledger["cost"]
+    used = "unknown tokens" if tokens.isna().any() else f"{int(tokens.sum()):,} tokens"
+    paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} US dollars"
+    counts = ", ".join(f"{int(ledger[name].sum())} {name.replace('_', ' ')}" for name in ("failures", "fallbacks"))
+    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['cache_hits'].sum())} from the cache; {used}, {paid}; {counts}."
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@lru_cache
+def _environment() -> Environment:
+    built = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    built.filters["score"] = _format_score
+    return built
+
+
+def _format_score(score: Score, digits: int) -> Markup:
+    """A score, bold where it is the best, with its difference from the first run's."""
+    text = Markup("<b>{}</b>" if score.best else "{}").format(f"{score.value:.{digits}f}")
+    if score.side == "tie" or score.change is None:
+        return text
+    sign = "+" if score.change > 0 else "−"
+    return text + Markup(' <span class="{}">{}{}</span>').format(score.side, sign, f"{abs(score.change):.{digits}f}")

@@ -1,28 +1,28 @@
-"""What is known of a run, wherever it comes from: a run folder, a TREC run file, a submission, or a frame at hand.
+"""What a report knows: the runs, wherever they come from, and what their dataset adds to them.
 
 A run folder tells most: the ranking, what the system wrote for each turn, its figures, its LLM calls and how it was made. A
 submission tells ranking, response, chosen statements and cited passages; a TREC run only the ranking; a result frame whatever columns
 it has.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
+import pyterrier as pt
 
-from ...conversations.datasets import IkatDataset
+from ...conversations import datasets
+from ...conversations.datasets import IkatDataset, full_name
 from ...conversations.frame import is_missing, with_text_ids
-from ...errors import DataError, UsageError, advice
+from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, trec_eval_order
 from ...runs.turns import chosen_statements, plain, used_marks
 from ...submit import Submission, read_submission
 
 RunSource: TypeAlias = str | Path | RunFolder | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
-
-_BYTES_TO_TELL = 4096
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RunData:
         name: what it is called in the report.
         results: ``qid``, ``docno``, ``score``, ``rank`` (from 0); ``used`` and ``text`` where known.
         turns: qid -> what is known of the turn, under the names of ``turns.jsonl``.
-        figures: ``qid`` and one column per measure, as in ``measures.csv``; None where the run has none.
+        scores: ``qid`` and one column per measure, as in ``measures.csv``; None where the run has none.
         ledger: the LLM calls, as in ``ledger.csv``; None where unknown.
         parameters: how it was made, as in ``run.json``.
     """
@@ -41,12 +41,12 @@ class RunData:
     name: str
     results: pd.DataFrame
     turns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    figures: pd.DataFrame | None = None
+    scores: pd.DataFrame | None = None
     ledger: pd.DataFrame | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def asked(self) -> set[str] | None:
+    def run_on(self) -> set[str] | None:
         """The turns that the system was run on, with and without results; None where that isn't known."""
         return set(self.turns) if self.parameters else None
 
@@ -67,17 +67,18 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
         named = [(str(name), run) for name, run in runs.items()]
     else:
         several = list(runs) if isinstance(runs, list | tuple) else [runs]
-        named = [(_name(run), run) for run in several]
-    names = [name for name, _ in named]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two runs are named {twice}: {advice('give each its name, {name: run, ...}, or rename', 'rename')} a file")
+        named = [(_run_name(run), run) for run in several]
     if not named:
         raise UsageError("there is no run: give at least one")
-    return [_read(name, run, dataset) for name, run in named]
+    found: dict[str, RunData] = {}
+    for name, run in named:
+        if name in found:
+            raise UsageError(f"two runs are named {name}: {advice('give each its name, {name: run, ...}, or rename', 'rename')} a file")
+        found[name] = _read(name, run, dataset)
+    return list(found.values())
 
 
-def _name(run: Any) -> str:
+def _run_name(run: Any) -> str:
     if isinstance(run, RunFolder):
         return run.path.name
     if isinstance(run, Submission):
@@ -109,7 +110,7 @@ def _is_json(path: Path) -> bool:
     if not path.is_file():
         raise DataError(f"there is no run {path}: give a folder made by `ikat run`, a TREC run file or a submission")
     with path.open("rb") as file:
-        return file.read(_BYTES_TO_TELL).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+        return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
 def _of_folder(name: str, folder: RunFolder) -> RunData:
@@ -128,7 +129,7 @@ def _table(folder: RunFolder, name: str) -> pd.DataFrame:
 def _of_submission(name: str, run: Submission) -> RunData:
     columns = run.turns[["qid", "qanswer", "qstatements"]].to_numpy(dtype=object).tolist()
     turns = {qid: {"response": answer, "qstatements": statements} for qid, answer, statements in columns}
-    return RunData(name, run.results, _with_used(run.results, turns))
+    return RunData(name, run.results, _add_used(run.results, turns))
 
 
 def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
@@ -138,24 +139,106 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
     results = trec_eval_order(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
     names = [column for column in first.columns if str(column).startswith("q") and column not in ("qid", "query")]
-    rows = zip(first["qid"], *(first[column] for column in names), strict=True)
-    turns = {qid: _known(qid, zip(names, row, strict=True)) for qid, *row in rows}
-    if "used" in results.columns:
-        turns = {qid: {**turn, "response": turn.get("qanswer", "")} for qid, turn in turns.items()}
-    return RunData(name, results, _with_used(results, turns))
+    turns: dict[str, dict[str, Any]] = {}
+    for qid, *row in zip(first["qid"], *(first[column] for column in names), strict=True):
+        cells = {column: value for column, value in zip(names, row, strict=True) if not is_missing(value)}
+        known = {column: chosen_statements(qid, value) if column == "qstatements" else plain(value) for column, value in cells.items()}
+        turns[qid] = {column: value for column, value in known.items() if isinstance(value, str | list | dict)}
+        if "used" in results.columns:
+            turns[qid]["response"] = turns[qid].get("qanswer", "")
+    return RunData(name, results, _add_used(results, turns))
 
 
-def _known(qid: str, cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    given = ((name, value) for name, value in cells if not is_missing(value))
-    found = {name: chosen_statements(qid, value) if name == "qstatements" else plain(value) for name, value in given}
-    return {name: value for name, value in found.items() if isinstance(value, str | list | dict)}
-
-
-def _with_used(results: pd.DataFrame, turns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _add_used(results: pd.DataFrame, turns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The turns with the passages that each response is based on, where that is known."""
     if "used" not in results.columns:
         return turns
-    shown = results.loc[used_marks(results)]
-    used: dict[str, list[str]] = {}
-    for qid, docno in zip(shown["qid"], shown["docno"], strict=True):
-        used.setdefault(qid, []).append(docno)
+    used = results.loc[used_marks(results)].groupby("qid")["docno"].agg(list)
     return {qid: {**turn, "used": used.get(qid, [])} for qid, turn in turns.items()}
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is known besides the runs.
+
+    Attributes:
+        name: the dataset's; empty without one.
+        turns: qid -> the topics' columns and ``gold_answer``, in the order of the topics.
+        qrels: ``qid``, ``docno``, ``label``; None where there are none.
+        texts: adds ``text`` by ``docno``; None where there are no texts.
+        notes: what is not known, and why; shown in the report.
+    """
+
+    name: str
+    turns: Mapping[str, Mapping[str, Any]]
+    qrels: pd.DataFrame | None
+    texts: pt.Transformer | None
+    notes: tuple[str, ...]
+
+
+def find_material(
+    runs: Sequence[RunData], dataset: IkatDataset | None, qrels: pd.DataFrame | str | None, texts: pt.Transformer | None
+) -> Material:
+    """Gather what can be had; a dataset that only a run folder names may be out of reach, one that was asked for may not.
+
+    Raises:
+        UsageError: for qrels that the dataset does not have, or runs made on different datasets.
+        DataError: when a file of the dataset can't be had.
+    """
+    notes: list[str] = []
+    found = _dataset_of(runs, notes) if dataset is None else dataset
+    if found is None and isinstance(qrels, str):
+        raise UsageError(f"the qrels {qrels!r} are of no dataset: give the dataset as well, or the qrels as a {advice('frame', 'file')}")
+    name, turns = ("", {}) if found is None else (found.name, _topics_by_turn(found))
+    judged = qrels if isinstance(qrels, pd.DataFrame) else None if found is None else _qrels(found, qrels, notes)
+    loader = texts if texts is not None else _text_loader(found, runs, notes)
+    return Material(name, turns, judged, loader, tuple(notes))
+
+
+def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None:
+    named = {run.name: full_name(run.parameters["dataset"]) for run in runs if "dataset" in run.parameters}
+    if len(set(named.values())) > 1:
+        pairs = ", ".join(f"{name} on {data}" for name, data in named.items())
+        raise UsageError(f"the runs were made on different datasets ({pairs}): make a report of each")
+    if not named:
+        notes.append("No dataset was given: the users' words and the judgements are shown only where a run has them.")
+        return None
+    name = next(iter(named.values()))
+    try:
+        found = datasets.dataset(name)
+        found.get_topics("manual")
+    except IkatError as error:
+        notes.append(f"{name} can't be read, so only what the run folders keep is shown: {error}")
+        return None
+    return found
+
+
+def _qrels(dataset: IkatDataset, variant: str | None, notes: list[str]) -> pd.DataFrame | None:
+    if variant is not None and variant.startswith("ptkb"):
+        raise UsageError(f"the qrels {variant} of {dataset.name} judge statements, and runs rank passages: give other qrels")
+    try:
+        return dataset.get_qrels(variant)
+    except DataError as error:
+        if variant is not None:
+            raise
+        notes.append(f"No relevance labels: {error}")
+        return None
+
+
+def _text_loader(dataset: IkatDataset | None, runs: Sequence[RunData], notes: list[str]) -> pt.Transformer | None:
+    if all("text" in run.results.columns for run in runs):
+        return None
+    try:
+        if dataset is not None:
+            return dataset.text_loader()
+    except UsageError as error:
+        notes.append(f"No passage texts: {error}")
+        return None
+    repair = advice("give texts=, the text_loader() of the index that was searched", "give --index PATH, the index that was searched")
+    notes.append(f"No passage texts: {repair}.")
+    return None
+
+
+def _topics_by_turn(dataset: IkatDataset) -> dict[str, dict[str, Any]]:
+    topics = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid", how="left").drop(columns=["query", "qhistory"])
+    return {turn["qid"]: turn for turn in topics.to_dict("records")}

@@ -9,16 +9,14 @@ from typing import Any
 from ...conversations.frame import statements_of
 from ...errors import DataError
 from ...evaluation.scores import natural_key
-from .figures import Figures
-from .material import Material
-from .passages import Passage
-from .runs import RunData
+from .results import Passage, Scores
+from .runs import Material, RunData
 
 Pieces = list[tuple[str, bool]]
 """A text in pieces; the flag tells that the baseline's text lacks the piece."""
 
 
-def marked(text: str, baseline: str | None) -> Pieces:
+def mark_new_words(text: str, baseline: str | None) -> Pieces:
     """Split a text at the words that the baseline's text lacks; case doesn't count.
 
     Args:
@@ -29,7 +27,7 @@ def marked(text: str, baseline: str | None) -> Pieces:
         Pieces that together are ``text`` without white space around it.
 
     Example:
-        >>> marked("trails for a bad knee", "Trails for dogs")
+        >>> mark_new_words("trails for a bad knee", "Trails for dogs")
         [('trails for ', False), ('a bad knee', True)]
     """
     if baseline is None:
@@ -79,7 +77,7 @@ class Side:
         cited: the numbers (from 1) of the passages in the turn's list that the response is based on.
         missing: passages that the response names and the run's ranking lacks.
         found: how many passages the run has.
-        asked: whether the run was made for this turn, as far as is known.
+        run_on: whether the run was made for this turn, as far as is known.
     """
 
     rewrite: Pieces
@@ -90,7 +88,7 @@ class Side:
     cited: list[int]
     missing: list[str]
     found: int
-    asked: bool
+    run_on: bool
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class TurnView:
     gold: str
     sides: list[Side]
     passages: list[Passage]
-    figures: Figures | None
+    scores: Scores | None
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class ConversationView:
 
 
 def conversations(
-    runs: Sequence[RunData], material: Material, passages: Mapping[str, list[Passage]], figures: Mapping[str, Figures]
+    runs: Sequence[RunData], material: Material, passages: Mapping[str, list[Passage]], scores: Mapping[str, Scores]
 ) -> list[ConversationView]:
     """The turns of all runs, by conversation.
 
@@ -138,19 +136,22 @@ def conversations(
     counts = [run.results["qid"].value_counts().to_dict() for run in runs]
     grouped: dict[str, list[TurnView]] = {}
     known: dict[str, Mapping[str, Any]] = {}
-    for number, qid in enumerate(shown_turns(runs, material), 1):
-        turn = _known(runs, material, qid)
+    for number, qid in enumerate(turns_to_show(runs, material), 1):
+        turn = _turn(runs, material, qid)
         name, depth = _place(qid, turn)
         known[qid] = turn
-        listed = passages.get(qid, [])
-        sides = _sides(runs, qid, turn, listed, [count.get(qid, 0) for count in counts])
+        listed, base = passages.get(qid, []), runs[0].turns.get(qid, {})
+        sides = [
+            _side(run, qid, None if run is runs[0] else base, turn, listed, count.get(qid, 0))
+            for run, count in zip(runs, counts, strict=True)
+        ]
         utterance, resolved, gold = (_text(turn, key) for key in ("qutterance", "qresolved", "gold_answer"))
-        view = TurnView(number, qid, depth, utterance, resolved, gold, sides, listed, figures.get(qid))
+        view = TurnView(number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid))
         grouped.setdefault(name, []).append(view)
     return [ConversationView(name, _persona(turns, known), turns) for name, turns in grouped.items()]
 
 
-def shown_turns(runs: Sequence[RunData], material: Material) -> list[str]:
+def turns_to_show(runs: Sequence[RunData], material: Material) -> list[str]:
     """The turns that the runs were made for: the dataset's, or those of the run folders where there is nothing but such.
 
     Raises:
@@ -163,7 +164,7 @@ def shown_turns(runs: Sequence[RunData], material: Material) -> list[str]:
     if foreign:
         run = next(run.name for run in runs if foreign[0] in run.turns or foreign[0] in set(run.results["qid"]))
         raise DataError(f"run {run} has the turn {foreign[0]}, which {material.name} lacks: give the dataset that it was made for")
-    if all(run.asked is not None for run in runs):
+    if all(run.run_on is not None for run in runs):
         return [qid for qid in material.turns if qid in found]
     return list(material.turns)
 
@@ -177,7 +178,7 @@ def _place(qid: str, turn: Mapping[str, Any]) -> tuple[str, int]:
     return name, int(number)
 
 
-def _known(runs: Sequence[RunData], material: Material, qid: str) -> Mapping[str, Any]:
+def _turn(runs: Sequence[RunData], material: Material, qid: str) -> Mapping[str, Any]:
     if qid in material.turns:
         return material.turns[qid]
     return next((run.turns[qid] for run in runs if qid in run.turns), {})
@@ -188,23 +189,13 @@ def _text(turn: Mapping[str, Any], key: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _sides(runs: Sequence[RunData], qid: str, turn: Mapping[str, Any], listed: list[Passage], counts: list[int]) -> list[Side]:
-    base = runs[0].turns.get(qid, {})
-    return [
-        _side(run.turns.get(qid, {}), None if run is runs[0] else base, turn, listed, count, run.asked is None or qid in run.asked)
-        for run, count in zip(runs, counts, strict=True)
-    ]
-
-
-def _side(
-    own: Mapping[str, Any], base: Mapping[str, Any] | None, turn: Mapping[str, Any], listed: list[Passage], found: int, asked: bool
-) -> Side:
+def _side(run: RunData, qid: str, base: Mapping[str, Any] | None, turn: Mapping[str, Any], listed: Sequence[Passage], found: int) -> Side:
+    own = run.turns.get(qid, {})
     rewrite, response, draft = (_text(own, key) for key in ("qrewrite", "response", "qanswer"))
-    theirs = _text(base, "qrewrite") if base is not None else ""
     numbers = {passage.docno: number for number, passage in enumerate(listed, 1)}
     used = own.get("used", [])
     return Side(
-        rewrite=marked(rewrite, theirs or None) if rewrite else [],
+        rewrite=mark_new_words(rewrite, _text(base or {}, "qrewrite") or None) if rewrite else [],
         statements=_statements(own, base, turn),
         subqueries=_subqueries(own, base),
         draft="" if draft == response else draft,
@@ -212,7 +203,7 @@ def _side(
         cited=[numbers[docno] for docno in used if docno in numbers],
         missing=[docno for docno in used if docno not in numbers],
         found=found,
-        asked=asked,
+        run_on=run.run_on is None or qid in run.run_on,
     )
 
 

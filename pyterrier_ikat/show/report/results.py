@@ -1,0 +1,216 @@
+"""What the runs found for each turn, and their scores: the passages of all runs in one list, each with its place in every run."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import ir_measures
+import pandas as pd
+import pyterrier as pt
+
+from ...errors import DataError
+from ...evaluation import per_turn
+from .runs import RunData
+
+LIMITS = (120, 90, 60, 45, 30)
+"""So many words of a passage are shown; fewer where the page has many passages. The index has the rest."""
+CHARACTERS = 7_500_000
+"""What the passages of a page may have together, so that 332 turns of three systems without a common passage stay within 15 MB."""
+OPEN_WORDS = 30
+"""So many words can be read without opening the passage."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run has a passage: rank from 1, score, and whether its response is based on it."""
+
+    rank: int
+    score: float
+    used: bool
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A passage that at least one run found.
+
+    Attributes:
+        docno: its id.
+        places: one per run; None where the run doesn't show it.
+        label: its relevance; None when not judged.
+        beginning: the first words of its text.
+        rest: what follows, cut to the limit.
+    """
+
+    docno: str
+    places: tuple[Place | None, ...]
+    label: int | None
+    beginning: str
+    rest: str
+
+    @property
+    def only(self) -> bool:
+        """Whether one of several runs shows it."""
+        return len(self.places) > 1 and self.places.count(None) == len(self.places) - 1
+
+
+def passages_by_turn(
+    runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
+) -> tuple[dict[str, list[Passage]], int]:
+    """For each turn the best ``depth`` passages of every run and those that a response is based on, by their best rank in any run.
+
+    Returns:
+        qid -> passages, and how many words of a passage are kept; 0 where there are no texts.
+
+    Raises:
+        DataError: when ``texts`` lacks a passage.
+    """
+    places: dict[str, dict[str, list[Place | None]]] = {}
+    for number, run in enumerate(runs):
+        for qid, docno, place in _places(run, depth):
+            places.setdefault(qid, {}).setdefault(docno, [None] * len(runs))[number] = place
+    labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
+    known = _load_texts(runs, texts, {docno for turn in places.values() for docno in turn})
+    limit = word_limit([known.get(docno, "") for turn in places.values() for docno in turn])
+    words = {docno: _cut(text, limit) for docno, text in known.items()}
+    listed = {
+        qid: [
+            Passage(docno, tuple(by_run), labels.get((qid, docno)), *words.get(docno, ("", "")))
+            for docno, by_run in sorted(found.items(), key=lambda entry: _best_place(entry[1]))
+        ]
+        for qid, found in places.items()
+    }
+    return listed, limit if words else 0
+
+
+def _best_place(by_run: Sequence[Place | None]) -> tuple[int, int]:
+    return min((place.rank, number) for number, place in enumerate(by_run) if place is not None)
+
+
+def word_limit(texts: Sequence[str]) -> int:
+    """How many words of each text a page can hold.
+
+    Example:
+        >>> word_limit(["tea"]), word_limit(["a word " * 500] * 20_000)
+        (120, 90)
+    """
+    sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
+    fitting = (limit for limit in LIMITS if sum(size * min(1.0, limit / words) for size, words in sizes) <= CHARACTERS)
+    return next(fitting, LIMITS[-1])
+
+
+def _places(run: RunData, depth: int) -> Iterator[tuple[str, str, Place]]:
+    used = {(qid, docno) for qid, turn in run.turns.items() for docno in turn.get("used", ())}
+    wanted = (run.results["rank"] < depth) | run.results["docno"].isin({docno for _, docno in used})
+    best = run.results[wanted]
+    for qid, docno, rank, score in zip(*(best[name] for name in ("qid", "docno", "rank", "score")), strict=True):
+        if rank < depth or (qid, docno) in used:
+            yield qid, docno, Place(int(rank) + 1, float(score), (qid, docno) in used)
+
+
+def _load_texts(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    for run in runs:
+        if "text" in run.results.columns:
+            pairs = zip(run.results["docno"], run.results["text"], strict=True)
+            known.update((docno, text) for docno, text in pairs if isinstance(text, str))
+    lacking = pd.DataFrame({"docno": sorted(wanted - set(known))}, dtype=object)
+    if texts is not None and len(lacking):
+        loaded = texts.transform(lacking)
+        known.update(zip(loaded["docno"], loaded["text"], strict=True))
+    return known
+
+
+def _cut(text: str, limit: int) -> tuple[str, str]:
+    words = text.split()
+    rest = " ".join(words[OPEN_WORDS:limit])
+    return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(limit, OPEN_WORDS) else rest
+
+
+SAME = 5e-5
+"""Scores that differ by less read alike with four decimals."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of a run.
+
+    Attributes:
+        value: the score.
+        change: how far it is above the first run's; None for the first run.
+        best: whether no other run is above it and one is below.
+    """
+
+    value: float
+    change: float | None
+    best: bool
+
+    @property
+    def side(self) -> str:
+        """``"win"``, ``"loss"`` or ``"tie"`` against the first run."""
+        change = self.change or 0.0
+        return "tie" if abs(change) < SAME else "win" if change > 0 else "loss"
+
+
+Scores = list[list[Score]]
+"""One list per run, in it one score per measure."""
+
+
+def scores_by_turn(
+    runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], measures: Sequence[ir_measures.Measure | str]
+) -> tuple[list[str], dict[str, Scores]]:
+    """The names of the measures, and for each judged turn the scores of every run; a turn that a run lacks counts 0.
+
+    Without qrels the scores are those of the run folders.
+
+    Raises:
+        DataError: when none of the turns is judged, or the run folders have scores of different measures, turns or qrels.
+    """
+    if qrels is None:
+        tables = _scores_of_folders(runs)
+    else:
+        judged = qrels[qrels["qid"].isin(turns)]
+        if judged.empty:
+            first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
+            raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
+        tables = [per_turn(run.results, judged, measures) for run in runs]
+    if not tables or tables[0].empty:
+        return [], {}
+    names = [name for name in tables[0].columns if name != "qid"]
+    values = [dict(zip(table["qid"], table[names].to_numpy(dtype=float).tolist(), strict=True)) for table in tables]
+    return names, {qid: _compare([rows[qid] for rows in values]) for qid in values[0]}
+
+
+def mean_scores(scores: Mapping[str, Scores]) -> Scores:
+    """The mean over the turns, for each run and measure."""
+    if not scores:
+        return []
+    turns = list(scores.values())
+    runs, measures = range(len(turns[0])), range(len(turns[0][0]))
+    return _compare([[sum(turn[run][measure].value for turn in turns) / len(turns) for measure in measures] for run in runs])
+
+
+def _scores_of_folders(runs: Sequence[RunData]) -> list[pd.DataFrame]:
+    tables = [run.scores for run in runs if run.scores is not None]
+    if len(tables) < len(runs):
+        return []
+    judged = [run for run in runs if "qrels_sha256" in run.parameters]  # a folder that was written by hand need not say its qrels
+    for run, table in zip(runs, tables, strict=True):
+        if list(table.columns) != list(tables[0].columns) or set(table["qid"]) != set(tables[0]["qid"]):
+            raise DataError(
+                f"{run.name} and {runs[0].name} were measured by other measures or on other turns: give the dataset or the qrels"
+            )
+        if "qrels_sha256" in run.parameters and run.parameters["qrels_sha256"] != judged[0].parameters["qrels_sha256"]:
+            raise DataError(f"{run.name} and {judged[0].name} were measured with other qrels: give the dataset or the qrels")
+    return tables
+
+
+def _compare(values: list[list[float]]) -> Scores:
+    columns = list(zip(*values, strict=True))
+    best = [max(column) if max(column) - min(column) >= SAME else math.inf for column in columns]
+    return [
+        [
+            Score(value, None if number == 0 else value - first, top - value < SAME)
+            for value, first, top in zip(row, values[0], best, strict=True)
+        ]
+        for number, row in enumerate(values)
+    ]
