@@ -1,17 +1,110 @@
-"""A conversation with a system, turn by turn."""
+"""A conversation with a system, turn by turn: what was said, what the system found and answered, as text and as HTML."""
 
 import json
 import os
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyterrier as pt
 
 from ..conversations import conversation
+from ..conversations.frame import values
 from ..errors import UsageError
 from ..store.files import atomic_write
-from .turn import ChatTurn, clean
+
+SHOWN = 5
+"""How many passages a system without responses shows."""
+WORDS, WIDTH = 20, 100
+
+
+@dataclass(frozen=True)
+class Source:
+    """A passage that is shown with a turn.
+
+    Attributes:
+        docno: its id.
+        text: its text; empty where the index has none.
+    """
+
+    docno: str
+    text: str
+
+    @property
+    def beginning(self) -> str:
+        """Its first 20 words."""
+        words = self.text.split()
+        return " ".join(words[:WORDS]) + " ..." * (len(words) > WORDS)
+
+
+@dataclass(frozen=True, repr=False)
+class ChatTurn:
+    """One exchange of a chat; it displays itself in a notebook.
+
+    Attributes:
+        turn_id: its number in the conversation, from 1.
+        utterance: the user's words.
+        response: the system's answer; empty where the system gives none or found no passage.
+        sources: the passages that the response is based on; without a response the best 5.
+        rewrite: the query that an LLM or a rewriter made of the utterance; empty where there is none.
+    """
+
+    turn_id: int
+    utterance: str
+    response: str
+    sources: tuple[Source, ...]
+    rewrite: str = ""
+
+    @classmethod
+    def of(cls, turn_id: int, utterance: str, results: pd.DataFrame) -> "ChatTurn":
+        """The turn that a system's results make.
+
+        ``qanswer`` is the response where ``Respond`` wrote it (the frame has ``used``) or where the system finds no passages
+        at all; that of a ranking without ``used`` is a draft that was searched with.
+        """
+        texts = {name: clean(next(iter(values(results, name, "")), "")) for name in ("qanswer", "qrewrite")}
+        if "docno" not in results.columns:
+            return cls(turn_id, utterance, texts["qanswer"], (), texts["qrewrite"])
+        ranking = results.sort_values("rank", kind="stable") if "rank" in results.columns else results
+        responds = "used" in results.columns
+        best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
+        sources = tuple(Source(str(docno), text) for docno, text in zip(best["docno"], values(best, "text", ""), strict=True))
+        return cls(turn_id, utterance, texts["qanswer"] if responds else "", sources, texts["qrewrite"])
+
+    def __repr__(self) -> str:
+        """The system's part as text, without characters that a terminal would obey."""
+        parts = [f"(searched for: {self.rewrite})"] if self.rewrite else []
+        parts += [line for paragraph in self.response.splitlines() for line in textwrap.wrap(printable(paragraph), WIDTH) or [""]]
+        parts += [f"  [{place}] {source.docno}  {source.beginning}" for place, source in enumerate(self.sources, 1)]
+        if not (self.response or self.sources):
+            parts.append("(no passage found)")
+        return "\n".join(map(printable, parts))
+
+    def _repr_html_(self) -> str:
+        searched = f"<div style='opacity: .7'><small>searched for: {escape(self.rewrite)}</small></div>" if self.rewrite else ""
+        sources = "".join(f"<li><code>{escape(one.docno)}</code> {escape(one.beginning)}</li>" for one in self.sources)
+        answer = escape(self.response) if self.response else "" if self.sources else "<i>no passage found</i>"
+        return (
+            "<div style='max-width: 50em; margin: .6em 0'>"
+            f"<div style='margin-left: 4em; padding: .4em .8em; border-right: 4px solid #2f7d4f'>{escape(self.utterance)}</div>"
+            f"<div style='margin-right: 4em; padding: .4em .8em; border-left: 4px solid #1d5b8f'>{searched}"
+            f"<div style='white-space: pre-wrap'>{answer}</div><ol style='margin: .3em 0 0; font-size: smaller'>{sources}</ol></div></div>"
+        )
+
+
+def printable(text: str) -> str:
+    """The text without control characters but line feeds and tabs: passages and LLMs may send a terminal orders."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", " ", text)
+
+
+def clean(text: str) -> str:
+    """The text as UTF-8 can hold it, without white space around it."""
+    return text.encode("utf-8", "replace").decode("utf-8").strip()
 
 
 class Chat:
@@ -74,7 +167,7 @@ class Chat:
                 then the turn is kept in ``turns``.
             IkatError: when the system fails; the turn isn't kept.
         """
-        utterance = self._checked(text)
+        utterance = self._check(text)
         frame = conversation([*self.messages(), {"role": "user", "content": utterance}], self.ptkb, number=self.number)
         turn = ChatTurn.of(len(self.turns) + 1, utterance, self.system(frame))
         self.turns.append(turn)
@@ -85,8 +178,8 @@ class Chat:
 
     def messages(self) -> list[dict[str, str]]:
         """The conversation so far, as the history of the next turn."""
-        pairs = (("user", turn.utterance, "assistant", turn.response) for turn in self.turns)
-        return [{"role": role, "content": text} for pair in pairs for role, text in (pair[:2], pair[2:])]
+        said = ((role, text) for turn in self.turns for role, text in (("user", turn.utterance), ("assistant", turn.response)))
+        return [{"role": role, "content": text} for role, text in said]
 
     def expected(self) -> str | None:
         """What the script goes on with; None without a script, or behind its end."""
@@ -94,15 +187,10 @@ class Chat:
 
     def topics(self) -> list[dict[str, Any]]:
         """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance``: the passages that were used."""
-        turns = [
-            {
-                "turn_id": turn.turn_id,
-                "utterance": turn.utterance,
-                "response": turn.response,
-                "response_provenance": [source.docno for source in turn.sources] if turn.response else [],
-            }
-            for turn in self.turns
-        ]
+        turns = []
+        for turn in self.turns:
+            used = [source.docno for source in turn.sources] if turn.response else []
+            turns.append({"turn_id": turn.turn_id, "utterance": turn.utterance, "response": turn.response, "response_provenance": used})
         return [{"number": self.number, "title": "", "ptkb": self.ptkb, "turns": turns}]
 
     def save(self, path: str | Path) -> Path:
@@ -121,7 +209,7 @@ class Chat:
             raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): save it elsewhere") from error
         return Path(path)
 
-    def _checked(self, text: str) -> str:
+    def _check(self, text: str) -> str:
         utterance = clean(text)
         if not utterance:
             raise UsageError("there is nothing to answer: say something")

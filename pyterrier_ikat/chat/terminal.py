@@ -1,21 +1,99 @@
-"""A chat in the terminal."""
+"""A chat in the terminal: who talks, with which method, and the lines that go to and fro."""
 
+import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..conversations import conversation
-from ..errors import IkatError, UsageError
+from ..conversations import Conversation, conversation, datasets, read_topics
+from ..conversations.datasets import DATASETS, PREFIX
+from ..errors import DataError, IkatError, UsageError
 from ..llms import LLM, Ledger
 from ..methods import find
 from ..operator import parts_of
 from ..runs.resources import Resources, check_system, load_models
 from .conversation import Chat
-from .persona import read_persona
 
 PROMPT = "\nyou> "
+NUMBER = "chat"
+
+
+@dataclass(frozen=True)
+class Persona:
+    """What is known of the user.
+
+    Attributes:
+        ptkb: statement id -> statement.
+        number: the conversation's name; qids are ``<number>_<turn>``.
+        utterances: what the user says turn by turn in the topics file that the persona comes from.
+    """
+
+    ptkb: dict[str, str] = field(default_factory=dict)
+    number: str = NUMBER
+    utterances: tuple[str, ...] = ()
+
+
+def read_persona(source: str | Path | None = None, number: str | None = None) -> Persona:
+    """Read a persona.
+
+    Args:
+        source: a text file with one statement per line; a JSON file with a list of statements or an object id -> statement; a topics file
+            of TREC iKAT, or ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder. None for a user of whom nothing is known.
+        number: the conversation's name; where ``source`` has several conversations, the one whose persona is wanted.
+
+    Raises:
+        DataError: when the file is missing, unreadable or holds no statements.
+        UsageError: when ``number`` isn't one word, or ``source`` has several conversations and none of that name.
+
+    Example:
+        >>> persona = read_persona("ikat:sample", "2-1")
+        >>> persona.number, len(persona.ptkb), len(persona.utterances)
+        ('2-1', 10, 6)
+    """
+    if number is not None and len(number.split()) != 1:
+        raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+    if source is None:
+        return Persona(number=number or NUMBER)
+    path = Path(source)
+    if path.is_dir() or str(source).startswith(PREFIX) or (str(source) in DATASETS and not path.exists()):
+        data = datasets.dataset(path if path.is_dir() else source)
+        return _persona_of(data.conversations, data.name, number)
+    if path.suffix == ".jsonl":
+        return _persona_of(read_topics(path), str(path), number)
+    found = _content(path)
+    if isinstance(found, list) and found and all(isinstance(item, dict) for item in found):
+        return _persona_of(read_topics(path), str(path), number)
+    if not isinstance(found, list | dict):
+        raise DataError(f"the persona {path} holds {json.dumps(found)[:40]}: give a JSON list of statements, or a topics file")
+    statements = found if isinstance(found, dict) else {str(place): item for place, item in enumerate(found, 1)}
+    wrong = next((name for name, statement in statements.items() if not isinstance(statement, str) or not statement.strip()), None)
+    if wrong is not None or not statements:
+        what = "has no statement" if not statements else f"has no text as statement {wrong}"
+        raise DataError(f"the persona {path} {what}: give one statement per line, or a JSON list of statements")
+    return Persona(statements, number or NUMBER)
+
+
+def _content(path: Path) -> Any:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.split("\n") if line.strip()]
+    except FileNotFoundError:
+        raise DataError(f"there is no persona file {path}: check the path") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"the persona {path} can't be read ({error}): give UTF-8 text, or JSON in a file that ends in .json") from None
+
+
+def _persona_of(conversations: list[Conversation], source: str, number: str | None) -> Persona:
+    chosen = [one for one in conversations if number in (None, one.number)]
+    if len({one.number for one in chosen}) != 1:
+        wanted = "several conversations" if number is None else f"no conversation {number}"
+        names = dict.fromkeys(one.number for one in conversations)
+        raise UsageError(f"{source} has {wanted}: choose one of {', '.join(names)} with --conversation")
+    newest = chosen[-1]  # of a conversation whose persona changes
+    return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))
 
 
 def talk(chat: Chat, read: Callable[[str], str] | None = None, echo: Callable[[str], None] = print) -> None:
@@ -28,7 +106,7 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, echo: Callable[[s
         read: asks for a line; the terminal's input by default.
         echo: prints.
     """
-    read = typed if read is None else read
+    read = read_line if read is None else read
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             wanted = chat.expected()
@@ -37,10 +115,12 @@ def talk(chat: Chat, read: Callable[[str], str] | None = None, echo: Callable[[s
             text = read(PROMPT).strip() or wanted
             if text:
                 _answer(chat, text, echo)
-    echo(f"\n{_ending(chat)}")
+    said = f"\n{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
+    only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
+    echo(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
 
 
-def typed(prompt: str) -> str:
+def read_line(prompt: str) -> str:
     """A line from the keyboard, with editing where the platform has it; one from a pipe is printed as if it had been typed."""
     with suppress(ImportError):
         import readline  # noqa: F401
@@ -58,13 +138,6 @@ def _answer(chat: Chat, text: str, echo: Callable[[str], None]) -> None:
         echo(f"ikat: {error}")
     if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
         echo(repr(chat.turns[-1]))
-
-
-def _ending(chat: Chat) -> str:
-    said = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
-    if not chat.saved:
-        return f"{said}, not saved"
-    return f"{said}, {'' if chat.saved == len(chat.turns) else f'only the first {chat.saved} '}saved in {chat.save_to}"
 
 
 def open_chat(

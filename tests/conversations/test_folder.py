@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat.persona import read_persona
+from pyterrier_ikat.chat import read_persona
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import IkatProvider
 from pyterrier_ikat.conversations.message_lines import CollectionWarning
