@@ -14,9 +14,8 @@ import pyterrier as pt
 from ..errors import DataError, IkatError, UsageError
 from ..llms import LLM, StageError
 from ..operator import Operator
-from .shipping import pack, thawed
-from .worker import Answers, Outcome, Question
-from .workers import Workers, deaths, shared
+from .worker import Answers, Outcome, Question, pack, thaw_error
+from .workers import Workers, deaths, find_workers
 
 
 def cut(frame: pd.DataFrame, partitions: int) -> list[pd.DataFrame]:
@@ -33,11 +32,11 @@ def cut(frame: pd.DataFrame, partitions: int) -> list[pd.DataFrame]:
     return [frame[part_of_row == part].reset_index(drop=True) for part in range(count)]
 
 
-def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def concat_parts(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The parts below each other, in their order; parts without rows say nothing about columns and their types.
 
     Example:
-        >>> joined([pd.DataFrame({"rank": [0]}), pd.DataFrame({"rank": []}, dtype=object)])["rank"].dtype
+        >>> concat_parts([pd.DataFrame({"rank": [0]}), pd.DataFrame({"rank": []}, dtype=object)])["rank"].dtype
         dtype('int64')
     """
     found = [frame for frame in frames if len(frame)] or list(frames[:1])
@@ -53,7 +52,7 @@ class Running:
 
     Args:
         workers: where.
-        packed: the pipeline, from `shipping.pack`.
+        packed: the pipeline, from `pack`.
         models: its language models; they are asked in this process.
     """
 
@@ -97,7 +96,11 @@ class Running:
                 if self.over.is_set():
                     break
                 if tried == TRIES:
-                    raise UsageError(_died(part, error)) from error
+                    qids = part["qid"].tolist()
+                    raise UsageError(
+                        f"the process on the Ray cluster died {TRIES} times at the turns {qids[0]} to {qids[-1]} ({_line(error)}): give it "
+                        "more memory, or cut the turns into more parts, partitions=..."
+                    ) from error
                 log.warning("a process on the Ray cluster died (%s): its turns run again", _line(error))
             else:
                 self.workers.give(worker)
@@ -116,14 +119,6 @@ class Running:
             event = ray.get(worker.answer.remote(said[place][1]))
             place += 1
         return event
-
-
-def _died(part: pd.DataFrame, error: Exception) -> str:
-    qids = part["qid"].tolist()
-    return (
-        f"the process on the Ray cluster died {TRIES} times at the turns {qids[0]} to {qids[-1]} ({_line(error)}): give it more memory, "
-        "or cut the turns into more parts, partitions=..."
-    )
 
 
 def _line(error: Exception) -> str:
@@ -151,7 +146,7 @@ class OnRay(Operator):
         pt.validate.columns(inp, includes=["qid"], context=self)
         if len(inp) == 0:
             return self.pipeline.transform(inp)
-        self._workers = shared(self.resources or {"CPU": 1})
+        self._workers = find_workers(self.resources or {"CPU": 1})
         packed, models = pack(self.pipeline)
         with self._workers.busy:
             outcomes = Running(self._workers, packed, models).run(cut(inp, self.partitions))
@@ -160,9 +155,9 @@ class OnRay(Operator):
                 models[number].ledger.count(stage, model, served=None, key=None, **increments)
         for category, message in dict.fromkeys(warned for outcome in outcomes for warned in outcome.warned):
             warnings.warn(message, category, stacklevel=2)
-        if errors := [thawed(*outcome.error) for outcome in outcomes if outcome.error]:
-            raise _one_of(errors)
-        return one_frame(outcomes)
+        if errors := [thaw_error(*outcome.error) for outcome in outcomes if outcome.error]:
+            raise _merge_errors(errors)
+        return merge_outcomes(outcomes)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_workers": None}  # processes belong to the one that started them
@@ -213,7 +208,7 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
     return OnRay(pipeline, partitions, resources)
 
 
-def one_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+def merge_outcomes(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     """The frames of all parts below each other.
 
     Raises:
@@ -224,12 +219,13 @@ def one_frame(outcomes: Sequence[Outcome]) -> pd.DataFrame:
         copied = found.partition(" ")[0]  # what follows is about the files of one machine, such as when they were changed
         if known.setdefault(path, copied) != copied:
             raise DataError(f"the index {path} isn't the same on all nodes of the Ray cluster: copy one of them to every node")
-    return joined([outcome.frame for outcome in outcomes if outcome.frame is not None])
+    return concat_parts([outcome.frame for outcome in outcomes if outcome.frame is not None])
 
 
-def _one_of(errors: Sequence[IkatError]) -> IkatError:
+def _merge_errors(errors: Sequence[IkatError]) -> IkatError:
+    """The first error; a ``StageError`` with the failed turns of all parts."""
     first = errors[0]
     if not isinstance(first, StageError):
         return first
-    alike = [error for error in errors if isinstance(error, StageError) and error.stage == first.stage]
-    return StageError(first.stage, [failure for error in alike for failure in error.failures], first.kept_in)
+    same = [error for error in errors if isinstance(error, StageError) and error.stage == first.stage]
+    return StageError(first.stage, [failure for error in same for failure in error.failures], first.kept_in)

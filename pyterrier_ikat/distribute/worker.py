@@ -1,24 +1,129 @@
-"""What runs in a process of a Ray node: one pipeline, one part of the turns at a time, as a dialogue with the calling process.
+"""What goes between machines, and what runs in a process of a Ray node: one pipeline, one part of the turns at a time.
 
-The pipeline runs in a thread. Where it asks a language model, the caller gets a `Question` in the place of the result, and answers it.
+A language model never travels: its key, connections, cache, ledger and budget stay in the calling process. In its place a pipeline
+takes a `FarLLM` along. The pipeline runs in a thread; where it asks a language model, the caller gets a `Question` in the place of the
+result, and answers it.
 """
 
+import io
 import os
+import pickle
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
 import pandas as pd
+import pyterrier as pt
 
-from ..errors import IkatError
-from ..llms import Completion, LLMFailure, Request
-from ..operator import parts_of
-from .shipping import Counted, frozen, unpack
+from ..errors import IkatError, UsageError
+from ..llms import LLM, Completion, LLMFailure, Request
+from ..operator import Operator, parts_of
 
 Answers = list[Completion | LLMFailure]
+Ask = Callable[[int, Sequence[Request]], Answers]
+Counted = tuple[int, str, str, dict[str, float | None]]
+"""Number of the language model, stage, model, increments."""
+
+
+class Tally:
+    """Remembers what is counted; `Ledger.count` of the ledger at home gets it when the part is done."""
+
+    def __init__(self) -> None:
+        self.counted: list[tuple[str, str, dict[str, float | None]]] = []
+
+    def count(self, stage: str, model: str, **increments: float | None) -> None:
+        """Remember one count."""
+        self.counted.append((stage, model, increments))
+
+
+@dataclass(eq=False, repr=False)
+class FarLLM:
+    """Stands for a language model of the calling process in a pipeline that runs elsewhere.
+
+    Attributes:
+        number: which of the pipeline's language models it stands for.
+        model: the model's name.
+        on_error: what operators do that do not say it themselves where a call fails.
+        kept_in: where it keeps finished calls.
+        text: what ``repr`` shows.
+        ask: brings the requests home, and the completions back (see `LLM.ask`).
+        ledger: takes what operators count themselves (fallbacks, dropped pieces), for the ledger at home.
+    """
+
+    number: int
+    model: str
+    on_error: str
+    kept_in: str
+    text: str
+    ask: Callable[[Sequence[Request]], Answers]
+    ledger: Tally = field(default_factory=Tally)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def pack(pipeline: pt.Transformer) -> tuple[bytes, list[LLM]]:
+    """The pipeline as bytes, and the language models that it asks, which are not in the bytes.
+
+    Raises:
+        UsageError: when a stage can't be sent to another process, or a cross-encoder would choose its backend in each of them.
+    """
+    from ray import cloudpickle
+
+    models: dict[int, LLM] = {}
+    pickler: Any = cloudpickle.CloudPickler
+
+    class Packer(pickler):  # type: ignore[misc]
+        def persistent_id(self, value: Any) -> tuple[int, str, str, str, str] | None:
+            if isinstance(value, Operator):
+                value.check_shippable()
+            if not isinstance(value, LLM):
+                return None
+            models.setdefault(id(value), value)
+            return list(models).index(id(value)), value.model, value.on_error, value.kept_in, repr(value)
+
+    buffer = io.BytesIO()
+    try:
+        packer: Any = Packer
+        packer(buffer).dump(pipeline)
+    except (TypeError, pickle.PicklingError, AttributeError) as error:
+        raise UsageError(f"{pipeline!r} can't be sent to another process ({error}): open what can't be sent at first use") from error
+    return buffer.getvalue(), list(models.values())
+
+
+def unpack(packed: bytes, ask: Ask) -> tuple[pt.Transformer, list[FarLLM]]:
+    """The pipeline of `pack`, and what stands for its language models.
+
+    Raises:
+        UsageError: when a package that it needs is missing here.
+    """
+    models: dict[int, FarLLM] = {}
+
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, name: Any) -> FarLLM:
+            return models.setdefault(name[0], FarLLM(*name, partial(ask, name[0])))
+
+    try:
+        pipeline = Unpacker(io.BytesIO(packed)).load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the pipeline can't be opened on a Ray node ({error}): install the same packages on every node") from error
+    return pipeline, list(models.values())
+
+
+def freeze_error(error: IkatError) -> tuple[type[IkatError], tuple[Any, ...], dict[str, Any]]:
+    """One of our errors in pieces that can be pickled, whatever its ``__init__`` takes."""
+    return type(error), error.args, vars(error)
+
+
+def thaw_error(kind: type[IkatError], args: tuple[Any, ...], state: dict[str, Any]) -> IkatError:
+    """The error of `freeze_error`, equal in type, message and attributes."""
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error
 
 
 @dataclass(frozen=True)
@@ -40,7 +145,7 @@ class Outcome:
 
     Attributes:
         frame: its result, or None.
-        error: one of our errors, frozen, or None.
+        error: one of our errors, from `freeze_error`, or None.
         counted: what the part's operators counted themselves.
         warned: (category, message) of its warnings.
         indexes: path -> fingerprint of the indexes as they are on this node.
@@ -104,7 +209,7 @@ class Worker:
                 result = pipeline.transform(frame.copy())  # what Ray brought can't be written to
                 indexes = {part.path: part.fingerprint() for part in parts_of(pipeline) if hasattr(part, "path")}
             except IkatError as raised:
-                error = frozen(raised)
+                error = freeze_error(raised)
         counted = [(model.number, *count) for model in models for count in model.ledger.counted]
         for model in models:
             model.ledger.counted.clear()

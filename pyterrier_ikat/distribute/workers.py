@@ -22,7 +22,7 @@ def deaths() -> tuple[type[Exception], ...]:
 
 
 class Workers:
-    """Processes that each hold the same share of the cluster; made by `shared`, ended with the last pipeline that has them.
+    """Processes that each hold the same share of the cluster; made by `find_workers`, ended with the last pipeline that has them.
 
     Args:
         resources: what one process takes up, in Ray's words.
@@ -105,11 +105,10 @@ class Workers:
     def _start(self) -> None:
         import ray
 
-        named = {name: amount for name, amount in self.resources.items() if name not in ("CPU", "GPU")}
         made = ray.remote(Worker).options(
             num_cpus=self.resources.get("CPU", 0),
             num_gpus=self.resources.get("GPU", 0),
-            resources=named,
+            resources={name: amount for name, amount in self.resources.items() if name not in ("CPU", "GPU")},
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": {"TQDM_DISABLE": "1"}},  # Ray shows here what processes print: bars of all of them would mix
         )
@@ -133,7 +132,7 @@ class Workers:
 _POOLS: WeakValueDictionary[Any, Workers] = WeakValueDictionary()
 
 
-def shared(resources: Mapping[str, float]) -> Workers:
+def find_workers(resources: Mapping[str, float]) -> Workers:
     """The processes of this size on the cluster that Ray is connected to; all pipelines share them, and the models that they loaded.
 
     Raises:

@@ -2,7 +2,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.distribute.pipeline import cut, joined
+from pyterrier_ikat.distribute.pipeline import concat_parts, cut
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=30), st.integers(1, 40))
@@ -10,7 +10,7 @@ def test_parts_are_whole_turns_in_order_and_together_the_frame(rows_per_turn, pa
     turns = [f"t{number}" for number, rows in enumerate(rows_per_turn) for _ in range(rows)]
     frame = pd.DataFrame({"qid": [f"{turn}::{row}" for row, turn in enumerate(turns)], "qid_0": turns, "qsub": range(len(turns))})
     parts = cut(frame, partitions)
-    pd.testing.assert_frame_equal(joined(parts), frame)
+    pd.testing.assert_frame_equal(concat_parts(parts), frame)
     of_parts = [set(part["qid_0"]) for part in parts]
     assert sum(map(len, of_parts)) == len(rows_per_turn)  # no turn is in two parts
     assert len(parts) == min(partitions, len(rows_per_turn))
@@ -25,9 +25,9 @@ def test_without_sub_queries_a_turn_is_its_qid():
 def test_an_empty_part_does_not_change_the_types_of_the_others():
     empty = pd.DataFrame({"qid": [], "score": []}, dtype=object)
     found = pd.DataFrame({"qid": ["a"], "score": [0.5], "rank": [0]})
-    pd.testing.assert_frame_equal(joined([empty, found, empty]), found)
+    pd.testing.assert_frame_equal(concat_parts([empty, found, empty]), found)
 
 
 def test_parts_that_are_all_empty_give_an_empty_frame_with_their_columns():
     empty = pd.DataFrame({"qid": [], "score": []}, dtype=object)
-    assert joined([empty, empty]).columns.tolist() == ["qid", "score"]
+    assert concat_parts([empty, empty]).columns.tolist() == ["qid", "score"]

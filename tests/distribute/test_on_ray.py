@@ -254,7 +254,7 @@ def test_results_can_be_written_to():
 
 
 def test_an_empty_frame_has_the_pipelines_columns_and_asks_nobody(index, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.distribute.pipeline.shared", None)
+    monkeypatch.setattr("pyterrier_ikat.distribute.pipeline.find_workers", None)
     empty = turns(0)
     llm = ikat.llm(Scripted())
     system = ikat.Answer(llm) >> index.bm25()

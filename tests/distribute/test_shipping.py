@@ -12,7 +12,7 @@ from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank.backends import BACKENDS
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
-from pyterrier_ikat.distribute.shipping import frozen, pack, thawed, unpack  # noqa: E402
+from pyterrier_ikat.distribute.worker import freeze_error, pack, thaw_error, unpack  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_what_is_missing_on_a_node_is_named():
     ids=lambda error: type(error).__name__,
 )
 def test_an_error_arrives_with_all_it_says(error):
-    arrived = thawed(*pickle.loads(pickle.dumps(frozen(error))))
+    arrived = thaw_error(*pickle.loads(pickle.dumps(freeze_error(error))))
     assert type(arrived) is type(error)
     assert str(arrived) == str(error)
     assert {name: str(value) for name, value in vars(arrived).items()} == {name: str(value) for name, value in vars(error).items()}

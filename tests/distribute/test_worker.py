@@ -9,11 +9,10 @@ from retrieve.tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import MergeShards
-from pyterrier_ikat.distribute.worker import Question, Worker
+from pyterrier_ikat.distribute.worker import Question, Worker, pack
 
 pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
-from pyterrier_ikat.distribute.pipeline import one_frame  # noqa: E402
-from pyterrier_ikat.distribute.shipping import pack  # noqa: E402
+from pyterrier_ikat.distribute.pipeline import merge_outcomes  # noqa: E402
 
 TURN = pd.DataFrame({"qid": ["t"], "query": ["tea"], "docno": ["1"], "rank": [0], "score": [1.0]})
 
@@ -28,11 +27,11 @@ def test_nodes_with_different_indexes_at_one_path_are_an_error_not_a_mixture(tmp
         ikat.PassageIndex(path).index([{"docno": "1", "text": text}])
     texts = ikat.PassageIndex(paths[0]).text_loader()
     first, again = outcome(texts), outcome(texts)
-    assert one_frame([first, again])["text"].tolist() == ["green tea", "green tea"]
+    assert merge_outcomes([first, again])["text"].tolist() == ["green tea", "green tea"]
     paths[0].rename(tmp_path / "gone")
     paths[1].rename(paths[0])
     with pytest.raises(ikat.DataError, match=r"the index .*/node isn't the same on all nodes of the Ray cluster: copy one"):
-        one_frame([first, outcome(texts)])
+        merge_outcomes([first, outcome(texts)])
 
 
 def test_a_model_that_was_copied_to_a_node_without_its_times_is_the_same_there(tmp_path):
@@ -44,11 +43,11 @@ def test_a_model_that_was_copied_to_a_node_without_its_times_is_the_same_there(t
     shutil.copytree(tmp_path / "at home", tmp_path / "model", copy_function=shutil.copyfile)
     copied = outcome(retriever, turn)
     assert copied.indexes != first.indexes
-    assert one_frame([first, copied])["docno"].tolist() == ["1", "1"]
+    assert merge_outcomes([first, copied])["docno"].tolist() == ["1", "1"]
     shutil.rmtree(tmp_path / "model")
     save_splade(tmp_path / "model", seed=1)
     with pytest.raises(ikat.DataError, match=r"the index .*/index isn't the same on all nodes"):
-        one_frame([first, outcome(retriever, turn)])
+        merge_outcomes([first, outcome(retriever, turn)])
 
 
 def test_indexes_are_found_wherever_they_stand(tmp_path):
