@@ -26,6 +26,7 @@ setup(
     package_data={
         "pyterrier_ikat": [
             "prompts/*.jinja",
+            "retrieve/stopwords.json",
             "conversations/sample/*",
             "show/report/files/*",
             "pt_docs/*.rst",
@@ -69,7 +70,6 @@ setup(
             "sparse_index.ikat_passages = pyterrier_ikat.retrieve:PassageIndex",
             "sparse_index.ikat_splade = pyterrier_ikat.retrieve:SpladeIndex",
         ],
-        "pyterrier.artifact.metadata_adapter": ["ikat = pyterrier_ikat.retrieve.artifact:artifact_metadata"],
         "pyterrier.dataset_provider": ["ikat = pyterrier_ikat.conversations.datasets:IkatProvider"],
     },
     classifiers=[

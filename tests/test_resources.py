@@ -12,7 +12,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.folder import SampleDataset
 from pyterrier_ikat.conversations.track import COLLECTION_SIZE
 from pyterrier_ikat.llms import LLM
-from pyterrier_ikat.retrieve.pisa import index as pisa
+from pyterrier_ikat.retrieve import pisa
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.resources import OtherCollectionWarning, check_collection
 
@@ -138,7 +138,7 @@ def test_an_index_of_pyterrier_is_compared_by_its_own_docnos(tmp_path, monkeypat
     rows = ({"docno": docno, "toks": {"tea": 1.0 + number % 3}} for number, docno in enumerate(docnos))
     PisaIndex(str(tmp_path / "p"), stemmer="none").toks_indexer().index(rows)
     index = ikat.SpladeIndex(tmp_path / "p", "some/model")
-    assert list(pisa.docnos(tmp_path / "p")) == docnos
+    assert list(pisa.read_docnos(tmp_path / "p")) == docnos
     assert list(index.docnos(["none", docnos[7], docnos[0]])) == [docnos[0], docnos[7]]
     check_collection(index, SAMPLE, SAMPLE.name, SAMPLE.get_qrels())
     with pytest.raises(ikat.UsageError, match="has none of the 1 passages"):

@@ -14,7 +14,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.generate import Answer, Rewrite
 from pyterrier_ikat.llms import Ledger, StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
-from pyterrier_ikat.retrieve.passage_index import BM25
+from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.batches import Batches
 from pyterrier_ikat.runs.folder import another, versions

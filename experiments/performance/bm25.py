@@ -36,9 +36,9 @@ from bm25_others import Other, bm25s_search, overlap, pyserini_searches
 from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve.pisa.index import ascii_text, search
+from pyterrier_ikat.retrieve.bm25 import stop_terms, tokenize
+from pyterrier_ikat.retrieve.pisa import ascii_text, open_bm25, search
 from pyterrier_ikat.retrieve.retriever import packed, unpacked
-from pyterrier_ikat.retrieve.rm3 import stop_terms, tokenize
 from pyterrier_ikat.store.results import ResultCache, digest
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
@@ -72,7 +72,8 @@ def rows() -> Iterator[Row]:
 def _operator(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, texts: Mapping[str, str]) -> Row:
     """The operator as a user calls it, against PISA's default with the texts."""
     operator, default = index.bm25(num_results=DEPTH), _bare(index, "block_max_wand", 1)
-    alone = operator.opened(index.fingerprint(), "query")
+    alone = open_bm25(index.pisa, stops="lucene", k1=0.9, b=0.4, threads=min(max(os.cpu_count() or 2, 2), 16))
+    alone.num_results = DEPTH
     return Row(
         task=f"{task}: index.bm25() with texts, {alone.threads} threads",
         ours=_per_query(lambda: anew(operator, queries)),

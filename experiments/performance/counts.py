@@ -29,8 +29,7 @@ from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank import backends
-from pyterrier_ikat.retrieve import BM25
-from pyterrier_ikat.retrieve import retriever as bm25
+from pyterrier_ikat.retrieve import BM25, bm25
 from pyterrier_ikat.store import results as result_cache
 
 FEW_TURNS, TOKENS = 2, 64

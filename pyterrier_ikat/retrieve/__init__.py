@@ -2,10 +2,9 @@
 
 from ..conversations.frame import NoResultWarning
 from .artifact import PassageText
-from .merge_shards import MergeShards
-from .passage_index import BM25, PassageIndex
-from .rm3 import RM3
-from .splade import Splade
-from .splade_index import SpladeIndex, SpladeRetriever
+from .bm25 import BM25, RM3
+from .passage_index import PassageIndex
+from .retriever import MergeShards
+from .splade import Splade, SpladeIndex, SpladeRetriever
 
 __all__ = ["BM25", "RM3", "MergeShards", "NoResultWarning", "PassageIndex", "PassageText", "Splade", "SpladeIndex", "SpladeRetriever"]

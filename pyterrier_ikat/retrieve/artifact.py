@@ -1,5 +1,6 @@
 """An index on disk: a PyTerrier artifact with a description that is checked, and the texts of its passages by docno."""
 
+import hashlib
 import json
 import sqlite3
 import tempfile
@@ -7,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyterrier as pt
@@ -15,15 +16,16 @@ import pyterrier as pt
 from ..errors import DataError, advice
 from ..operator import Operator
 from ..store.files import atomic_write, write_description
+from .pisa import read_docnos
 
 PISA, TEXTS, PT_META = "pisa", "texts.sqlite", "pt_meta.json"
-FORMATS = {"ikat_index.json": "ikat_passages", "ikat_splade.json": "ikat_splade"}
-"""The description of an index -> its format among PyTerrier's artifacts."""
 AT_ONCE = 500
 
 
 class IndexArtifact(pt.Artifact):
-    """What every index has: a folder, what it says of itself, and the texts of its passages.
+    """Base of every index: a folder, what it says of itself, and the texts of its passages.
+
+    A subclass names its description file (``META``), reads it in :meth:`_read_description`, and gives a retriever.
 
     Args:
         path: the folder.
@@ -31,6 +33,7 @@ class IndexArtifact(pt.Artifact):
     """
 
     ARTIFACT_TYPE = "sparse_index"
+    ARTIFACT_FORMAT: ClassVar[str]
     ARTIFACT_PACKAGE_HINT = "pyterrier_ikat"
     path: str  # type: ignore[assignment]  # as it was given
     META: ClassVar[str]
@@ -43,7 +46,7 @@ class IndexArtifact(pt.Artifact):
         self.text = text
         self._described: tuple[list[tuple[int, ...]], dict[str, Any]] | None = None
 
-    def _look(self, folder: Path) -> dict[str, Any]:
+    def _read_description(self, folder: Path) -> dict[str, Any]:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
@@ -55,8 +58,21 @@ class IndexArtifact(pt.Artifact):
         folder = Path(self.path)
         now = [_state(folder / name) for name in self.descriptions]
         if self._described is None or self._described[0] != now:
-            self._described = now, self._look(folder)
+            self._described = now, self._read_description(folder)
         return self._described[1]
+
+    def fingerprint(self) -> str:
+        """A checksum that an index of other passages, or one built with other settings, does not have."""
+        described = {name: value for name, value in self.describe().items() if name != "files"}
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def pisa(self) -> Path:
+        """The folder of PISA's files."""
+        return Path(self.path) / PISA
+
+    def warm_up(self) -> None:
+        """Load now what the first search would load: by default nothing that takes long."""
 
     @property
     def has_text(self) -> bool:
@@ -76,7 +92,7 @@ class IndexArtifact(pt.Artifact):
         if not self._stores_text:
             opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
             raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--texts PASSAGE_INDEX')}")
-        return read_texts(Path(self.path) / TEXTS, list(docnos))
+        return read_texts(Path(self.path) / TEXTS, docnos)
 
     def text_loader(self) -> "PassageText":
         """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
@@ -90,7 +106,9 @@ class IndexArtifact(pt.Artifact):
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
         """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
-        return stored_docnos(Path(self.path) / TEXTS, among)
+        if self._stores_text:
+            return read_stored_docnos(Path(self.path) / TEXTS, among)
+        return filter(frozenset(among).__contains__, read_docnos(self.pisa))
 
     def build_package(
         self,
@@ -119,9 +137,8 @@ class IndexArtifact(pt.Artifact):
         """
         if texts and not self._stores_text:
             raise DataError(f"the index {self.path} has no texts to pack: leave texts=True out")
-        left_out = [] if texts else [TEXTS]
         with tempfile.TemporaryDirectory() as folder:
-            self._stage(Path(folder), [name for name in self.describe()["files"] if name not in left_out])
+            self._stage(Path(folder), [name for name in self.describe()["files"] if texts or name != TEXTS])
             return pt.Artifact(folder).build_package(
                 package_path or f"{self.path}.tar.lz4", max_file_size=max_file_size, metadata_out=metadata_out, verbose=verbose
             )
@@ -137,8 +154,12 @@ class IndexArtifact(pt.Artifact):
             described = json.loads((there / self.META).read_text(encoding="utf-8"))
             parts = {part: {name: described[part][name] for name in names if name in described[part]} for part in ("files", "checks")}
             _write_json(folder / self.META, described | parts)
-            if PT_META not in names:  # of an index of our first versions
-                _write_json(folder / PT_META, artifact_metadata(self.path, [self.META]))
+
+    def write_meta(self, folder: Path, fields: dict[str, Any]) -> None:
+        """Write the description of an index that is complete in ``folder``, and what PyTerrier reads of an artifact."""
+        kind = {"type": self.ARTIFACT_TYPE, "format": self.ARTIFACT_FORMAT, "package_hint": self.ARTIFACT_PACKAGE_HINT}
+        _write_json(folder / PT_META, kind)
+        write_description(folder / self.META, fields)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_described": None}  # another machine has to look for itself
@@ -147,33 +168,19 @@ class IndexArtifact(pt.Artifact):
         return int(self.describe()["count"])
 
     def _identity(self) -> tuple[Any, ...]:
+        """The arguments in their order; ``text`` is the last one."""
         return (self.path, self.text)
+
+    def __repr__(self) -> str:
+        *given, text = self._identity()
+        shown = [repr(value) for value in given if value is not None] + ([] if text is None else [f"text={text!r}"])
+        return f"ikat.{type(self).__name__}({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
         return self._identity() == other._identity() if isinstance(other, type(self)) else NotImplemented
 
     def __hash__(self) -> int:
         return hash((type(self), *self._identity()))
-
-
-def artifact_metadata(path: str, names: Sequence[str]) -> dict[str, str] | None:
-    """What PyTerrier has to know of an index of ours in the folder ``path`` of these files; None when it is no such index."""
-    form = next((FORMATS[name] for name in names if name in FORMATS), None)
-    kind = {"type": IndexArtifact.ARTIFACT_TYPE, "format": form, "package_hint": IndexArtifact.ARTIFACT_PACKAGE_HINT}
-    return None if form is None else kind  # type: ignore[return-value]
-
-
-def write_meta(path: Path, fields: dict[str, Any]) -> None:
-    """Write the description of a finished index, and what PyTerrier reads of an artifact."""
-    _write_json(path.with_name(PT_META), artifact_metadata(str(path.parent), [path.name]))
-    write_description(path, fields)
-
-
-class HasTexts(Protocol):
-    """Anything that gives the texts of passages."""
-
-    def texts(self, docnos: list[str]) -> list[str]:
-        """The texts of ``docnos``, in their order."""
 
 
 class PassageText(Operator):
@@ -190,7 +197,7 @@ class PassageText(Operator):
 
     schematic = {"label": "PassageText"}
 
-    def __init__(self, index: HasTexts) -> None:
+    def __init__(self, index: IndexArtifact) -> None:
         super().__init__()
         self.index = index
 
@@ -216,13 +223,9 @@ def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
     Raises:
         DataError: naming the docnos that aren't in the file.
     """
-    found: dict[str, str] = {}
     wanted = sorted(set(docnos), key=str)
-    with _opened(path) as connection:
-        for start in range(0, len(wanted), AT_ONCE):
-            part = [_key(docno) for docno in wanted[start : start + AT_ONCE]]
-            rows = connection.execute(f"SELECT docno, text FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
-            found.update((docno, _unpack(packed)) for docno, packed in rows)
+    with _open_texts(path) as connection:
+        found = {docno: _unpack(packed) for docno, packed in _select(connection, "docno, text", wanted)}
     missing = [docno for docno in wanted if docno not in found]
     if missing:
         shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
@@ -230,33 +233,32 @@ def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
     return [found[docno] for docno in docnos]
 
 
-def stored_docnos(path: Path, docnos: Sequence[str]) -> Iterator[str]:
+def read_stored_docnos(path: Path, docnos: Sequence[str]) -> Iterator[str]:
     """Those of ``docnos`` that are in the file, looked up as they are asked for."""
-    with _opened(path) as connection:
-        for start in range(0, len(docnos), AT_ONCE):
-            part = [_key(docno) for docno in docnos[start : start + AT_ONCE]]
-            rows = connection.execute(f"SELECT docno FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
-            yield from (docno for (docno,) in rows)
+    with _open_texts(path) as connection:
+        yield from (docno for (docno,) in _select(connection, "docno", docnos))
+
+
+def _select(connection: sqlite3.Connection, columns: str, docnos: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, len(docnos), AT_ONCE):
+        part = [str(docno).encode("utf-8", "replace").decode() for docno in docnos[start : start + AT_ONCE]]
+        yield from connection.execute(f"SELECT {columns} FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
 
 
 def read_all_texts(path: Path) -> Iterator[tuple[str, str]]:
     """Every (docno, text), in the order of docno."""
-    with _opened(path) as connection:
+    with _open_texts(path) as connection:
         for docno, packed in connection.execute("SELECT docno, text FROM passages ORDER BY docno"):
             yield docno, _unpack(packed)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def _open_texts(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             yield connection
     except (sqlite3.Error, zlib.error, UnicodeDecodeError, TypeError) as error:
         raise DataError(f"{path} can't be read ({error}): it is damaged, copy the index {path.parent} again or build it anew") from error
-
-
-def _key(docno: Any) -> str:
-    return str(docno).encode("utf-8", "replace").decode()
 
 
 def _unpack(packed: bytes) -> str:

@@ -1,28 +1,29 @@
-"""What BM25 and SPLADE share: each distinct query is searched once, its ranking kept, and the rows of a query frame get their passages."""
+"""Searching indexes: what BM25 and SPLADE share, and a collection that is in several indexes."""
 
-import json
-import math
 import os
 import struct
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 from tqdm.auto import tqdm
 
-from ..conversations.frame import STALE_WITH_QUERY, each_turn_once, report_turns_without_result
+from ..conversations.frame import STALE_WITH_QUERY, NoResultWarning, each_turn_once, report_turns_without_result
 from ..errors import DataError, UsageError
-from ..operator import Operator
-from ..order import set_ranks
+from ..operator import Operator, frame_for
+from ..order import order_by_score, set_ranks
 from ..store.results import ResultCache, shared
-from .pisa.index import NOTHING, Ranking, ascii_text, search
+from .artifact import IndexArtifact
+from .pisa import NOTHING, Ranking
 
 AT_ONCE = 256
 HEADER = struct.Struct("<II")
@@ -42,24 +43,10 @@ class Query(NamedTuple):
     unit: float = 1.0
 
 
-class Searchable(Protocol):
-    """An index, as its retrievers see it."""
-
-    def describe(self) -> dict[str, Any]:
-        """What the index says of itself."""
-        ...
-
-    def fingerprint(self) -> str:
-        """What an index of other passages, or one built with other settings, does not have."""
-        ...
-
-    def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
-        """``found`` with the passages' text."""
-        ...
-
-
 class IndexRetriever(Operator):
-    """Base of what searches an index with PISA.
+    """Base of what searches an index: each distinct query is searched once, as far as its ranking isn't in the cache.
+
+    A subclass says what stands for a query (:meth:`key`) and finds rankings (:meth:`find_rankings`).
 
     Args:
         index: the index to search.
@@ -71,9 +58,9 @@ class IndexRetriever(Operator):
     method: ClassVar[str]
     """The method of the index that makes it."""
     scale: ClassVar[int] = 1
-    """How many times the score PISA's is."""
+    """How many times the score what is searched gives."""
 
-    def __init__(self, index: Searchable, num_results: int = 1000, cache: str | Path | None = None) -> None:
+    def __init__(self, index: IndexArtifact, num_results: int = 1000, cache: str | Path | None = None) -> None:
         super().__init__()
         if num_results < 1:
             raise UsageError(f"num_results={num_results!r}: retrieve at least one passage per query")
@@ -83,25 +70,24 @@ class IndexRetriever(Operator):
         self.cache = None if cache is None else str(cache)
         self._opened: dict[tuple[Any, ...], Any] = {}
 
-    @abstractmethod
     def queries(self, frame: pd.DataFrame) -> list[Query]:
-        """What those rows of a query frame ask that ask for anything."""
+        """What those rows of a query frame ask that ask for anything: by default the texts that aren't blank."""
+        return [Query(row, query) for row, query in enumerate(frame["query"]) if isinstance(query, str) and query.strip()]
 
     @abstractmethod
     def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
         """What stands for everything that decides a ranking but its depth."""
 
     @abstractmethod
-    def encode(self, queries: list[Any]) -> tuple[str, list[Any]]:
-        """The column that PISA reads, and ``queries`` as it takes them there."""
+    def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+        """The rankings of queries, ``num_results`` deep."""
 
-    @abstractmethod
-    def open(self, column: str, threads: int) -> Any:
-        """PISA's own retriever, which reads ``column``."""
-
-    def parameters(self) -> tuple[Any, ...]:
-        """Other than the index and the column, what an opened retriever is of."""
-        return ()
+    def opened(self, key: tuple[Any, ...], open_retriever: Callable[..., Any]) -> Any:
+        """PISA's own retriever, opened once per key: a copy, as it is changed by a search."""
+        if key not in self._opened:
+            # With one thread PISA keeps Python's lock while it searches.
+            self._opened[key] = open_retriever(threads=min(max(os.cpu_count() or 2, 2), 16))
+        return copy(self._opened[key])
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """This retriever with ``k`` passages per query at most, for ``retriever % k``."""
@@ -113,23 +99,11 @@ class IndexRetriever(Operator):
         queries, fingerprint = self.queries(inp), self.index.fingerprint()
         keys = [self.key(fingerprint, query.query) for query in queries]
         distinct = {key: query.query for key, query in zip(keys, queries, strict=True)}
-        found = cached_rankings(distinct, self.num_results, shared(self.cache), partial(self._search, fingerprint), self.label)
-        rankings = {query.row: self._weighed(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}
+        found = cached_rankings(distinct, self.num_results, shared(self.cache), partial(self.find_rankings, fingerprint), self.label)
+        rankings = {query.row: self._weigh(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}
         return self.index.with_text(result_frame(inp, rankings))  # type: ignore[no-any-return]
 
-    def _search(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
-        column, encoded = self.encode(queries)
-        return search(copy(self.opened(fingerprint, column)), column, encoded, self.num_results)
-
-    def opened(self, fingerprint: str, column: str) -> Any:
-        """PISA's own retriever, opened once per index and parameters."""
-        key = (fingerprint, column, *self.parameters())
-        if key not in self._opened:
-            threads = min(max(os.cpu_count() or 2, 2), 16)  # with one thread PISA keeps Python's lock while it searches
-            self._opened[key] = self.open(column, threads)
-        return self._opened[key]
-
-    def _weighed(self, ranking: Ranking, unit: float) -> Ranking:
+    def _weigh(self, ranking: Ranking, unit: float) -> Ranking:
         return ranking._replace(scores=ranking.scores.astype(np.float64) * unit / self.scale)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -181,41 +155,6 @@ def unpacked(value: bytes, depth: int) -> Ranking | None:
     return Ranking(docnos, scores).best(depth)
 
 
-STEPS = 10_000
-"""PISA takes whole numbers as weights: the heaviest term of a query gets this one. A million would be 300 times as slow."""
-
-
-def word_queries(frame: pd.DataFrame) -> list[Query]:
-    """What those rows of a query frame ask by ``query_toks``, or else by the words of ``query``, that ask for anything.
-
-    Raises:
-        DataError: when ``query_toks`` is there and isn't a dict of terms to finite weights in every row.
-    """
-    if "query_toks" not in frame.columns:
-        texts = [ascii_text(query) for query in frame["query"]]
-        return [Query(row, text) for row, text in enumerate(texts) if text.strip()]
-    weighted = [_checked(qid, toks) for qid, toks in zip(frame["qid"], frame["query_toks"], strict=True)]
-    units = [max(toks.values(), default=0.0) / STEPS for toks in weighted]
-    found = [Query(row, _steps(toks, unit), unit) for row, (toks, unit) in enumerate(zip(weighted, units, strict=True))]
-    return [query for query in found if query.query]
-
-
-def query_bytes(query: str | dict[str, int]) -> bytes:
-    """Bytes that are equal where the query is."""
-    return (query if isinstance(query, str) else json.dumps(query)).encode()
-
-
-def _checked(qid: str, toks: Any) -> dict[str, float]:
-    if not isinstance(toks, Mapping) or not all(isinstance(w, int | float | np.number) and math.isfinite(w) for w in toks.values()):
-        raise DataError(f"query_toks of {qid} is {str(toks)[:80]}: give a dict of terms to weights, or drop the column to search query")
-    return {str(term): float(weight) for term, weight in toks.items() if weight > 0}
-
-
-def _steps(toks: Mapping[str, float], unit: float) -> dict[str, int]:
-    steps = {ascii_text(term): round(weight / unit) for term, weight in toks.items()}
-    return {term: count for term, count in sorted(steps.items()) if count > 0}
-
-
 REPLACED = ("docno", "score", "rank", "text")
 
 
@@ -236,7 +175,7 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     counts = np.array([len(ranking.docnos) for ranking in found], dtype=np.int64)
     report_turns_without_result(inp, counts)
     queries = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])
-    columns: dict[str, Any] = {str(name): _repeated(queries[name], counts) for name in queries.columns}
+    columns: dict[str, Any] = {str(name): _repeat(queries[name], counts) for name in queries.columns}
     docnos = np.empty(counts.sum(), dtype=object)
     docnos[:] = [docno for ranking in found for docno in ranking.docnos]
     scores = np.concatenate([NOTHING.scores, *(ranking.scores for ranking in found)]).astype(np.float64)
@@ -244,6 +183,89 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     return set_ranks(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
 
 
-def _repeated(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
+def _repeat(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
     dtype = values.dtype if pd.api.types.is_numeric_dtype(values.dtype) else object
     return pd.Series(np.repeat(values.to_numpy(dtype=dtype), counts), dtype=dtype)
+
+
+class MergeShards(Operator):
+    """Search the parts of a collection at the same time, and keep the best passages of all.
+
+    For a collection whose index is too large for one machine: each part has an index, and a retriever of its own, such as
+    ``PassageIndex(path).bm25()``, ``SpladeIndex(path).retriever()``, or one of these ``on_ray`` with the resource of the machine that
+    has the part. Reads ``qid`` and ``query``; gives what the retrievers give, of each query the ``num_results`` passages
+    of highest score, equal ones by docno (the greatest first), queries in the order of the rows.
+    ``merged % k`` lets each part retrieve just k.
+
+    Scores are compared as they are. Those of learned sparse retrieval don't depend on the other passages: the result is that of one
+    index. BM25 takes the rarity of words and the mean length of passages from each part alone: the more alike the parts, the
+    closer to one index (see ``docs/more_than_one_machine.md`` for what was measured). Source: Callan, Distributed Information Retrieval,
+    2000, section 5, raw-score merging.
+
+    Args:
+        retrievers: one per part; no passage is in two parts.
+        num_results: passages per query at most.
+
+    Raises:
+        UsageError: when there is no retriever, one isn't a transformer, or ``num_results`` is below 1.
+        DataError: when a passage is found in two parts.
+
+    Example:
+        >>> import tempfile, pyterrier_ikat as ikat
+        >>> texts = {"d1": "Rooibos has no caffeine.", "d2": "Coffee has caffeine.", "d3": "Trams run."}
+        >>> rows = [{"docno": docno, "text": text} for docno, text in texts.items()]
+        >>> halves = [ikat.PassageIndex(tempfile.mkdtemp()).index(half) for half in (rows[:2], rows[2:])]
+        >>> ikat.MergeShards([half.bm25() for half in halves]).search("trams and coffee")["docno"].tolist()
+        ['d2', 'd3']
+    """
+
+    schematic = {"label": "Merge shards", "inner_pipelines_mode": "linked"}
+
+    def __init__(self, retrievers: Sequence[pt.Transformer], num_results: int = 1000) -> None:
+        super().__init__()
+        if not isinstance(retrievers, list | tuple) or not retrievers or not all(isinstance(one, pt.Transformer) for one in retrievers):
+            raise UsageError(f"retrievers={retrievers!r}: give a list of retrievers, one per part of the collection")
+        if num_results < 1:
+            raise UsageError(f"num_results={num_results!r}: retrieve at least one passage per query")
+        self.retrievers = list(retrievers)
+        self.num_results = num_results
+
+    def fuse_rank_cutoff(self, k: int) -> "MergeShards":
+        """This operator with ``k`` passages per query at most, from each part too."""
+        k = min(k, self.num_results)
+        return MergeShards([(retriever % k).compile() for retriever in self.retrievers], k)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Retrieve for each row of a query frame."""
+        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        each_turn_once(inp)
+        if len(inp) == 0:
+            return self.retrievers[0].transform(inp)
+        with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:
+            warnings.simplefilter("ignore", NoResultWarning)  # what one part lacks another may have
+            found = list(threads.map(lambda retriever: retriever.transform(frame_for(retriever, inp)), self.retrievers))
+        merged = merge_rankings(found, inp["qid"].tolist(), self.num_results)
+        report_turns_without_result(inp, inp["qid"].isin(merged["qid"]).to_numpy(dtype=np.int64))
+        return merged
+
+
+def merge_rankings(frames: Sequence[pd.DataFrame], qids: Sequence[str], num_results: int) -> pd.DataFrame:
+    """The best passages of several result frames, per ``qid``.
+
+    Args:
+        frames: with ``qid``, ``docno``, ``score``.
+        qids: the order of the queries.
+        num_results: passages per query at most.
+
+    Raises:
+        DataError: when two frames have the same passage for a query.
+    """
+    together = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    twice = together[together.duplicated(["qid", "docno"])]
+    if len(twice):
+        raise DataError(f"passage {twice['docno'].iloc[0]} is in two parts of the collection: index each passage in one part only")
+    places = pd.Index(qids).unique().get_indexer(together["qid"])
+    score = together["score"].to_numpy(dtype=np.float64)
+    order = order_by_score(together, places, score)
+    merged = set_ranks(together.take(order), places[order], score[order], by_docno=True)
+    return merged[merged["rank"] < num_results].reset_index(drop=True)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm.auto import tqdm
 
+from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write
 from ..store.models import fingerprint, load, loaded_once
@@ -60,7 +61,7 @@ def load_sparse_encoder(model: str) -> Any:
     return loaded
 
 
-def numbers(model: Any) -> list[str]:
+def list_numbers(model: Any) -> list[str]:
     """The names under which :class:`Splade` indexes the dimensions of the model's vectors: their numbers.
 
     PISA turns the terms of queries, though not those of passages, to lower case, so under their tokens ``"[SEP]"`` and the capitals of a
@@ -71,13 +72,13 @@ def numbers(model: Any) -> list[str]:
     return [str(number) for number in range(size)]
 
 
-def tokens(model: Any) -> list[str]:
+def list_tokens(model: Any) -> list[str]:
     """The names under which PyTerrier's SPLADE indexes them: the tokenizer's tokens (``"tea"``, ``"##ing"``)."""
     named = model.tokenizer.convert_ids_to_tokens(list(range(len(model.tokenizer))))
-    return [*named, *numbers(model)[len(named) :]]  # a model may have more dimensions than its tokenizer has tokens
+    return [*named, *list_numbers(model)[len(named) :]]  # a model may have more dimensions than its tokenizer has tokens
 
 
-def impacts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> Impacts:
+def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> Impacts:
     """Encode texts.
 
     Args:
@@ -93,7 +94,7 @@ def impacts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) 
     if not places:
         return Impacts(np.zeros(len(texts), np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
     encode = model.encode_query if of == "query" else model.encode_document
-    asked = [_encodable(texts[place]) for place in places]
+    asked = [well_formed(texts[place]) for place in places]
     vectors = encode(asked, batch_size=batch_size, show_progress_bar=False, convert_to_sparse_tensor=True, save_to_cpu=True).coalesce()
     values = vectors.values().float().numpy().astype(np.float64)
     if not np.isfinite(values).all():
@@ -103,10 +104,6 @@ def impacts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) 
     kept = weights > 0
     sizes = np.bincount(np.asarray(places)[rows[kept]], minlength=len(texts))
     return Impacts(np.cumsum(sizes), terms[kept].astype(np.uint32), weights[kept].astype(np.uint32))
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()  # tokenizers fail on a lone surrogate
 
 
 BATCHES_PER_FILE = 16
@@ -133,7 +130,7 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
         for batch in _chunks(passages, BATCHES_PER_FILE * batch_size):
             file = folder / f"{_key(made_by, batch)}.npz"
             if not file.exists():
-                found = impacts(load_sparse_encoder(model), [text for _, text in batch], of="document", batch_size=batch_size)
+                found = encode_texts(load_sparse_encoder(model), [text for _, text in batch], of="document", batch_size=batch_size)
                 with atomic_write(file, "wb") as out:
                     np.savez_compressed(out, docnos=np.array([docno for docno, _ in batch]), **found._asdict())
             files.append(file)

@@ -1,18 +1,195 @@
-"""SPLADE: a masked language model that weighs the terms of a text, and terms that it lacks."""
+"""SPLADE: a masked language model that weighs the terms of a text, and terms that it lacks; its index, and retrieval over that."""
 
+import hashlib
+import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyterrier as pt
+
 from ..arguments import checked
-from ..errors import DataError, UsageError
-from ..store.files import whole_folder
-from .artifact import PISA, TEXTS, read_all_texts, write_meta
-from .corpus import write_texts
-from .pisa.build import build_impacts
-from .sparse_encoder import SCALE, encode_passages, has_terms, load_sparse_encoder
-from .splade_index import FORMAT, META, SpladeIndex, content_of
+from ..errors import DataError, UsageError, advice
+from ..store.files import OPENS, read_description, whole_folder
+from ..store.models import files_below
+from ..store.models import fingerprint as model_fingerprint
+from ..store.results import digest
+from .artifact import PISA, PT_META, TEXTS, IndexArtifact, read_all_texts
+from .corpus import Corpus, CorpusReader, write_texts
+from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
+from .retriever import IndexRetriever
+from .sparse_encoder import SCALE, encode_passages, encode_texts, has_terms, list_numbers, list_tokens, load_sparse_encoder
+
+FORMAT = 1
+META = "ikat_splade.json"
+PYTERRIER_META = (PT_META, "pt_pisa_config.json")
+PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
+ENDS = 1 << 20
+
+
+class SpladeRetriever(IndexRetriever):
+    """Learned sparse retrieval; ``SpladeIndex.retriever()`` makes it.
+
+    Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
+    ``docno``, ``score``, ``rank`` (from 0), and ``text`` where the index has the passages' text or a loader for it. The score is the dot
+    product of the query's and the passage's vector, their weights rounded to hundredths. Equal scores go by docno, the greatest
+    first, as in trec_eval.
+    Each distinct query is encoded and searched once, as by :class:`BM25`; it is cut off at the tokens that the model can read. A query
+    that is blank, not a string, or encoded as an empty vector has no
+    result; turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
+    ``retriever % k`` retrieves just k. Source: Formal et al., From Distillation to Hard Negative Sampling, SIGIR 2022; in iKAT:
+    IRLab@iKAT24, section 3.1.
+
+    Args:
+        index: the index to search.
+        num_results: passages per query at most.
+        cache: a file in which rankings are kept for other processes and later runs; made when missing.
+
+    Raises:
+        UsageError: when ``num_results`` is out of range; at first use, when the model can't be loaded.
+        DataError: when the index isn't there, isn't whole, or wasn't made by this model.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.SpladeIndex("splade.index").retriever(num_results=100)  # doctest: +SKIP
+        ikat.SpladeIndex('splade.index').retriever(num_results=100)
+    """
+
+    schematic = {"label": "SPLADE"}
+    label, method, scale = "SPLADE", "retriever", SCALE**2
+
+    def __init__(self, index: "SpladeIndex", num_results: int = 1000, cache: str | Path | None = None) -> None:
+        super().__init__(index, num_results, cache)
+
+    def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
+        """What stands for the index, its model and the query."""
+        return digest("splade", version(), TIES, fingerprint, query)  # type: ignore[arg-type]
+
+    def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+        """Search PISA for the queries' vectors."""
+        retriever = self.opened((fingerprint,), partial(open_impacts, self.index.pisa))
+        return search(retriever, "query_toks", self.index.encode_queries(queries), self.num_results)
+
+
+class SpladeIndex(IndexArtifact):
+    """An index of SPLADE vectors; ``Splade.index`` makes one, with the passages' text.
+
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` makes one file of it to share.
+    It also opens an index that PyTerrier made by ``PisaIndex(...).toks_indexer()`` with its scale of 100, as the iKAT organisers
+    distribute one: name the model that encoded the passages, and give ``text`` if the passages' text is wanted. What PISA needs for
+    retrieval is added to such an index at the first search. There, as in PyTerrier's own pipeline, terms with a capital (``[SEP]``) count
+    nothing: PISA looks terms up in lower case.
+
+    Args:
+        path: the folder.
+        model: the model that encoded the passages, a name of the Hugging Face hub or the folder of a downloaded model. An index made by
+            ``Splade.index`` knows its own; name it only when the model's folder has moved.
+        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)`` or ``PassageIndex.text_loader()``, instead of
+            the texts in the index.
+
+    Raises:
+        DataError: at ``retriever``, when there is no index at ``path``, or it was cut short or isn't one of learned impacts.
+        UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the passages.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.SpladeIndex("ikat_2023_splade.pisa", "naver/splade-cocondenser-selfdistil", text=ikat.TextLoader("passages.jsonl"))
+        ikat.SpladeIndex('ikat_2023_splade.pisa', 'naver/splade-cocondenser-selfdistil', text=ikat.TextLoader('passages.jsonl'))
+    """
+
+    ARTIFACT_FORMAT = "ikat_splade"
+    META, descriptions = META, (META, *PYTERRIER_META)
+
+    @checked
+    def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
+        super().__init__(path, text)
+        self.model = None if model is None else str(model)
+        self._terms: dict[str, list[str]] = {}
+
+    def retriever(
+        self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float | None = None, b: float | None = None
+    ) -> SpladeRetriever:
+        """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are BM25's: here they mean nothing."""
+        return SpladeRetriever(self, num_results, cache)
+
+    def warm_up(self) -> None:
+        """Load now what the first search would load: the model that encodes queries."""
+        self.encode_queries(["tea"])
+
+    def describe(self) -> dict[str, Any]:
+        """What the index is, looked up again when another one was put in its place.
+
+        Returns:
+            ``model`` (the name to load), ``count`` (the number of passages), and ``files`` (the names of what it is made of).
+
+        Raises:
+            DataError: when it isn't there, isn't whole, or is of another kind.
+            UsageError: when the model isn't known, or isn't the one that encoded the passages.
+        """
+        return super().describe()
+
+    def _read_description(self, folder: Path) -> dict[str, Any]:
+        return (_describe_pyterriers if made_by_pyterrier(folder) else _describe_ours)(folder, self.model)
+
+    @property
+    def pisa(self) -> Path:
+        """The folder of PISA's files."""
+        return Path(self.path) if made_by_pyterrier(Path(self.path)) else super().pisa
+
+    def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
+        """Build a package of the index; see :meth:`IndexArtifact.build_package`. One that PyTerrier made is packed as PyTerrier does."""
+        if made_by_pyterrier(Path(self.path)) and not texts:
+            return pt.Artifact(self.path).build_package(package_path, **options)
+        return super().build_package(package_path, texts=texts, **options)
+
+    def check_same(self, model: str, corpus: Corpus) -> None:
+        """Whether this is what ``Splade(model).index`` would make of ``corpus``.
+
+        Raises:
+            UsageError: when it was made of other passages, or encoded by another model, or doesn't say of which.
+        """
+        described = self.describe()
+        if described.get("encoded_by") != checksum_model(model):
+            raise UsageError(
+                f"the index {self.path} was encoded by another model than {model!r} is now: remove it, or give a path where nothing is"
+            )
+        CorpusReader(corpus).check_same(self.path, described["count"], described.get("sha256"))
+
+    def encode_queries(self, queries: Sequence[str]) -> list[dict[str, int]]:
+        """Impacts by term, for each of ``queries``.
+
+        Raises:
+            UsageError: when the model can't be loaded.
+            DataError: when the index has more terms than the model.
+        """
+        described, index = self.describe(), self.fingerprint()
+        model = load_sparse_encoder(described["model"])
+        if index not in self._terms:
+            terms = list_tokens(model) if made_by_pyterrier(Path(self.path)) else list_numbers(model)
+            if (count := count_terms(self.pisa)) > len(terms):
+                raise DataError(
+                    f"the index {self.path} has {count} terms, the model {described['model']!r} only {len(terms)}: "
+                    "give the model that encoded its passages"
+                )
+            self._terms[index] = terms
+        return encode_texts(model, queries, of="query").as_dicts(self._terms[index])
+
+    def fingerprint(self) -> str:
+        """A checksum that an index of other passages, or vectors of another model, does not have.
+
+        Returns:
+            Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these
+            were changed, and so tells apart what has the same sizes, beginnings and ends.
+        """
+        described, folder = self.describe(), Path(self.path)
+        copied = digest(checksum_model(described["model"]), _checksum_files(folder, described["files"]))
+        changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
+        return f"{copied.hex()} {digest(model_fingerprint('splade', described['model']), *changed).hex()}"
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.path, self.model, self.text)
 
 
 class Splade:
@@ -63,9 +240,10 @@ class Splade:
             DataError: when the corpus is empty or has a passage without docno or text, or twice the same docno, or when the model gives
                 no passage a term.
         """
+        index = SpladeIndex(path)
         if (Path(path) / META).exists():
-            SpladeIndex(path).check_same(self.model, corpus)
-            return SpladeIndex(path)
+            index.check_same(self.model, corpus)
+            return index
         encoded = Path(path).absolute()
         encoded = encoded.with_name(f"{encoded.name}.encoded")
         with whole_folder(path) as folder:
@@ -75,13 +253,11 @@ class Splade:
             files = encode_passages(encoded, read_all_texts(folder / TEXTS), self.model, self.batch_size, count)
             if not any(map(has_terms, files)):
                 raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
-            indexed = build_impacts(folder / PISA, files)
-            if indexed != count:
-                raise DataError(f"PISA has {indexed} of {count} passages: index again, and report it if it happens twice")
-            made_of = {"count": count, "sha256": read.sha256(), "encoded_by": content_of(self.model)}
-            write_meta(folder / META, {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of})
+            check_count(build_impacts(folder / PISA, files), count)
+            made_of = {"count": count, "sha256": read.sha256(), "encoded_by": checksum_model(self.model)}
+            index.write_meta(folder, {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of})
         shutil.rmtree(encoded, ignore_errors=True)
-        return SpladeIndex(path)
+        return index
 
     def __repr__(self) -> str:
         default = type(self)()
@@ -94,3 +270,63 @@ class Splade:
 
     def __hash__(self) -> int:
         return hash((Splade, self.model, self.batch_size))
+
+
+def is_splade(path: str | Path) -> bool:
+    """Whether SPLADE vectors are in a folder: an index of ``Splade.index``, or one that PyTerrier made."""
+    return (Path(path) / META).exists() or made_by_pyterrier(Path(path))
+
+
+def made_by_pyterrier(folder: Path) -> bool:
+    """Whether an index in a folder is PyTerrier's, and none of ours."""
+    return any((folder / name).exists() for name in PYTERRIER_META) and not any((folder / name).exists() for name in OPENS)
+
+
+def checksum_model(model: str) -> str:
+    """What a copy of a model's folder has, too; a name of the hub stands for itself."""
+    folder = Path(model)
+    return _checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
+
+
+def _checksum_files(folder: Path, names: Iterable[str]) -> str:
+    """What tells files of hundreds of gigabytes from others: each one's name, size, first and last mebibyte."""
+    found = hashlib.sha256()
+    for name in sorted(names):
+        with (folder / name).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            found.update(f"{name} {size}\n".encode() + file.read(ENDS))
+            file.seek(max(size - ENDS, 0))
+            found.update(file.read(ENDS))
+    return found.hexdigest()
+
+
+def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:
+    repair = advice(f"ikat.Splade(model).index({str(folder)!r}, corpus)", f"`ikat index SOURCE {folder} --splade MODEL`")
+    described = read_description(folder / META, form=FORMAT, repair=f"make it with {repair}")
+    made_by = described["model"]
+    if model is not None and Path(model).name != Path(made_by).name:
+        raise UsageError(
+            f"the passages of {folder} were encoded by {made_by!r}, not {model!r}: leave {advice('the model', '--splade-model')} away"
+        )
+    return described | {"model": model or made_by}
+
+
+def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
+    path = next(folder / name for name in PYTERRIER_META if (folder / name).exists())
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        kind, stemmer = described.get("format", "pisa"), described["stemmer"]
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise DataError(f"{path} can't be read ({error}): copy the index again") from error
+    if (kind, stemmer) != ("pisa", "none"):
+        raise DataError(
+            f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: SPLADE vectors are in a PISA index with stemmer 'none'"
+        )
+    missing = [name for name in PYTERRIER_FILES if not (folder / name).exists()]
+    if missing:  # PISA would end our process
+        raise DataError(f"the index {folder} isn't whole: {missing[0]} is missing; copy it again")
+    if model is None:
+        given = advice("ikat.SpladeIndex(path, model)", "--splade-model NAME")
+        raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, {given}")
+    return {"model": model, "count": count_passages(folder), "files": [path.name, *PYTERRIER_FILES]}

@@ -20,7 +20,7 @@ from ..methods import Method
 from ..operator import every_stage, parts_of
 from ..rank import load_reranker
 from ..retrieve import PassageIndex, SpladeIndex
-from ..retrieve.splade_index import is_splade
+from ..retrieve.splade import is_splade
 
 STATEMENTS = "ptkb"
 """What the names of the qrels of PTKB statements begin with."""

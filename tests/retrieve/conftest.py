@@ -3,8 +3,8 @@
 import pytest
 from toy_pisa import toy_build
 
-from pyterrier_ikat.retrieve.pisa import build as pisa_build
-from pyterrier_ikat.retrieve.pisa import shards
+from pyterrier_ikat.retrieve import pisa as pisa_build
+from pyterrier_ikat.retrieve import shards
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Indexes are PyTerrier artifacts: opened by their folder, packed into one file, and read back over HTTP."""
 
-import json
-import shutil
 import tarfile
 import threading
 from functools import partial
@@ -48,19 +46,6 @@ def test_an_index_is_opened_by_its_folder(index, tmp_path):
     assert pt.Artifact.load(index.path) == index
     found = pt.Artifact.load(index.path, text=index.text_loader())
     assert found.text == index.text_loader()
-
-
-def test_an_index_of_the_first_versions_has_no_file_of_pyterriers_and_is_opened_too(index, tmp_path):
-    old = shutil.copytree(index.path, tmp_path / "old")
-    meta = old / index.META
-    described = json.loads(meta.read_text())
-    (old / "pt_meta.json").unlink()
-    for part in ("files", "checks"):
-        del described[part]["pt_meta.json"]
-    meta.write_text(json.dumps(described))
-    opened = pt.Artifact.load(str(old))
-    assert type(opened) is type(index)
-    pd.testing.assert_frame_equal(opened.retriever()(ASKED), index.retriever()(ASKED))
 
 
 @pytest.mark.parametrize("texts", [False, True])

@@ -22,10 +22,10 @@ from toy_pisa import toy_build
 import pyterrier_ikat as ikat
 from pyterrier_ikat import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.retrieve import pisa as pisa_build
+from pyterrier_ikat.retrieve import shards
 from pyterrier_ikat.retrieve.artifact import read_all_texts
-from pyterrier_ikat.retrieve.pisa import build as pisa_build
-from pyterrier_ikat.retrieve.pisa import shards
-from pyterrier_ikat.retrieve.pisa.index import ascii_text
+from pyterrier_ikat.retrieve.pisa import ascii_text
 
 WORDS = ["tea", "tram", "river", "garden", "mint", "the", "sage", "coffee", "oats", "bus", "café", "spring", "herbs", "sweet", "line"]
 
@@ -57,7 +57,7 @@ def test_a_killed_build_goes_on_and_ends_as_the_index_that_pisa_makes_in_one_go(
     script = (
         "import json, sys, time, pyterrier_ikat as ikat\n"
         "from pathlib import Path\n"
-        "from pyterrier_ikat.retrieve.pisa import shards\n"
+        "from pyterrier_ikat.retrieve import shards\n"
         "shards.SHARD = 40\n"
         "folder = Path(sys.argv[1])\n"
         "def corpus():\n"

@@ -16,9 +16,9 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.retrieve import artifact, corpus
-from pyterrier_ikat.retrieve.pisa import build as pisa_build
-from pyterrier_ikat.retrieve.pisa import shards, writer
+from pyterrier_ikat.retrieve import artifact, corpus, shards
+from pyterrier_ikat.retrieve import pisa as pisa_build
+from pyterrier_ikat.retrieve import pisa_writer as writer
 from pyterrier_ikat.store import files as whole_folder
 
 CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]

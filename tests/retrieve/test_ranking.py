@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve import retriever as retriever_module
-from pyterrier_ikat.retrieve.pisa.index import Ranking
-from pyterrier_ikat.retrieve.retriever import cached_rankings, packed, query_bytes, unpacked, word_queries
+from pyterrier_ikat.retrieve import NoResultWarning, bm25, splade
+from pyterrier_ikat.retrieve.bm25 import query_bytes, word_queries
+from pyterrier_ikat.retrieve.pisa import Ranking
+from pyterrier_ikat.retrieve.retriever import cached_rankings, packed, unpacked
 from pyterrier_ikat.store.results import ResultCache, shared
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
@@ -90,13 +90,14 @@ def searched(monkeypatch):
     """What PISA was asked for, by BM25 and SPLADE."""
     queries = []
 
-    search = retriever_module.search
+    search = bm25.search
 
     def spy(retriever, name, asked, depth):
         queries.extend(asked)
         return search(retriever, name, asked, depth)
 
-    monkeypatch.setattr(retriever_module, "search", spy)
+    for module in (bm25, splade):
+        monkeypatch.setattr(module, "search", spy)
     return queries
 
 
@@ -178,12 +179,12 @@ def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index
     expand = pt.apply.generic(
         lambda turns: ikat.ExplodeQueries()(turns.assign(qsubqueries=[["tea", f"sage {t}", "oats"] for t in turns["query"]]))
     )
-    bm25, other = index.bm25(), index.bm25(k1=1.2, b=0.75)
+    usual, other = index.bm25(), index.bm25(k1=1.2, b=0.75)
     systems = [
-        *(bm25, bm25 % 5, index.bm25(num_results=20), other),
-        *(say("tea") >> bm25, say("tea", "mint") >> bm25, say("tea", "mint") >> bm25 >> pt.RankCutoff(3)),
-        *(expand >> bm25 >> ikat.Interleave(), expand >> bm25 >> ikat.RRF(), expand >> other >> ikat.Interleave()),
-        *(ikat.Union(bm25, say("tea") >> bm25), ikat.Union(expand >> bm25 >> ikat.Union(), say("oats") >> bm25 % 3)),
+        *(usual, usual % 5, index.bm25(num_results=20), other),
+        *(say("tea") >> usual, say("tea", "mint") >> usual, say("tea", "mint") >> usual >> pt.RankCutoff(3)),
+        *(expand >> usual >> ikat.Interleave(), expand >> usual >> ikat.RRF(), expand >> other >> ikat.Interleave()),
+        *(ikat.Union(usual, say("tea") >> usual), ikat.Union(expand >> usual >> ikat.Union(), say("oats") >> usual % 3)),
     ]
     turns = frame("tea garden", "garden tram", "tea garden", "mint")
     qrels = pd.DataFrame({"qid": ["q0", "q1", "q2", "q3"], "docno": "d01", "label": 1})
@@ -197,10 +198,10 @@ def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index
 
 SCRIPT = """
 import sys, pandas as pd, pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import retriever
+from pyterrier_ikat.retrieve import bm25
 asked = []
-search = retriever.search
-retriever.search = lambda opened, name, queries, depth: asked.extend(queries) or search(opened, name, queries, depth)
+search = bm25.search
+bm25.search = lambda opened, name, queries, depth: asked.extend(queries) or search(opened, name, queries, depth)
 found = ikat.PassageIndex(sys.argv[1]).bm25(cache=sys.argv[2])(pd.DataFrame({"qid": ["1", "2"], "query": ["tea mint", "river"]}))
 print(len(asked), found[["qid", "docno", "score", "text"]].to_json(double_precision=15))
 """
@@ -217,11 +218,11 @@ def test_a_file_remembers_from_one_process_to_the_next(index, tmp_path):
 
 
 def test_a_cache_is_an_argument_of_the_operator(index, tmp_path):
-    bm25 = index.bm25(num_results=5, cache=tmp_path / "c")
-    assert repr(bm25) == f"{index!r}.bm25(num_results=5, cache={str(tmp_path / 'c')!r})"
-    assert eval(repr(bm25)) == bm25 != index.bm25(num_results=5)
-    assert bm25.fuse_rank_cutoff(2).cache == bm25.cache
-    bm25(frame("tea"))
+    cached = index.bm25(num_results=5, cache=tmp_path / "c")
+    assert repr(cached) == f"{index!r}.bm25(num_results=5, cache={str(tmp_path / 'c')!r})"
+    assert eval(repr(cached)) == cached != index.bm25(num_results=5)
+    assert cached.fuse_rank_cutoff(2).cache == cached.cache
+    cached(frame("tea"))
     assert not shared().bytes
     assert (tmp_path / "c").exists()
 

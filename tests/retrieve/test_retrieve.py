@@ -18,12 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import BM25, NoResultWarning
+from pyterrier_ikat.retrieve import BM25, NoResultWarning, shards
+from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve.artifact import read_all_texts, read_texts
 from pyterrier_ikat.retrieve.corpus import CorpusReader, write_texts
-from pyterrier_ikat.retrieve.pisa import build as pisa_build
-from pyterrier_ikat.retrieve.pisa import shards
-from pyterrier_ikat.retrieve.pisa.index import ascii_text
+from pyterrier_ikat.retrieve.pisa import ascii_text
 from pyterrier_ikat.store import results as result_cache
 
 LUCENE_STOPS = re.findall(
@@ -180,7 +179,7 @@ def test_accents_and_curly_apostrophes_do_not_split_words(index):
 
 
 def test_an_empty_frame_gives_the_columns_of_a_full_one_without_opening_pisa(index, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.passage_index.open_bm25", None)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.bm25.open_bm25", None)
     asked = queries("tea", qhistory=None, query_vec=0)
     empty = index.bm25()(asked.iloc[:0])
     assert list(empty.columns) == ["qid", "query", "qhistory", "docno", "score", "rank", "text"]
@@ -281,6 +280,11 @@ def failing():
         ([{"text": "x"}], ikat.DataError, "has the docno None"),
         ([{"docno": "a"}], ikat.DataError, r"passage 1 of the corpus \(a\) has no text, only \['docno'\]"),
         ([{"docno": "a", "text": 7}], ikat.DataError, r"passage 1 of the corpus \(a\) has no text"),
+        (
+            [{"docno": "a", "text": None}, {"docno": "b", "text": "\u8336 \u2026!"}],
+            ikat.DataError,
+            "^passages 1 to 2 of the corpus have no word: BM25",
+        ),
     ],
 )
 def test_a_bad_corpus_is_named_and_leaves_nothing(tmp_path, corpus, error, message):
@@ -307,7 +311,7 @@ def test_passages_that_pisa_lost_are_an_error(tmp_path, monkeypatch, fake_pisa):
 
 
 def test_none_as_text_is_an_empty_passage(tmp_path, fake_pisa):
-    index = ikat.PassageIndex(tmp_path / "deep" / "i").index([{"docno": "a", "text": None}])
+    index = ikat.PassageIndex(tmp_path / "deep" / "i").index([{"docno": "a", "text": None}, {"docno": "b", "text": "tea"}])
     assert index.texts(["a"]) == [""]
 
 

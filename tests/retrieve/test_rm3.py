@@ -1,8 +1,10 @@
 """RM3 against a plain definition, and BM25 on weighted terms."""
 
+import json
 import math
 import re
 from collections import Counter
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.rm3 import stop_terms
+from pyterrier_ikat.retrieve.bm25 import stop_terms, tokenize
+from pyterrier_ikat.retrieve.pisa import open_bm25
 
 TEXTS = {
     "d1": "Rooibos teas have no caffeine; the rooibos is red.",
@@ -214,3 +217,13 @@ def test_stop_words_are_compared_as_terms():
     assert "thi" not in stop_terms("lucene", "porter2")
     assert {"this", "the"} <= stop_terms("lucene", "porter2")
     assert stop_terms("none", "porter2") == frozenset()
+
+
+def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
+    lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())
+    words = sorted({word for texts in lists.values() for word in texts.split() if "-" not in word})
+    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": " ".join([*words, "tram"])}])
+    asked = pd.DataFrame({"qid": [*words, "tram"], "query": [*words, "tram"]})
+    for stops in ("lucene", "terrier", "none"):
+        found = set(open_bm25(index.pisa, stops=stops, k1=0.9, b=0.4, threads=2)(asked)["qid"])
+        assert found == {word for word in asked["qid"] if not stop_terms(stops, "porter2").issuperset(tokenize(word, "porter2"))}

@@ -19,11 +19,11 @@ from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
+from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import sparse_encoder as encoded
 from pyterrier_ikat.retrieve import splade as splade_module
-from pyterrier_ikat.retrieve.pisa import build as pisa_build
-from pyterrier_ikat.retrieve.pisa.index import open_impacts
-from pyterrier_ikat.retrieve.sparse_encoder import Impacts, impacts, load_sparse_encoder, numbers, tokens
+from pyterrier_ikat.retrieve.pisa import open_impacts
+from pyterrier_ikat.retrieve.sparse_encoder import Impacts, encode_texts, list_numbers, list_tokens, load_sparse_encoder
 
 CORPUS = [
     {"docno": "d3", "text": "Rooibos has no caffeine"},
@@ -63,10 +63,10 @@ def seen(monkeypatch):
 
     def counted(model, asked, *, of, batch_size=32):
         texts[of] += asked
-        return impacts(model, asked, of=of, batch_size=batch_size)
+        return encode_texts(model, asked, of=of, batch_size=batch_size)
 
-    monkeypatch.setattr("pyterrier_ikat.retrieve.sparse_encoder.impacts", counted)
-    monkeypatch.setattr("pyterrier_ikat.retrieve.splade_index.impacts", counted)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.sparse_encoder.encode_texts", counted)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.splade.encode_texts", counted)
     return texts
 
 
@@ -128,12 +128,18 @@ def random_index(tmp_path_factory):
     return folder / "pisa", matrix
 
 
+def products_by_pisa(folder, asked, depth):
+    retriever = open_impacts(folder, threads=2)
+    retriever.num_results = depth
+    return retriever(asked)
+
+
 @settings(max_examples=60, deadline=None)
 @given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
 def test_pisa_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
     folder, matrix = random_index
     asked = pd.DataFrame({"qid": range(len(queries)), "query_toks": [{str(t): w for t, w in q.items()} for q in queries]})
-    found = open_impacts(folder, num_results=depth, threads=2)(asked)
+    found = products_by_pisa(folder, asked, depth)
     for number, query in enumerate(queries):
         products = matrix @ np.array([query.get(term, 0) for term in range(20)])
         rows = found[found["qid"] == number].sort_values("rank")
@@ -146,7 +152,7 @@ def test_pisa_finds_what_the_plain_dot_product_finds(random_index, queries, dept
 def test_the_greatest_weights_do_not_overflow(random_index):
     folder, _ = random_index
     asked = pd.DataFrame({"qid": ["1"], "query_toks": [{str(number): 9000 for number in range(20)}]})
-    found = open_impacts(folder, num_results=3, threads=2)(asked)
+    found = products_by_pisa(folder, asked, 3)
     assert found["docno"].tolist() == ["d007", "d008", "d009"]
     assert found["score"].tolist() == pytest.approx([20 * 9000 * 9000] * 3, rel=1e-6)
 
@@ -158,7 +164,7 @@ def test_weights_are_rounded_and_not_cut():
 
             return torch.tensor([[0.29, 0.004, 0.006, 0.0, 1.0]] * len(texts)).to_sparse()
 
-    found = impacts(Fixed(), ["a", " ", "b"], of="document")
+    found = encode_texts(Fixed(), ["a", " ", "b"], of="document")
     assert found.as_dicts("pqrst") == [{"p": 29, "r": 1, "t": 100}, {}, {"p": 29, "r": 1, "t": 100}]
 
 
@@ -190,7 +196,7 @@ def test_turns_with_a_blank_or_no_query_are_named(index):
 
 
 def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
-    assert impacts(load_sparse_encoder(silent), ["green tea"], of="query").as_dicts(VOCABULARY) == [{}]
+    assert encode_texts(load_sparse_encoder(silent), ["green tea"], of="query").as_dicts(VOCABULARY) == [{}]
     renamed = Path(silent).with_name("tiny-splade")
     shutil.copytree(silent, renamed, dirs_exist_ok=True)
     with pytest.warns(NoResultWarning, match="1_1, 1_2"):
@@ -200,9 +206,8 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
 
 
 def test_query_terms_that_no_passage_has_are_harmless(random_index):
-    found = open_impacts(random_index[0], num_results=3, threads=2)(
-        pd.DataFrame({"qid": ["1", "2"], "query_toks": [{"nowhere": 3}, {"1": 5, "nowhere": 900}]})
-    )
+    asked = pd.DataFrame({"qid": ["1", "2"], "query_toks": [{"nowhere": 3}, {"1": 5, "nowhere": 900}]})
+    found = products_by_pisa(random_index[0], asked, 3)
     assert set(found["qid"]) == {"2"}
 
 
@@ -216,7 +221,7 @@ def test_texts_that_tokenizers_fail_on_are_read(index):
 
 
 def test_an_empty_frame_gives_the_same_columns_without_a_model(index, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.splade_index.load_sparse_encoder", None)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.splade.load_sparse_encoder", None)
     empty = index.retriever()(topics("x", qturn=[1]).iloc[:0])
     assert list(empty.columns) == ["qid", "query", "qturn", "docno", "score", "rank", "text"]
     assert empty.dtypes[["score", "rank"]].astype(str).tolist() == ["float64", "int64"]
@@ -297,8 +302,8 @@ def test_the_order_of_the_corpus_does_not_matter(index, model, tmp_path):
 
 def test_a_bare_masked_language_model_serves_with_dimensions_beyond_its_tokenizer(tmp_path):
     name = save_masked_language_model(tmp_path / "bare", extra_dimensions=3)
-    assert numbers(load_sparse_encoder(name)) == [str(number) for number in range(29)]
-    assert tokens(load_sparse_encoder(name)) == [*VOCABULARY, "26", "27", "28"]
+    assert list_numbers(load_sparse_encoder(name)) == [str(number) for number in range(29)]
+    assert list_tokens(load_sparse_encoder(name)) == [*VOCABULARY, "26", "27", "28"]
     assert len(ikat.Splade(name).index(tmp_path / "i", CORPUS).retriever()(topics("green tea"))) == 5
 
 
@@ -360,7 +365,7 @@ import os, signal, sys
 from pyterrier_ikat import Splade
 from pyterrier_ikat.retrieve import sparse_encoder as encoded
 
-whole, calls = encoded.impacts, []
+whole, calls = encoded.encode_texts, []
 
 def killed_in_the_third_batch(*args, **options):
     calls.append(1)
@@ -368,7 +373,7 @@ def killed_in_the_third_batch(*args, **options):
         os.kill(os.getpid(), signal.SIGKILL)
     return whole(*args, **options)
 
-encoded.impacts = killed_in_the_third_batch
+encoded.encode_texts = killed_in_the_third_batch
 corpus = [{"docno": f"p{n:03}", "text": f"green tea {'runs ' * (n % 30)}"} for n in range(100)]
 Splade(sys.argv[1], batch_size=1).index(sys.argv[2], corpus)
 """
@@ -410,7 +415,7 @@ def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, m
     with pytest.raises(ikat.DataError, match=r"PISA failed .*\(exit code 1\): no space left;"):
         ikat.Splade(model).index(tmp_path / "i", CORPUS)
     assert {path.name for path in tmp_path.iterdir()} == {"i.encoded", "full.py"}
-    monkeypatch.setattr(pisa_build, "WRITER", Path(pisa_build.__file__).with_name("writer.py"))
+    monkeypatch.setattr(pisa_build, "WRITER", Path(pisa_build.__file__).with_name("pisa_writer.py"))
     ikat.Splade(model).index(tmp_path / "i", CORPUS)
     assert len(seen["document"]) == 6
 
@@ -475,7 +480,7 @@ def of_pyterrier(model, tmp_path):
     """Built by PyTerrier's own indexer with its default scale from the model's weights, in an order that isn't that of docno."""
     from pyterrier_pisa import PisaIndex
 
-    names, passages = tokens(load_sparse_encoder(model)), [passage for passage in CORPUS if passage["text"].strip()]
+    names, passages = list_tokens(load_sparse_encoder(model)), [passage for passage in CORPUS if passage["text"].strip()]
     vectors = dense(model, [passage["text"] for passage in passages])
     toks = [{names[term]: float(vector[term]) for term in np.flatnonzero(vector)} for vector in vectors]
     documents = [{"docno": passage["docno"], "toks": found} for passage, found in zip(passages, toks, strict=True)]
@@ -486,7 +491,7 @@ def of_pyterrier(model, tmp_path):
 def test_an_index_of_pyterrier_gives_what_pyterriers_own_pipeline_gives(of_pyterrier, model):
     from pyterrier_pisa import PisaIndex
 
-    names = tokens(load_sparse_encoder(model))
+    names = list_tokens(load_sparse_encoder(model))
     assert dense(model, QUERIES)[:, names.index("[SEP]")].min() > 0  # which PISA doesn't find, for them and for us
     hundredths = np.round(dense(model, QUERIES), 2)
     toks = [{names[term]: vector[term] + 1e-6 for term in np.flatnonzero(vector)} for vector in hundredths]
@@ -548,6 +553,6 @@ def test_an_index_of_pyterrier_that_cannot_be_made_ready_says_where(of_pyterrier
         raise PermissionError(13, "Permission denied")
 
     index = ikat.SpladeIndex(of_pyterrier, model)
-    monkeypatch.setattr("pyterrier_ikat.retrieve.pisa.build.tempfile.mkdtemp", refused)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.pisa.tempfile.mkdtemp", refused)
     with pytest.raises(ikat.DataError, match="can't be written to .Permission denied.: search it once"):
         index.retriever()(topics("tea"))

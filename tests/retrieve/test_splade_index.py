@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve.splade_index import ENDS, FORMAT, META
+from pyterrier_ikat.retrieve.splade import ENDS, FORMAT, META
 from pyterrier_ikat.store.files import write_description
 
 

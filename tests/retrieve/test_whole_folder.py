@@ -6,7 +6,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import commands_advised
-from pyterrier_ikat.retrieve import passage_index, splade_index
+from pyterrier_ikat.retrieve import passage_index, splade
 from pyterrier_ikat.store.files import free_place, sampled, whole_folder
 
 PASSAGES = [{"docno": "d1", "text": "Rooibos has no caffeine."}]
@@ -23,7 +23,7 @@ def test_where_an_index_of_another_kind_is_it_says_first_how_that_is_opened(tmp_
         ikat.Splade("some/model").index(path, PASSAGES)
 
 
-@pytest.mark.parametrize(("description", "opens"), [(passage_index.META, ikat.PassageIndex), (splade_index.META, ikat.SpladeIndex)])
+@pytest.mark.parametrize(("description", "opens"), [(passage_index.META, ikat.PassageIndex), (splade.META, ikat.SpladeIndex)])
 def test_each_kind_of_index_is_opened_by_its_own_class(description, opens, tmp_path):
     (tmp_path / description).touch()
     with pytest.raises(ikat.UsageError, match=rf"^ikat\.{opens.__name__}\('.*'\) opens"), whole_folder(tmp_path):

@@ -14,7 +14,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.retrieve.passage_index import BM25
+from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.runs.batches import Batches
 from pyterrier_ikat.runs.session import Session

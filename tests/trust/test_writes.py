@@ -14,7 +14,7 @@ ELSEWHERE = {
     "conversations/download.py": "goes on with a download that was cut; the file gets its name when it is the expected one",
     "retrieve/artifact.py": "SQLite, to read only",
     "retrieve/corpus.py": f"SQLite; {WORKPLACE}",
-    "retrieve/pisa/shards.py": WORKPLACE,
+    "retrieve/shards.py": WORKPLACE,
     "runs/account.py": "a line at a time at its end; one that was cut is passed over",
     "store/sqlite_file.py": "SQLite, which writes in transactions",
 }

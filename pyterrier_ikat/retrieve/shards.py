@@ -8,13 +8,15 @@ to end side by side, with no more in memory than one term's list of one shard.
 
 import errno
 import os
+import re
 import resource
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from heapq import merge
-from itertools import accumulate, groupby, islice
+from itertools import accumulate, chain, groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import IO
@@ -22,14 +24,12 @@ from typing import IO
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...errors import DataError
-from ...store.files import link
-from ..corpus import Corpus, CorpusReader, check_expected, open_store, store_texts
-from . import build
-from .index import ascii_text
+from ..errors import DataError, advice
+from ..store.files import link
+from . import pisa
+from .corpus import Corpus, CorpusReader, check_expected, open_store, store_texts
 
 SHARD = 500_000
-WIDTH = 4
 BUFFERS = 1 << 26
 """Bytes for the buffers of all files together: shards may be hundreds."""
 
@@ -50,9 +50,9 @@ def index_shards(
     shards.mkdir(exist_ok=True)
     reading = CorpusReader(corpus)
     reading.refuse_empty()
-    with _full_disk_named(workplace):
+    with _name_full_disk(workplace):
         with closing(open_store(folder / texts)) as store:
-            paths = _finished(store, reading, shards, stemmer)
+            paths = _read_finished(store, reading, shards, stemmer)
             while reading.more():
                 paths.append(shards / f"{len(paths):05d}")
                 _add_shard(store, reading, paths[-1], stemmer, threads, (k1, b))
@@ -72,12 +72,12 @@ def _join_shards(shards: list[Path], folder: Path, k1: float, b: float) -> None:
         shutil.copytree(shards[0], folder, copy_function=link)
     else:
         merge_shards(shards, folder)
-    if not all(path.exists() for path in build.bm25_files(folder, k1, b)):
-        build.make_bm25_ready(folder, k1, b)
+    if not all(path.exists() for path in pisa.bm25_files(folder, k1, b)):
+        pisa.make_bm25_ready(folder, k1, b)
 
 
 @contextmanager
-def _full_disk_named(workplace: Path) -> Iterator[None]:
+def _name_full_disk(workplace: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.OperationalError, OSError) as error:
@@ -88,7 +88,7 @@ def _full_disk_named(workplace: Path) -> Iterator[None]:
         ) from error
 
 
-def _finished(store: sqlite3.Connection, reading: CorpusReader, shards: Path, stemmer: str) -> list[Path]:
+def _read_finished(store: sqlite3.Connection, reading: CorpusReader, shards: Path, stemmer: str) -> list[Path]:
     rows = store.execute("SELECT passages, sha256, made_by FROM shards ORDER BY rowid").fetchall()
     for count, sha256, made_by in rows:
         start = reading.count
@@ -111,13 +111,12 @@ def _add_shard(store: sqlite3.Connection, reading: CorpusReader, path: Path, ste
     start = reading.count
     unfinished = path.with_name(f"{path.name}.tmp")
     passages = store_texts(store, islice(reading, SHARD), reading, threads)
-    in_ascii = ((docno, ascii_text(text)) for docno, text in passages)
-    indexed = build.build_text(
-        unfinished, in_ascii, stemmer=stemmer, threads=threads, k1=bm25[0], b=bm25[1], whole=lambda: start == 0 and not reading.more()
+    words = _refuse_wordless(((docno, pisa.ascii_text(text)) for docno, text in passages), reading)
+    indexed = pisa.build_text(
+        unfinished, words, stemmer=stemmer, threads=threads, k1=bm25[0], b=bm25[1], whole=lambda: start == 0 and not reading.more()
     )
     count = reading.count - start
-    if indexed != count:
-        raise DataError(f"PISA has {indexed} of {count} passages: index again, and report it if it happens twice")
+    pisa.check_count(indexed, count)
     check_written(unfinished, count)
     for written in (*unfinished.iterdir(), unfinished):
         _flush(written)
@@ -125,6 +124,20 @@ def _add_shard(store: sqlite3.Connection, reading: CorpusReader, path: Path, ste
     _flush(path.parent)
     store.execute("INSERT INTO shards VALUES (?, ?, ?)", (count, reading.sha256(), stemmer))
     store.commit()
+
+
+def _refuse_wordless(passages: Iterator[tuple[str, str]], reading: CorpusReader) -> Iterable[tuple[str, str]]:
+    """The passages, unless none has a word: PISA would fail on them."""
+    wordless: list[tuple[str, str]] = []
+    for docno, text in passages:
+        if re.search("[0-9A-Za-z]", text):
+            return chain(wordless, [(docno, text)], passages)
+        wordless.append((docno, ""))
+    other = advice("ikat.Splade(model).index(path, corpus)", "--splade MODEL")
+    raise DataError(
+        f"passages {reading.count - len(wordless) + 1} to {reading.count} of the corpus have no word: BM25 finds words of ASCII letters "
+        f"and digits; look into the texts, or use {other} with a model of their language"
+    )
 
 
 def _flush(path: Path) -> None:
@@ -146,24 +159,16 @@ def check_written(folder: Path, count: int) -> None:
     while place < len(docs):
         place += 1 + int(docs[place])
         terms += 1
-    wanted = {
-        "inv.docs": ((folder / "inv.docs").stat().st_size, 4 * place),
-        "inv.freqs": ((folder / "inv.freqs").stat().st_size, 4 * (place - 2)),
-        "inv.sizes": ((folder / "inv.sizes").stat().st_size, 4 * (count + 1)),
-        "fwd.terms": (_line_count(folder / "fwd.terms"), terms),
-        "fwd.documents": (_line_count(folder / "fwd.documents"), count),
-    }
-    for name, (found, expected) in wanted.items():
-        if found != expected:
+    sizes = {"inv.docs": 4 * place, "inv.freqs": 4 * (place - 2), "inv.sizes": 4 * (count + 1)}
+    found = {name: ((folder / name).stat().st_size, size) for name, size in sizes.items()}
+    for name, lines in (("fwd.terms", terms), ("fwd.documents", count)):
+        found[name] = ((folder / name).read_bytes().count(b"\n"), lines)
+    for name, (there, expected) in found.items():
+        if there != expected:
             raise DataError(
-                f"PISA left {folder / name} cut short ({found} of {expected}): "
+                f"PISA left {folder / name} cut short ({there} of {expected}): "
                 "the disk was full; make room there, and the same call goes on"
             )
-
-
-def _line_count(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
 
 
 def merge_shards(shards: Sequence[Path], folder: Path) -> None:
@@ -174,14 +179,13 @@ def merge_shards(shards: Sequence[Path], folder: Path) -> None:
         folder: the folder to make; PISA's lexicons and what it needs for BM25 are still to be added.
     """
     folder.mkdir()
-    sizes = [_number_of_passages(shard) for shard in shards]
-    starts = [0, *accumulate(sizes)]
+    starts = [0, *accumulate(int(np.fromfile(shard / "inv.sizes", "<u4", 1)[0]) for shard in shards)]
     shutil.copyfile(shards[0] / "pt_meta.json", folder / "pt_meta.json")
     with (folder / "fwd.documents").open("wb") as documents, (folder / "inv.sizes").open("wb") as lengths:
-        lengths.write(_word(starts[-1]))
+        lengths.write(_words(starts[-1]))
         for shard in shards:
-            _append(shard / "fwd.documents", documents)
-            _append(shard / "inv.sizes", lengths, skip=WIDTH)
+            documents.write((shard / "fwd.documents").read_bytes())
+            lengths.write((shard / "inv.sizes").read_bytes()[4:])
     _merge_postings(shards, starts, folder)
 
 
@@ -189,21 +193,19 @@ def _merge_postings(shards: Sequence[Path], starts: Sequence[int], folder: Path)
     buffer = max(BUFFERS // (3 * len(shards) + 3), 1 << 15)
     _allow_open_files(3 * len(shards) + 100)
     with ExitStack() as opened:
-
-        def opened_in_each(name: str) -> list[IO[bytes]]:
-            return [opened.enter_context((shard / name).open("rb", buffer)) for shard in shards]
-
-        docs, freqs = opened_in_each("inv.docs"), opened_in_each("inv.freqs")
-        terms, all_docs, all_freqs = (
+        terms, docs, freqs = (
+            [opened.enter_context((shard / name).open("rb", buffer)) for shard in shards] for name in ("fwd.terms", "inv.docs", "inv.freqs")
+        )
+        all_terms, all_docs, all_freqs = (
             opened.enter_context((folder / name).open("wb", buffer)) for name in ("fwd.terms", "inv.docs", "inv.freqs")
         )
-        all_docs.write(_word(1) + _word(starts[-1]))
+        all_docs.write(_words(1, starts[-1]))
         for file in docs:
-            file.seek(2 * WIDTH)
-        streams = [_terms(file, shard) for shard, file in enumerate(opened_in_each("fwd.terms"))]
+            file.seek(8)  # behind the same two numbers
+        streams = [zip(file, repeat(shard)) for shard, file in enumerate(terms)]  # noqa: B905
         for term, found in groupby(tqdm(merge(*streams), desc="merging terms", delay=2), key=itemgetter(0)):
             having = [shard for _, shard in found]
-            terms.write(term)
+            all_terms.write(term)
             _copy_term(having, docs, all_docs, starts)
             _copy_term(having, freqs, all_freqs, [0] * len(starts))
 
@@ -215,28 +217,12 @@ def _allow_open_files(count: int) -> None:
 
 
 def _copy_term(having: Sequence[int], files: Sequence[IO[bytes]], out: IO[bytes], offsets: Sequence[int]) -> None:
-    lengths = [int.from_bytes(files[shard].read(WIDTH), "little") for shard in having]
-    out.write(_word(sum(lengths)))
+    lengths = [int.from_bytes(files[shard].read(4), "little") for shard in having]
+    out.write(_words(sum(lengths)))
     for shard, length in zip(having, lengths, strict=True):
-        numbers = files[shard].read(length * WIDTH)
-        offset = offsets[shard]
+        numbers, offset = files[shard].read(4 * length), offsets[shard]
         out.write((np.frombuffer(numbers, dtype="<u4") + np.uint32(offset)).tobytes() if offset else numbers)
 
 
-def _number_of_passages(shard: Path) -> int:
-    with (shard / "inv.sizes").open("rb") as file:
-        return int.from_bytes(file.read(WIDTH), "little")
-
-
-def _terms(file: IO[bytes], shard: int) -> Iterator[tuple[bytes, int]]:
-    return ((line, shard) for line in file)
-
-
-def _append(path: Path, out: IO[bytes], skip: int = 0) -> None:
-    with path.open("rb") as file:
-        file.seek(skip)
-        shutil.copyfileobj(file, out, 1 << 20)
-
-
-def _word(number: int) -> bytes:
-    return number.to_bytes(WIDTH, "little")
+def _words(*numbers: int) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)

@@ -1,4 +1,4 @@
-"""The program that runs PISA where it writes: ``writer.py FOLDER JOB``, with JOB in JSON.
+"""The program that runs PISA where it writes: ``pisa_writer.py FOLDER JOB``, with JOB in JSON.
 
 ``kind`` is ``"text"`` or ``"impacts"``; ``build`` says whether an index is to be built in FOLDER first, of the lines on standard input:
 ``docno text``, or the name of a file of encoded passages. A line `` whole`` or `` shard`` ends them. Then what retrieval needs is added:

@@ -1,0 +1,329 @@
+"""The front to PISA: indexes written by a child process, and searched with rankings that depend on neither threads nor indexing order.
+
+PISA prints to C's stdout while it writes, and ends its process on trouble: so ``pisa_writer.py`` runs it. What PISA would write into the
+index folder at the first use of a scorer is made in a temporary folder and renamed into place, so that readers never see half a file
+and a read-only index is never written to.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from importlib import metadata
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import DataError
+from ..store.files import link
+
+# PISA has krovetz too, but loads its dictionary per query word: 280 queries took 19 to 160 s in place of 0.2 s.
+STEMMERS = ("porter2", "none")
+STOPS = ("lucene", "terrier", "none")
+UNCOMPRESSED = ("inv.docs", "inv.freqs")
+"""Postings that are only read to add a scorer: eight tenths of PISA's index."""
+IMPACT_FILES = ("quantized.q0.bmw.64", "quantized.q0.bmw.64.block_simdbp")
+"""The two files that PISA needs for the dot product of impacts, beside the index proper."""
+WRITER = Path(__file__).with_name("pisa_writer.py")
+TIES = "the greatest docno first"
+"""Part of a cached ranking's key: rankings whose ties were in another order have another one."""
+DOCNOS_AT_ONCE = 100_000
+
+_MARKS = re.compile("[\u0300-\u036f]")
+_NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
+_QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
+
+
+class Ranking(NamedTuple):
+    """The passages of one query, best first, and their scores."""
+
+    docnos: list[str]
+    scores: npt.NDArray[np.floating[Any]]
+
+    def best(self, depth: int) -> "Ranking":
+        """The first ``depth`` of them."""
+        return Ranking(self.docnos[:depth], self.scores[:depth])
+
+
+NOTHING = Ranking([], np.empty(0, dtype=np.float32))
+
+
+@cache
+def version() -> str:
+    """PISA's version, on which rankings depend."""
+    return metadata.version("pyterrier-pisa")
+
+
+def ascii_text(text: Any) -> str:
+    r"""``text`` as PISA can take it: printable ASCII, accents removed, curly apostrophes straightened, anything else a space.
+
+    PISA breaks words at every character that isn't an ASCII letter or digit, and fails on some. Passages and queries go through this
+    alike, so that ``café`` finds ``cafe`` and a curly ``it’s`` is the word ``it's``. A value that isn't a string is an empty text.
+
+    Example:
+        >>> ascii_text("Caf\u00e9 \u2014 it\u2019s\0open"), ascii_text(None)
+        ("Cafe   it's open", '')
+    """
+    if not isinstance(text, str):
+        return ""
+    return _NOT_PRINTABLE_ASCII.sub(lambda found: _ascii_character(found.group()), text)
+
+
+@lru_cache(maxsize=65536)  # normalising whole texts was most of the time of indexing
+def _ascii_character(character: str) -> str:
+    return _NOT_PRINTABLE_ASCII.sub(" ", _MARKS.sub("", unicodedata.normalize("NFKD", character.translate(_QUOTES))))
+
+
+# Writing
+
+
+def bm25_files(folder: Path, k1: float, b: float) -> list[Path]:
+    """The two files that PISA needs for BM25 with these parameters, beside the index proper."""
+    stem = f"bm25.k1-{k1:g}.b-{b:g}.q0.bmw.64"
+    return [folder / stem, folder / f"{stem}.block_simdbp"]
+
+
+def build_text(
+    folder: Path, passages: Iterable[tuple[str, str]], *, stemmer: str, threads: int, k1: float, b: float, whole: Callable[[], bool]
+) -> int:
+    """Build an index of words in the new folder ``folder``; gives the number of passages that PISA has.
+
+    Args:
+        folder: where to build it.
+        passages: (docno, text); docno without white space, text of :func:`ascii_text`, at least one with a word.
+        stemmer: one of ``STEMMERS``.
+        threads: how many threads invert.
+        k1: of the BM25 that a whole index is made ready for.
+        b: likewise.
+        whole: asked after the last passage: whether these are all passages of the index, or those of a shard.
+
+    Raises:
+        DataError: with PISA's last words, when it fails.
+    """
+
+    def lines() -> Iterator[str]:
+        yield from (f"{docno} {text}\n" for docno, text in passages)
+        yield " whole\n" if whole() else " shard\n"
+
+    _write(folder, lines(), kind="text", build=True, k1=k1, b=b, stemmer=stemmer, threads=threads)
+    return count_passages(folder)
+
+
+def build_impacts(folder: Path, files: Sequence[Path]) -> int:
+    """Build an index of impacts in the new folder ``folder``, ready for retrieval; gives the number of passages that PISA has.
+
+    Args:
+        folder: where to build it.
+        files: encoded passages, as :func:`encode_passages` gives them; the name of a term is its number.
+
+    Raises:
+        DataError: with PISA's last words, when it fails.
+    """
+    _write(folder, [*(f"{file}\n" for file in files), " whole\n"], kind="impacts", build=True)
+    return count_passages(folder)
+
+
+def check_count(indexed: int, count: int) -> None:
+    """Check that PISA has all passages.
+
+    Raises:
+        DataError: when it hasn't.
+    """
+    if indexed != count:
+        raise DataError(f"PISA has {indexed} of {count} passages: index again, and report it if it happens twice")
+
+
+def make_bm25_ready(folder: Path, k1: float, b: float) -> None:
+    """Write what PISA needs for BM25 with these parameters into its index ``folder``."""
+    _write(folder, kind="text", build=False, k1=k1, b=b)
+
+
+def add_bm25(folder: Path, k1: float, b: float) -> None:
+    """Add what PISA needs for BM25 with these parameters to an index in use, when it is missing."""
+    files, use = bm25_files(folder, k1, b), f"BM25 with k1={k1:g}, b={b:g}"
+    removed = [name for name in UNCOMPRESSED if not (folder / name).exists()]
+    if removed and not all(file.exists() for file in files):
+        ready = ", ".join(path.name.removesuffix(".q0.bmw.64") for path in sorted(folder.glob("bm25.*.64")))
+        raise DataError(
+            f"the index {folder.parent} isn't ready for {use}, only for {ready}, and {removed[0]} was removed: "
+            "put inv.docs and inv.freqs back, or use the parameters it is ready for"
+        )
+
+    def make(workplace: Path) -> None:
+        _reuse_postings(folder, workplace, k1, b)
+        make_bm25_ready(workplace, k1, b)
+
+    _add(folder, files, make, use)
+
+
+def add_impacts(folder: Path) -> None:
+    """Add what PISA needs for the dot product to an index in use, when it is missing."""
+    files = [folder / name for name in IMPACT_FILES]
+    _add(folder, files, lambda workplace: _write(workplace, kind="impacts", build=False), "retrieval by impacts")
+
+
+def _add(folder: Path, files: Sequence[Path], make: Callable[[Path], None], use: str) -> None:
+    if all(file.exists() for file in files):
+        return
+    try:
+        workplace = Path(tempfile.mkdtemp(dir=folder, prefix=".ikat.", suffix=".tmp"))
+    except OSError as error:
+        raise DataError(
+            f"the index {folder} isn't ready for {use} and can't be written to ({error.strerror}): "
+            "search it once where it can be, or use the parameters it was built for"
+        ) from error
+    try:
+        for path in folder.iterdir():
+            if path.is_file():
+                (workplace / path.name).symlink_to(path.absolute())
+        make(workplace)
+        # Two processes may do this at the same time: each puts a whole file of the same content into place.
+        for file in files:
+            os.replace(workplace / file.name, file)
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _reuse_postings(folder: Path, workplace: Path, k1: float, b: float) -> None:
+    """Link the compressed postings of other parameters: unquantised, they don't depend on them."""
+    _, postings = bm25_files(workplace, k1, b)
+    there = next(folder.glob(f"bm25.*{postings.suffix}"), None)
+    if there is not None and not postings.exists():
+        link(there, postings)
+
+
+def _write(folder: Path, lines: Iterable[str] = (), **job: Any) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUTF8": "1"}
+    with tempfile.TemporaryFile() as log:
+        command = [sys.executable, str(WRITER), str(folder), json.dumps(job)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment) as child:
+            try:
+                _feed(child, lines)
+            except BaseException:
+                child.kill()
+                raise
+        if child.returncode:
+            log.seek(0)
+            last = log.read().decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+            raise DataError(
+                f"PISA failed to write its index (exit code {child.returncode}): {last[0]}; check the disk's free space and try again"
+            )
+
+
+def _feed(child: "subprocess.Popen[bytes]", lines: Iterable[str]) -> None:
+    assert child.stdin is not None
+    try:
+        with child.stdin as pipe:
+            for line in lines:
+                pipe.write(line.encode())
+    except BrokenPipeError:
+        child.wait()  # its exit code and its log say why
+
+
+# Reading
+
+
+def count_passages(folder: Path) -> int:
+    """The number of passages of an index."""
+    from pyterrier_pisa import PisaIndex
+
+    return int(PisaIndex(str(folder)).num_docs())
+
+
+def count_terms(folder: Path) -> int:
+    """The number of distinct terms of an index."""
+    from pyterrier_pisa import PisaIndex
+
+    return int(PisaIndex(str(folder)).num_terms())
+
+
+def read_docnos(folder: Path) -> Iterator[str]:
+    """The docnos of an index, in its order."""
+    with (folder / "fwd.doclex").open("rb") as file:  # their number, where each one begins, where the last one ends, and the docnos
+        size = int.from_bytes(file.read(8), "little")
+        for first in range(0, size, DOCNOS_AT_ONCE):
+            file.seek(8 + 8 * first)
+            bounds = np.frombuffer(file.read(8 * (min(DOCNOS_AT_ONCE, size - first) + 1)), dtype="<u8").tolist()
+            file.seek(8 + 8 * (size + 1) + bounds[0])
+            text = file.read(bounds[-1] - bounds[0])
+            yield from (text[start - bounds[0] : end - bounds[0]].decode("utf-8", "replace") for start, end in pairwise(bounds))
+
+
+def open_bm25(folder: Path, *, stops: str, k1: float, b: float, threads: int, terms: bool = False) -> Any:
+    """PISA's BM25 over the index in ``folder``; it adds what is missing for these parameters first.
+
+    The dynamic pruning is ``maxscore``: on queries of hundreds of words it is several times as fast as PISA's default, with the same
+    ranking. Repeated query terms count, as in Lucene. With ``terms`` it looks up ``query_toks`` as they are: else PISA would stem terms
+    of the index once more.
+    """
+    from pyterrier_pisa import PisaIndex, PisaStemmer
+
+    add_bm25(folder, k1, b)
+    index = PisaIndex(str(folder), stops="none" if terms else stops)
+    if terms:
+        index.stemmer = PisaStemmer.none
+    return index.bm25(k1=k1, b=b, query_algorithm="maxscore", query_weighted=True, toks_scale=1, threads=threads)
+
+
+def open_impacts(folder: Path, *, threads: int) -> Any:
+    """PISA's dot product over the index in ``folder``; it adds what is missing for it first.
+
+    Its input has ``query_toks``, dicts of impacts by term; its score is the sum of their products with the passage's. Terms that no
+    passage has, and those with a capital of ASCII, count nothing.
+    """
+    from pyterrier_pisa import PisaIndex
+
+    add_impacts(folder)
+    return PisaIndex(str(folder), stops="none").quantized(query_algorithm="maxscore", toks_scale=1, threads=threads)
+
+
+def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> list[Ranking]:
+    """The rankings of ``queries`` by PISA, equal scores by docno, the greatest first, as in trec_eval.
+
+    Which of several passages that tie at the cut PISA keeps is by chance: it is asked again, further down, until the tie ends.
+
+    Args:
+        retriever: PISA's; its number of results is changed.
+        name: the column of ``queries``: ``"query"`` or ``"query_toks"``.
+        queries: what PISA takes there.
+        depth: passages per query at most.
+    """
+    best: dict[int, Ranking] = {}
+    left, retriever.num_results = list(range(len(queries))), depth + 1
+    while left:
+        found = _search_once(retriever, name, [queries[place] for place in left])
+        for place, ranking in zip(left, found, strict=True):
+            if len(ranking.scores) < retriever.num_results or ranking.scores[-1] != ranking.scores[depth - 1]:
+                best[place] = _sort_ties(ranking).best(depth)
+        left = [place for place in left if place not in best]
+        retriever.num_results *= 2
+    return [best[place] for place in range(len(queries))]
+
+
+def _search_once(retriever: Any, name: str, queries: list[Any]) -> list[Ranking]:
+    asking = {place: query for place, query in enumerate(queries) if query}
+    found = retriever.transform(pd.DataFrame({"qid": [*asking], name: pd.Series([*asking.values()], dtype=object)}))
+    # PISA's threads hand over queries as they end, each query's passages in order.
+    rows, docnos, scores = found["qid"].to_numpy(), found["docno"].to_numpy(), found["score"].to_numpy()
+    bounds = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
+    rankings = {rows[start]: Ranking(docnos[start:end].tolist(), scores[start:end]) for start, end in pairwise(bounds)}
+    return [rankings.get(number, NOTHING) for number in range(len(queries))]
+
+
+def _sort_ties(ranking: Ranking) -> Ranking:
+    docnos = ranking.docnos
+    changes = np.flatnonzero(np.diff(ranking.scores)) + 1
+    for start, end in pairwise([0, *changes.tolist(), len(docnos)]):
+        if end - start > 1:
+            docnos[start:end] = sorted(docnos[start:end], reverse=True)
+    return ranking
