@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import at_least_one
+from ..arguments import at_least, one_of
 from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator
@@ -185,12 +185,11 @@ class RM3(Operator):
         self, fb_docs: int = 10, fb_terms: int = 10, original_weight: float = 0.5, stemmer: str = "porter2", stops: str = "lucene"
     ) -> None:
         super().__init__()
-        at_least_one(fb_docs=fb_docs, fb_terms=fb_terms)
+        at_least(1, fb_docs=fb_docs, fb_terms=fb_terms)
         if not 0 <= original_weight <= 1:
             raise UsageError(f"original_weight={original_weight!r}: give a number from 0 to 1, usually 0.5")
-        for name, value, known in (("stemmer", stemmer, STEMMERS), ("stops", stops, STOPS)):
-            if value not in known:
-                raise UsageError(f"{name}={value!r} is unknown: give one of {', '.join(known)}, as the index was made with")
+        one_of(STEMMERS, stemmer=stemmer)
+        one_of(STOPS, stops=stops)
         self.fb_docs = fb_docs
         self.fb_terms = fb_terms
         self.original_weight = original_weight

@@ -127,7 +127,7 @@ def test_scores_that_cannot_weigh_are_named(wrong):
         ({"fb_docs": 0}, "fb_docs=0"),
         ({"fb_terms": 0}, "fb_terms=0"),
         ({"original_weight": 1.5}, "original_weight=1.5: give a number from 0 to 1"),
-        ({"stemmer": "snowball"}, "stemmer='snowball' is unknown: give one of porter2"),
+        ({"stemmer": "snowball"}, "stemmer='snowball' is unknown: choose one of porter2"),
         ({"stops": "mine"}, "stops='mine' is unknown"),
     ],
 )
