@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Self
 
 from ..errors import IkatError
 
@@ -80,52 +80,66 @@ class Transient(Exception):  # noqa: N818 - it is a signal to the retry loop, no
         self.retry_after, self.reason, self.overloaded, self.unreached = retry_after, shorten(reason), overloaded, unreached
 
 
-class FatalLLMError(IkatError):
+class StageEnded(IkatError):
+    """A stage ended before all of its requests were asked.
+
+    Attributes:
+        done: requests that are finished and kept.
+        left: requests that are not; None before the stage has counted them.
+        kept_in: where the LLM keeps finished calls, see `LLM.kept_in`.
+    """
+
+    done: int = 0
+    left: int | None = None
+    kept_in: str = ""
+
+    def after(self, done: int, left: int, kept_in: str) -> Self:
+        """The same error, saying how far the stage came."""
+        error = type(self).__new__(type(self), *self.args)
+        vars(error).update(vars(self), done=done, left=left, kept_in=kept_in)
+        return error
+
+
+class FatalLLMError(StageEnded):
     """No call can succeed until the user repairs something: the key, the model's name, the quota.
 
     Attributes:
         reason: what is wrong and how to repair it.
-        done: requests that are finished and kept.
-        left: requests that are not.
     """
 
-    def __init__(self, reason: str, *, done: int = 0, left: int | None = None, kept_in: str = "") -> None:
-        self.reason, self.done, self.left = reason, done, left
-        progress = "" if left is None else f" ({done} calls are done and kept, {left} are left; run again after the repair{_kept(kept_in)})"
-        super().__init__(reason + progress)
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
-    def after(self, done: int, left: int, kept_in: str) -> "FatalLLMError":
-        """The same error, saying how far the stage came."""
-        return FatalLLMError(self.reason, done=done, left=left, kept_in=kept_in)
+    def __str__(self) -> str:
+        if self.left is None:
+            return self.reason
+        return f"{self.reason} ({self.done} calls are done and kept, {self.left} are left; run again after the repair{_kept(self.kept_in)})"
 
 
-class BudgetExceeded(IkatError):
+class BudgetExceeded(StageEnded):
     """The budget is spent; nothing more was sent.
 
     Attributes:
         spent: US dollars that the run folder has cost, or without one this language model.
         budget: US dollars allowed.
         where: the run folder, or ``""``.
-        done: requests of this stage that are finished and kept.
-        left: requests of this stage that are not.
-        about: US dollars that those would cost, by what the others did, or None when nothing is known.
+        about: US dollars that the requests left would cost, by what the others did, or None when nothing is known.
     """
 
-    def __init__(
-        self, *, spent: float, budget: float, where: str = "", done: int = 0, left: int = 0, about: float | None = None, kept_in: str = ""
-    ) -> None:
-        self.spent, self.budget, self.where, self.done, self.left, self.about = spent, budget, where, done, left, about
-        cost = f"{where} has cost {spent:.4f} USD over all its starts" if where else f"{spent:.4f} USD"
-        rest = "" if about is None else f" (about {about:.4f} USD)"
-        super().__init__(
-            f"the budget of {budget:g} USD is spent ({cost}): {done} calls are done and kept, {left} are left{rest}; "
-            f"raise budget=... and run again{_kept(kept_in)}"
-        )
+    about: float | None = None
 
-    def after(self, done: int, left: int, kept_in: str) -> "BudgetExceeded":
-        """The same error, saying how far the stage came."""
-        progress: Any = {"done": done, "left": left, "about": self.about, "kept_in": kept_in}
-        return BudgetExceeded(spent=self.spent, budget=self.budget, where=self.where, **progress)
+    def __init__(self, *, spent: float, budget: float, where: str = "") -> None:
+        super().__init__(spent, budget, where)
+        self.spent, self.budget, self.where = spent, budget, where
+
+    def __str__(self) -> str:
+        cost = f"{self.where} has cost {self.spent:.4f} USD over all its starts" if self.where else f"{self.spent:.4f} USD"
+        rest = "" if self.about is None else f" (about {self.about:.4f} USD)"
+        return (
+            f"the budget of {self.budget:g} USD is spent ({cost}): {self.done} calls are done and kept, {self.left or 0} are left{rest}; "
+            f"raise budget=... and run again{_kept(self.kept_in)}"
+        )
 
 
 class StageError(IkatError):

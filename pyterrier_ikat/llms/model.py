@@ -5,25 +5,24 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, as_completed, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
-from queue import Empty, SimpleQueue
-from threading import Event, Thread, current_thread
-from typing import Any, Generic, TypeVar
+from threading import Event, Thread
+from typing import Any, TypeVar
 
 import pyterrier as pt
 
 from ..completions.usable import usable_text
 from .cache import Cache, key_of
-from .failures import BudgetExceeded, FatalLLMError, LLMFailure, Transient, Unavailable
+from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .ledger import Ledger
 from .limits import Budget, Retry, Throttle
 from .request import Backend, Completion, Reply, Request, as_read, failure_of
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-LOST = 5.0
 
 
 class Stopped(Exception):  # noqa: N818 - no error: the task was not begun, because another one ended the stage
@@ -42,6 +41,8 @@ def run_all(
 ) -> tuple[list[Result | None], Exception | None]:
     """Run ``work`` on all ``tasks``, up to ``threads`` at a time.
 
+    The program's end does not wait for the threads, other than for those of `concurrent.futures`: a second Ctrl-C has to end it.
+
     Args:
         tasks: what to work on.
         work: called in the threads; an exception ends the stage: no task begins after it, those in flight are finished.
@@ -57,72 +58,56 @@ def run_all(
     Raises:
         KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
     """
-    pool = _Pool(tasks, work, stop)
+    futures: list[Future[Result]] = [Future() for _ in tasks]
+    left = deque(zip(futures, tasks, strict=True))
+    errors: list[Exception] = []
+
+    def serve() -> None:
+        with suppress(IndexError):
+            while True:
+                _run(*left.popleft(), work, stop)
+
+    workers = [Thread(target=serve, name=f"ikat-llm_{number}", daemon=True) for number in range(min(threads, len(tasks)))]
     try:
-        pool.start(min(threads, len(tasks)))
-        pool.collect(done)
+        for worker in workers:
+            worker.start()
+        for future in as_completed(futures):
+            if _has_result(future):
+                done(future.result())
+            elif not future.cancelled() and isinstance(error := future.exception(), Exception):
+                errors.append(error)
+        for worker in workers:
+            worker.join()
     except BaseException as error:
         stop.set()
         try:
             if isinstance(error, KeyboardInterrupt):
                 interrupted()
-            pool.collect(lambda result: None)
+            serve()  # cancels what has not begun
+            wait(futures)
         except KeyboardInterrupt:
             abandoned()
             raise
         raise
-    return pool.results, pool.error
+    first = next((one for one in errors if not isinstance(one, Stopped)), None)
+    return [future.result() if _has_result(future) else None for future in futures], first
 
 
-class _Pool(Generic[Task, Result]):
-    """Threads that the program's end does not wait for, other than those of `concurrent.futures`: a second Ctrl-C has to end it."""
+def _run(future: "Future[Result]", task: Task, work: Callable[[Task], Result], stop: Event) -> None:
+    if stop.is_set():
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return
+    try:
+        future.set_result(work(task))
+    except BaseException as error:
+        stop.set()
+        future.set_exception(error)
+        del future  # else the error's traceback holds the future that holds the error
 
-    def __init__(self, tasks: Sequence[Task], work: Callable[[Task], Result], stop: Event) -> None:
-        self.results: list[Result | None] = [None] * len(tasks)
-        self.error: Exception | None = None
-        self._work, self._stop, self._left = work, stop, deque(enumerate(tasks))
-        self._threads: set[Thread] = set()
-        self._arrived: SimpleQueue[tuple[int, Result] | Exception | Thread] = SimpleQueue()
 
-    def start(self, threads: int) -> None:
-        """Begin in as many threads."""
-        for number in range(threads):
-            thread = Thread(target=self._serve, name=f"ikat-llm_{number}", daemon=True)
-            self._threads.add(thread)
-            thread.start()
-
-    def collect(self, done: Callable[[Result], None]) -> None:
-        """Take what arrives until every thread has ended."""
-        while self._threads:
-            found = self._next()
-            if isinstance(found, Thread):
-                self._threads.discard(found)
-            elif isinstance(found, tuple):
-                self.results[found[0]] = found[1]
-                done(found[1])
-            elif found is not None and not isinstance(found, Stopped):
-                self.error = self.error or found
-
-    def _next(self) -> "tuple[int, Result] | Exception | Thread | None":
-        try:
-            return self._arrived.get(timeout=LOST)
-        except Empty:  # a Ctrl-C between taking a thread's last word and noting it
-            self._threads = {thread for thread in self._threads if thread.is_alive()}
-            return None
-
-    def _serve(self) -> None:
-        with suppress(IndexError):
-            while not self._stop.is_set():
-                self._do(*self._left.popleft())
-        self._arrived.put(current_thread())
-
-    def _do(self, place: int, task: Task) -> None:
-        try:
-            self._arrived.put((place, self._work(task)))
-        except BaseException as error:
-            self._stop.set()
-            if isinstance(error, Exception):
-                self._arrived.put(error)
+def _has_result(future: "Future[Any]") -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 Outcome = Completion | LLMFailure
@@ -173,12 +158,12 @@ class Sending:
                 abandoned=self.llm.backend.cut,
             )
         outcomes = {key: outcome for result in results if result for key, outcome in result.items()}
-        if isinstance(error, FatalLLMError | BudgetExceeded):
-            kept = outcomes.values() if self.llm.cache is not None else ()
-            done = sum(isinstance(outcome, Completion) for outcome in kept)
+        if isinstance(error, StageEnded):
+            done = sum(isinstance(outcome, Completion) for outcome in outcomes.values()) if self.llm.cache is not None else 0
             left = len(requests) - done
-            if isinstance(error, BudgetExceeded):
-                error.about = left * sum(self._costs) / len(self._costs) if self._costs else None
+            if isinstance(error, BudgetExceeded) and self._costs:
+                error.about = left * sum(self._costs) / len(self._costs)
+            error.__traceback__ = error.__context__ = None  # their frames hold the connections
             raise error.after(done, left, self.llm.kept_in) from None
         if error is not None:
             raise error

@@ -100,8 +100,8 @@ def test_what_is_missing_on_a_node_is_named():
     "error",
     [
         ikat.DataError("the file is cut short"),
-        FatalLLMError("no key", done=2, left=3),
-        BudgetExceeded(spent=1.5, budget=1.0, done=2, left=3),
+        FatalLLMError("no key").after(2, 3, "file"),
+        BudgetExceeded(spent=1.5, budget=1.0).after(2, 3, ""),
         StageError("answer", [Empty("answer", "9-1_3", "the completion is empty")]),
         Empty("answer", "9-1_3", "nothing usable", kept=True),
     ],
