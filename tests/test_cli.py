@@ -212,6 +212,16 @@ def test_bad_input_is_one_line_exit_code_2_and_leaves_nothing(arguments, message
     assert not out.exists() or list(out.iterdir()) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*has no qrels.txt")
+@pytest.mark.parametrize("form", ["text", "csv"])
+def test_a_dataset_without_judgements_evaluates_nothing(form, tmp_path):
+    (tmp_path / "one.trec").write_text("1_1 Q0 a 1 1.0 one\n")
+    (tmp_path / "topics.jsonl").write_text('{"qid": "1_1", "messages": [{"role": "user", "content": "Tea?"}]}\n')
+    result = call("evaluate", tmp_path / "one.trec", "--dataset", tmp_path, "--format", form)
+    assert result.exit_code == 2
+    assert f"{tmp_path} has no judgements: give --qrels FILE in the place of --dataset" in result.stderr
+
+
 def refused(sample_index, out, *more, llm="recorded:sample"):
     """The message, when the finished run of ``ad`` is not reused; it must stay as it was."""
     before = (out / "ad" / "run.json").read_bytes()

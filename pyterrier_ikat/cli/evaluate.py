@@ -38,8 +38,8 @@ def evaluate(
         from ..runs.resources import refuse_statements
 
         refuse_statements(dataset_name, qrels_path)
-    if form == "text" and not judged:
-        return
+    if not judged:
+        raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE in the place of --dataset")
     check_baseline(rankings, baseline)
     rows = compare(rankings.items(), Evaluator(judged, wanted), baseline)
     if form == "text":
