@@ -29,8 +29,8 @@ import pandas as pd
 import pyterrier as pt
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE
 from pyterrier_ikat.conversations.passages import PassageFiles
-from pyterrier_ikat.conversations.track import COLLECTION_SIZE
 
 PER_FILE = 100_000
 QUERIES = 64

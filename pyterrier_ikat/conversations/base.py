@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
 from .frame import histories, object_frame, personas, texts_in, values, with_columns
-from .passages import TextLoader
+from .passages import TextLoader, Traced
 from .topics import MANUAL_COLUMNS, Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
 
 PREFIX = "ikat:"
@@ -77,8 +77,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         """``get_topics(variant)`` and the passage judgements."""
         return self.get_topics(variant), self.get_qrels()
 
-    def get_corpus_iter(self, *, verbose: bool = True) -> Iterator[dict[str, str]]:
-        """The passages, ``{"docno", "text", "url"}`` each.
+    def get_corpus_iter(self, *, verbose: bool = True) -> Iterator[dict[str, Any]]:
+        """The passages, ``{"docno", "text", "url"}`` each; its ``where(number)`` names file and line of one that went by.
 
         Args:
             verbose: show a progress bar.
@@ -87,7 +87,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             DataError: when there are no passages, or a passage file is malformed (named with its line).
         """
         passages, total = self._passages()
-        return iter(pt.tqdm(passages, desc=f"{self.name} passages", total=total, disable=not verbose))
+        bar = pt.tqdm(passages, desc=f"{self.name} passages", total=total or None, disable=not verbose)
+        return Traced(bar, getattr(passages, "where", None))
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """How many passages the collection has, and their docnos where they are few; None for what isn't known here."""
@@ -144,16 +145,17 @@ class GivenDataset(IkatDataset):
         given: has ``get_topics``, and what is asked of it among ``get_qrels``, ``get_corpus_iter``, ``get_answers``, ``text_loader``,
             ``collection``; or its class. Gold columns of its topics (``qresolved``, ``qgoldptkb``, ``gold_...``) are shown only by
             ``get_topics("manual")``; where its own ``get_topics`` knows that variant, it is asked.
+        name: its name; without one, the one that it has, or that of its class.
 
     Raises:
         UsageError: when it has no topics.
     """
 
-    def __init__(self, given: Any):
+    def __init__(self, given: Any, name: str = ""):
         self.given = given() if isinstance(given, type) else given
         if not callable(getattr(self.given, "get_topics", None)):
             raise UsageError(f"{repr(given)[:80]} is no dataset: give a name, a folder, or an object with get_topics(), get_qrels(), ...")
-        self.name = str(getattr(self.given, "name", None) or type(self.given).__name__)
+        self.name = name or str(getattr(self.given, "name", None) or type(self.given).__name__)
         self.summary = f"a {type(self.given).__name__}"
         self.year = getattr(self.given, "year", None)
 

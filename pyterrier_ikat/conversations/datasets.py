@@ -1,23 +1,146 @@
-"""Datasets by name: those of the track, the bundled sample, your own folder or object."""
+"""Datasets by name: those of TREC iKAT, the bundled sample, your own folder or object, and PyTerrier's."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyterrier as pt
 
-from ..errors import UsageError
-from .base import PREFIX, GivenDataset, IkatDataset
+from ..errors import DataError, UsageError, advice
+from .base import PREFIX, GivenDataset, IkatDataset, Qrels
+from .download import DATA_FOLDER, data_file, data_folder
 from .folder import FolderDataset, SampleDataset
-from .track import MiniDataset, TrainDataset, YearDataset
+from .passages import PassageFiles, TextLoader, collection_files, load_passages
+from .qrels import read_qrels
+from .topic_files import read_topics
+from .topics import Conversation
 
-__all__ = ["DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "dataset", "full_name"]
+__all__ = ["DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "MiniDataset", "YearDataset", "dataset", "full_name"]
+
+COLLECTION = "ikat_collection"
+COLLECTION_SIZE = 116_838_987
+TURNS = {2023: "332 turns", 2024: "218 turns", 2025: "188 turns"}
+
+
+class YearDataset(IkatDataset):
+    """One year of the track with the full collection, or the training conversations of 2023, judged by their gold provenance.
+
+    Args:
+        year: 2023, 2024 or 2025.
+        train: the training conversations.
+    """
+
+    def __init__(self, year: int, train: bool = False):
+        self.name, self.year, self.train = f"{PREFIX}{year}" + "-train" * train, year, train
+        turns = "the training topics" if train else TURNS[year]
+        judged = "whose gold provenance is the qrels" if train else "no published qrels yet" if year == 2025 else "NIST qrels"
+        judged += ", gold provenance" * (not train)
+        self.summary = f"{turns} of TREC iKAT {year}, {judged}, PTKB qrels; its passages need the ClueWeb22 licence"
+
+    @cached_property
+    def conversations(self) -> list[Conversation]:
+        """The year's conversations."""
+        return read_topics(data_file(f"{self.year}_{'train' if self.train else 'test'}_topics.json"))
+
+    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
+        """There is none: the collection doesn't fit in memory; an index of it stores its texts.
+
+        Raises:
+            UsageError: always, naming the index's own loader.
+        """
+        python = "index them with ikat.PassageIndex(path).index(data.get_corpus_iter()) and take that index's text_loader()"
+        command = f"index them with `ikat index {self.name} PATH` and give --index PATH"
+        raise UsageError(f"{self.name} has {COLLECTION_SIZE:,} passages, too many to hold: {advice(python, command)}")
+
+    def collection(self) -> tuple[int | None, frozenset[str] | None]:
+        """The number of passages; all years have the same ones."""
+        return COLLECTION_SIZE, None
+
+    def _qrels(self) -> Qrels:
+        found: Qrels = {None: self._provenance if self.train else self._graded}
+        if self.year == 2023 and not self.train:
+            found["ptkb_nist"] = lambda: read_qrels(data_file("ptkb_rel_nist"))
+            found["ptkb_org"] = lambda: read_qrels(data_file("ptkb_rel_org"))
+        else:
+            found["ptkb"] = self._ptkb
+        return {**found, "provenance": self._provenance}
+
+    def _graded(self) -> pd.DataFrame:
+        try:
+            path = data_file("2023-qrels.all-turns.txt" if self.year == 2023 else f"{self.year}-qrels.txt")
+        except DataError as error:
+            repair = advice("get_qrels('provenance')", "--qrels provenance")
+            raise DataError(f"{error}; {repair} gives the topics' own gold passages") from error
+        return read_qrels(path)
+
+    def _passages(self) -> tuple[PassageFiles, int]:
+        folder = data_folder() / COLLECTION
+        files = collection_files(folder)
+        if not files:
+            raise DataError(
+                f"no passages (*.jsonl, *.jsonl.gz, *.jsonl.bz2) in {folder}; the collection of {self.name} derives from ClueWeb22: "
+                "request the ClueWeb22-B licence at https://lemurproject.org/clueweb22/, then the passages from the organisers "
+                f"(https://www.trecikat.com/data/), and put the files into {COLLECTION}/ in the folder that {DATA_FOLDER} names; "
+                "ikat:2023-mini works without"
+            )
+        return PassageFiles(files), COLLECTION_SIZE
+
+
+class MiniDataset(YearDataset):
+    """Real data without a licence form: the 2023 turns that have gold provenance, and the passages it names.
+
+    The qrels are the provenance (798 binary pairs): of NIST's graded judgements only 123 positive ones fall on these 700 passages.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(2023)  # all its conversations: histories need the turns without provenance, too
+        self.name = f"{PREFIX}2023-mini"
+        self.summary = (
+            "280 turns of TREC iKAT 2023 and the 700 passages of their gold provenance, which is the qrels; PTKB qrels; no licence needed"
+        )
+
+    def get_topics(self, variant: str | None = None) -> pd.DataFrame:
+        """The turn frame of the 280 turns with provenance; see :meth:`IkatDataset.get_topics`."""
+        return self._judged(super().get_topics(variant))
+
+    def get_answers(self) -> pd.DataFrame:
+        """The gold answers of the same turns."""
+        return self._judged(super().get_answers())
+
+    def text_loader(self, fields: Sequence[str] = ("text",)) -> TextLoader:
+        """An operator that adds the passages' ``fields`` (``"text"``; these have no ``url``) by ``docno``."""
+        return TextLoader(data_file("2023_test_topics_psg_text.jsonl"), fields)
+
+    def collection(self) -> tuple[int | None, frozenset[str] | None]:
+        """The number of passages, and their docnos: those of the gold provenance."""
+        docnos = frozenset(self._provenance()["docno"])
+        return len(docnos), docnos
+
+    def _qrels(self) -> Qrels:
+        graded = super()._qrels()
+        own: Qrels = {None: self._provenance, "provenance": self._provenance}
+        return {**own, "ptkb_nist": lambda: self._judged(graded["ptkb_nist"]()), "ptkb_org": lambda: self._judged(graded["ptkb_org"]())}
+
+    def _judged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[frame["qid"].isin(self._provenance()["qid"])].reset_index(drop=True)
+
+    def _passages(self) -> tuple[PassageFiles, int]:
+        path = data_file("2023_test_topics_psg_text.jsonl")
+        passages = load_passages(path)
+        lacking = set(self._provenance()["docno"]).difference(passages)
+        if lacking:
+            raise DataError(f"{path} lacks {len(lacking)} of the gold passages ({min(lacking)}, ...); it was cut short, fetch it again")
+        return PassageFiles(path), len(passages)
+
 
 DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "sample": SampleDataset,
     "2023-mini": MiniDataset,
     "2023": lambda: YearDataset(2023),
-    "2023-train": TrainDataset,
+    "2023-train": lambda: YearDataset(2023, train=True),
     "2024": lambda: YearDataset(2024),
     "2025": lambda: YearDataset(2025),
 }
@@ -37,9 +160,9 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     """A dataset: topics, judgements and passages under one name.
 
     Args:
-        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a folder with ``topics.jsonl``, ``passages.jsonl`` and
-            ``qrels.txt`` (a name with a slash or ``~`` is a path: ``"./mine"``); or an object with ``get_topics()``, ``get_qrels()`` and
-            ``get_corpus_iter()``, or its class.
+        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ``pt.get_dataset`` with its prefix, such as
+            ``"irds:vaswani"``; a folder with ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt`` (a name with a slash or ``~`` is a
+            path: ``"./mine"``); or an object with ``get_topics()``, ``get_qrels()`` and ``get_corpus_iter()``, or its class.
 
     Returns:
         The dataset; its files are read when they are first asked for.
@@ -57,8 +180,13 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     if not isinstance(source, str | Path):
         return GivenDataset(source)
     name = str(source).removeprefix(PREFIX)
-    if name in DATASETS and not isinstance(source, Path):
+    if isinstance(source, str) and name in DATASETS:
         return DATASETS[name]()
+    if isinstance(source, str) and re.match(r"[a-z]\w+:", name):
+        try:
+            return GivenDataset(pt.get_dataset(name), name)
+        except KeyError as error:
+            raise UsageError(f"no dataset {name!r}: {error.args[0]}") from error
     if isinstance(source, Path) or "/" in name or name.startswith("~"):
         return FolderDataset(name)
     known = f"there are {', '.join(PREFIX + known for known in DATASETS)}"

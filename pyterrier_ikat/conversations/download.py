@@ -44,45 +44,18 @@ class Source:
 
 _ORGANISERS = "https://raw.githubusercontent.com/irlabamsterdam/iKAT/main/"
 _NIST = "https://trec.nist.gov/data/ikat/"
-
-SOURCES = {
-    "2023_test_topics.json": Source(
-        f"{_ORGANISERS}2023/data/2023_test_topics.json",
-        "sha256:ff0c1fe67af03cab4b563f628736ca924b9b450212e0dd66daa2d9a7d1e1a883",
-        362388,
-    ),
-    "2023_test_topics_psg_text.jsonl": Source(
-        f"{_ORGANISERS}2023/data/2023_test_topics_psg_text.jsonl",
-        "sha256:78117e71ed31806337dc02218b29bb8c709cfc818f2f153fff15eaa30abb4717",
-        993224,
-    ),
+_CHECKED = (
+    (_ORGANISERS, "2023/data/2023_test_topics.json", 362388, "ff0c1fe67af03cab4b563f628736ca924b9b450212e0dd66daa2d9a7d1e1a883"),
+    (_ORGANISERS, "2023/data/2023_test_topics_psg_text.jsonl", 993224, "78117e71ed31806337dc02218b29bb8c709cfc818f2f153fff15eaa30abb4717"),
+    (_ORGANISERS, "2024/data/2024_test_topics.json", 277603, "c8d5bd52dc59ac49b99a7bdb593be00d889ed27547b1b01ecb422fb7b43da6e3"),
+    (_ORGANISERS, "2025/data/2025_test_topics.json", 234733, "fe148f732ebc8ea5c1569070eb3b424510da333cb43692375ba5e0ad078fa4ee"),
+    (_ORGANISERS, "2023/evaluation/ptkb_rel_nist", 13762, "a77b50c238df21e44e303f00bc22bfecf5823704c792a6d5387c970d04a5cc00"),
+    (_ORGANISERS, "2023/evaluation/ptkb_rel_org", 15463, "b4c647baec07f9101b538037cafbb71ff6f0111d312b83304202ab6cc04eac36"),
+    (_NIST, "2023-qrels.all-turns.txt", 1348250, "c23f5df9acc1f3952d8f50202a516d24fc9662878a258ca03811cb97846534e2"),
+)
+SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size) for base, path, size, digest in _CHECKED} | {
     # Of the training topics no checksum is known here: nothing fetches them, and a file in the user's folder is named as not checked.
     "2023_train_topics.json": Source(f"{_ORGANISERS}2023/data/2023_train_topics.json"),
-    "2024_test_topics.json": Source(
-        f"{_ORGANISERS}2024/data/2024_test_topics.json",
-        "sha256:c8d5bd52dc59ac49b99a7bdb593be00d889ed27547b1b01ecb422fb7b43da6e3",
-        277603,
-    ),
-    "2025_test_topics.json": Source(
-        f"{_ORGANISERS}2025/data/2025_test_topics.json",
-        "sha256:fe148f732ebc8ea5c1569070eb3b424510da333cb43692375ba5e0ad078fa4ee",
-        234733,
-    ),
-    "ptkb_rel_nist": Source(
-        f"{_ORGANISERS}2023/evaluation/ptkb_rel_nist",
-        "sha256:a77b50c238df21e44e303f00bc22bfecf5823704c792a6d5387c970d04a5cc00",
-        13762,
-    ),
-    "ptkb_rel_org": Source(
-        f"{_ORGANISERS}2023/evaluation/ptkb_rel_org",
-        "sha256:b4c647baec07f9101b538037cafbb71ff6f0111d312b83304202ab6cc04eac36",
-        15463,
-    ),
-    "2023-qrels.all-turns.txt": Source(
-        f"{_NIST}2023-qrels.all-turns.txt",
-        "sha256:c23f5df9acc1f3952d8f50202a516d24fc9662878a258ca03811cb97846534e2",
-        1348250,
-    ),
     # The MD5 is the one that other public loaders of this file check; theirs of the 2023 files are right.
     "2024-qrels.txt": Source(f"{_NIST}2024-qrels.txt", "md5:57f958903ed1c12bbac207f62800814f"),
     "2025-qrels.txt": Source(""),
@@ -136,17 +109,15 @@ def fetch(source: Source, path: Path) -> None:
         what = f"isn't downloaded, as no checksum of {source.url} is known" if source.url else "isn't published yet"
         raise DataError(f"{path.name} {what}: once you have it, put it into a folder and set {DATA_FOLDER} to that folder")
     part = path.with_name(f"{path.name}.part")
-    resumed = part.exists()
-    _transfer(source, part)
-    if resumed and _difference(source, part):
-        # The old part may belong to an older version of the file.
-        part.unlink()
-        _transfer(source, part)
-    difference = _difference(source, part)
-    if difference:
-        part.unlink()
-        raise DataError(f"{source.url} is not the expected file: {difference}; {_instead(path.name)}")
-    os.replace(part, path)
+    difference = ""
+    for have in [part.stat().st_size, 0] if part.exists() else [0]:  # an old part may belong to an older version of the file
+        _transfer(source, part, have)
+        difference = _difference(source, part)
+        if not difference:
+            os.replace(part, path)
+            return
+    part.unlink()
+    raise DataError(f"{source.url} is not the expected file: {difference}; {_instead(path.name)}")
 
 
 @cache
@@ -176,16 +147,20 @@ def _instead(name: str) -> str:
     return f"or put {name} into a folder yourself and set {DATA_FOLDER} to that folder"
 
 
-def _transfer(source: Source, part: Path) -> None:
-    have = part.stat().st_size if part.exists() else 0
+def _transfer(source: Source, part: Path, have: int) -> None:
+    """Fetch what comes behind the first ``have`` bytes of ``part``; it stays as it is where the server has nothing for that place."""
     if have and have == source.size:
         return
+    # Compressed transfer would make the range count packed bytes.
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
-        with _answer(source, have) as answer:
+        with requests.get(source.url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
+            goes_on = bool(have) and answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+            if have and answer.status_code in (206, 416) and not goes_on:
+                return
             answer.raise_for_status()
-            have = have if answer.status_code == 206 else 0
-            with part.open("ab" if have else "wb") as file:
+            with part.open("ab" if goes_on else "wb") as file:
                 _receive(answer, file, source.size)
     except requests.HTTPError as error:
         raise DataError(f"{source.url} can't be fetched: the server answers {error}; {_instead(part.stem)}") from error
@@ -197,22 +172,11 @@ def _transfer(source: Source, part: Path) -> None:
         raise DataError(f"{part} can't be written ({error}); make room there, or set {HOME_FOLDER} to another folder") from error
 
 
-def _answer(source: Source, have: int) -> requests.Response:
-    # Compressed transfer would make the range count packed bytes.
-    headers = {"Accept-Encoding": "identity"}
-    if have:
-        answer = requests.get(source.url, headers={**headers, "Range": f"bytes={have}-"}, stream=True, timeout=TIMEOUT)
-        starts = answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-        if answer.status_code == 200 or (answer.status_code == 206 and starts):
-            return answer
-        answer.close()
-    return requests.get(source.url, headers=headers, stream=True, timeout=TIMEOUT)
-
-
 def _receive(answer: requests.Response, file: IO[bytes], size: int | None) -> None:
     announced = int(answer.headers.get("Content-Length", 0)) + file.tell()
-    name = answer.url.rsplit("/", 1)[-1]
-    with pt.tqdm(desc=name, total=size or announced or None, initial=file.tell(), unit="B", unit_scale=True) as bar:
+    with pt.tqdm(
+        desc=answer.url.rsplit("/", 1)[-1], total=size or announced or None, initial=file.tell(), unit="B", unit_scale=True
+    ) as bar:
         for piece in answer.iter_content(1 << 16):
             bar.update(file.write(piece))
     file.flush()

@@ -6,14 +6,12 @@ from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
-import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
 from .base import PREFIX, IkatDataset, Qrels
-from .message_lines import CollectionWarning
-from .passages import PASSAGES, PassageFiles, TextLoader, Traced, collection_files
+from .passages import PASSAGES, PassageFiles, TextLoader, collection_files
 from .qrels import qrels_frame, read_qrels
-from .topic_files import read_topics
+from .topic_files import CollectionWarning, read_topics
 from .topics import Conversation
 
 TOPICS = ("topics.jsonl", "topics.json")
@@ -29,7 +27,7 @@ class FolderDataset(IkatDataset):
     """A collection in a folder.
 
     =============================  ==================================================================================================
-    ``topics.jsonl``               turns, one per line, see :func:`~pyterrier_ikat.conversations.message_lines.read_message_lines`; or
+    ``topics.jsonl``               turns, one per line, see :func:`~pyterrier_ikat.conversations.topic_files.read_topics`; or
                                    ``topics.json`` as TREC iKAT publishes it
     ``passages.jsonl``             ``{"docno", "text"}`` or ``{"id", "contents"}`` per line; also packed, ``.gz`` or ``.bz2``
     ``qrels.txt``                  judgements, ``qid 0 docno label`` per line; may be missing
@@ -78,11 +76,6 @@ class FolderDataset(IkatDataset):
             for doubt in self._doubts(variant, found):
                 warnings.warn(doubt, CollectionWarning, stacklevel=2)
         return found
-
-    def get_corpus_iter(self, *, verbose: bool = True) -> Traced:
-        """The passages, ``{"docno", "text", "url"}`` each; the iterator's ``where(number)`` names file and line of one that went by."""
-        passages, _ = self._passages()
-        return Traced(pt.tqdm(passages, desc=f"{self.name} passages", disable=not verbose), passages.where)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """The number of passages and their docnos, of passages that fit in memory."""

@@ -1,17 +1,18 @@
-"""Passages of a collection: the files they lie in, and their text by docno."""
+"""Passages of a collection: the files they lie in, their text by docno, and raw documents cut as the track made its collection."""
 
 import bz2
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import checked
 from ..errors import DataError, UsageError
 from ..operator import Operator
 from .frame import with_columns
@@ -20,6 +21,10 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
 PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
 """The passages of a folder that has topics and qrels as well."""
 FIELDS = ("text", "url")
+CHARACTERS = 10_000
+"""What of a document the track cut into passages."""
+
+Sentences = Callable[[str], Iterable[str]]
 
 
 def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
@@ -139,11 +144,8 @@ class TextLoader(Operator):
 
 def open_lines(path: Path) -> IO[str]:
     """Open a passage file, packed or not, to read its lines."""
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    if path.suffix == ".bz2":
-        return bz2.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
+    opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
+    return opened(path, "rt", encoding="utf-8")  # type: ignore[no-any-return]
 
 
 def _passage(path: Path, number: int, line: str) -> dict[str, str]:
@@ -227,7 +229,7 @@ class Traced(Iterator[dict[str, str]]):
         where: gives the place of the passage with a number, counted from 1.
     """
 
-    def __init__(self, passages: Iterable[dict[str, str]], where: Callable[[int], str]) -> None:
+    def __init__(self, passages: Iterable[dict[str, str]], where: Callable[[int], str] | None) -> None:
         self._passages = iter(passages)
         self.where = where
 
@@ -245,3 +247,61 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
         what = f"{missing[0]}: no such file" if missing else f"no passages ({', '.join('*' + suffix for suffix in SUFFIXES)}) in {source}"
         raise DataError(f"{what}; give the folder with the collection's files, or the files")
     return files
+
+
+@checked
+def chunk_documents(
+    documents: Iterable[Mapping[str, Any]], sentences: Sentences | None = None, *, window: int = 10, stride: int = 5
+) -> Iterator[dict[str, str]]:
+    """Cut documents into passages of overlapping runs of sentences.
+
+    A document is cut to its first 10,000 characters; a passage is ``window`` sentences, the next one begins ``stride`` sentences
+    later, and the last one is the first to reach the end. A blank document has no passage. Source: the iKAT 2023 guidelines' collection.
+
+    Args:
+        documents: dicts with ``docno`` and ``text``, and maybe ``url``.
+        sentences: gives a text's sentences; the track's own, spaCy's ``senter`` of ``en_core_web_sm``, when left out.
+        window: sentences of a passage.
+        stride: sentences from one passage's beginning to the next one's, at most ``window``.
+
+    Yields:
+        ``{"docno", "text", "url"}``; a docno is ``<document>:<number from 0>``. Sentences are joined by a space.
+
+    Raises:
+        UsageError: when ``window`` or ``stride`` is out of range, or spaCy or its model isn't installed.
+        DataError: at a document without docno or text.
+
+    Example:
+        >>> document = {"docno": "d", "text": "One. Two. Three. Four."}
+        >>> [passage["text"] for passage in chunk_documents([document], lambda text: text.split(), window=2, stride=1)]
+        ['One. Two.', 'Two. Three.', 'Three. Four.']
+    """
+    if not 1 <= stride <= window:
+        raise UsageError(f"window={window!r}, stride={stride!r}: give 1 <= stride <= window, or sentences are lost")
+    return _chunked(documents, sentences or _spacy_sentences(), window, stride)
+
+
+def _chunked(documents: Iterable[Mapping[str, Any]], sentences: Sentences, window: int, stride: int) -> Iterator[dict[str, str]]:
+    for number, document in enumerate(documents, 1):
+        docno, text, url = document.get("docno"), document.get("text"), document.get("url") or ""
+        if not isinstance(docno, str) or docno.split() != [docno] or not isinstance(text, str):
+            raise DataError(f"document {number} has the docno {docno!r} and {'a' if isinstance(text, str) else 'no'} text: give both")
+        found = [sentence for sentence in map(str.strip, sentences(text[:CHARACTERS])) if sentence]
+        # Once a passage has reached the end, the next one would only repeat a part of it.
+        for place, start in enumerate(range(0, max(len(found) - window + stride, min(len(found), 1)), stride)):
+            yield {"docno": f"{docno}:{place}", "text": " ".join(found[start : start + window]), "url": url}
+
+
+@lru_cache(maxsize=1)
+def _spacy_sentences() -> Sentences:
+    try:
+        import spacy
+
+        nlp = spacy.load("en_core_web_sm", exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer", "ner"])
+    except (ImportError, OSError) as error:
+        raise UsageError(
+            f"the track's sentences need spaCy and its model ({error}): pip install 'pyterrier_ikat[chunk]' && "
+            "python -m spacy download en_core_web_sm, or give sentences=, any function from a text to its sentences"
+        ) from error
+    nlp.enable_pipe("senter")
+    return lambda text: (sentence.text for sentence in nlp(text).sents)

@@ -1,41 +1,49 @@
-"""The topics files of the track, read into conversations; those of lines of messages are read by :mod:`.message_lines`."""
+"""Files of turns, read into conversations: a JSON file of the track in any of its three schemas, or lines of messages of your own."""
 
 import json
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import DataError
-from .message_lines import once_each, ptkb_of, read_message_lines, shown
-from .topics import Conversation, Turn
+from .topics import Conversation, Message, Turn
 
 NUMBER = ("number", "conv_id")
 TURNS = ("turns", "responses")
-TURN_ID = ("turn_id",)
 UTTERANCE = ("utterance", "user_utterance")
-RESPONSE = ("response",)
 RESOLVED = ("resolved_utterance",)
 STATEMENTS = ("ptkb_provenance", "relevant_ptkbs")
 PASSAGES = ("response_provenance", "citations")
-OPTIONAL = (RESOLVED, STATEMENTS, PASSAGES)
+GOLD = ((RESOLVED, str), (STATEMENTS, list), (PASSAGES, list))
 """Gold fields that a file may lack altogether; one that only some of its turns have is an error."""
 
+FIELDS = ("qid", "messages", "ptkb", "resolved", "answer")
+LINE = '{"qid": "tea_2", "messages": [{"role": "user", "content": "Which tea?"}, ...]}'
 KINDS = {str: "a string", int: "a whole number", dict: "an object", list: "an array"}
+
+
+class CollectionWarning(UserWarning):
+    """Something in a collection's folder is doubtful; the message names file and line."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a topics file we are; every error names it."""
+    """Where in a file we are; every error names it."""
 
     path: Path
-    conversation: str = ""
-    turn: str = ""
+    within: tuple[str, ...] = ()
+
+    def at(self, *within: str) -> "Place":
+        """A place in the same file."""
+        return Place(self.path, within)
 
     def fail(self, wrong: str, repair: str) -> NoReturn:
         """Raise the DataError for this place."""
-        where = "".join([f", conversation {self.conversation}" * bool(self.conversation), f", turn {self.turn}" * bool(self.turn)])
-        raise DataError(f"{self.path}{where}: {wrong}; {repair}")
+        raise DataError(f"{', '.join([str(self.path), *self.within])}: {wrong}; {repair}")
 
 
 def read_topics(path: str | Path) -> list[Conversation]:
@@ -43,14 +51,21 @@ def read_topics(path: str | Path) -> list[Conversation]:
 
     Args:
         path: a JSON file: an array of conversations in any of the three schemas; or a ``.jsonl`` file of one turn per line,
-            ``{"qid", "messages": [{"role", "content"}, ...]}``, see :func:`~pyterrier_ikat.conversations.message_lines.read_message_lines`.
+            ``{"qid": "tea_2", "messages": [{"role": "user" | "assistant", "content": text}, ...]}``, of which the last message is the
+            user's question, the others are its history. A line may also have ``ptkb``, what is known of the user (an object id ->
+            statement or a list of statements), and for evaluation only ``resolved``, the question as it would be asked without its
+            history, and ``answer``, a good answer.
 
     Returns:
-        The conversations in the file's order.
+        The conversations in the file's order. Of lines, turns whose qids are ``<conversation>_<number>`` and which follow each other with
+        the same PTKB are in one conversation, any other turn is alone.
+
+    Warns:
+        CollectionWarning: for a line with two messages of the same role in a row, an empty message in its history, or an unknown field.
 
     Raises:
         DataError: when the file is missing, cut short, of another shape, or contradicts itself (repeated conversations or turns,
-            gold statements that the PTKB lacks); the message names file, conversation, turn and field.
+            gold statements that the PTKB lacks); the message names file, conversation and turn, or line, and field.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -61,49 +76,78 @@ def read_topics(path: str | Path) -> list[Conversation]:
         >>> chat.number, chat.turns[0].statements
         ('7', ('2',))
     """
-    path = Path(path)
-    if path.suffix == ".jsonl":
-        return read_message_lines(path)
-    items = _load(path)
-    known = {name for item in items for turn in _turn_objects(item) for name in turn}
-    conversations: list[Conversation] = []
-    for position, item in enumerate(items, 1):
-        conversation = _conversation(Place(path, f"at position {position}"), item, known)
-        if any(conversation.number == other.number for other in conversations):
-            Place(path, conversation.number).fail("the number occurs twice", "give every conversation its own")
-        conversations.append(conversation)
-    return conversations
+    place = Place(Path(path))
+    return _read_lines(place) if place.path.suffix == ".jsonl" else _read_array(place)
 
 
-def _load(path: Path) -> list[Any]:
-    place = Place(path)
+def _load(text: str, place: Place, wrong: str, repair: str) -> Any:
+    """The JSON value that ``text`` is; no object in it has a key twice."""
+
+    def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            place.fail(f"the key {twice!r} occurs twice in one object (with {', '.join(map(repr, built))})", "keep one of the two")
+        return built
+
     try:
-        loaded = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=lambda pairs: once_each(pairs, place.fail))
+        return json.loads(text, object_pairs_hook=once_each)
+    except (ValueError, RecursionError) as error:
+        place.fail(f"{wrong} ({error})", repair)
+
+
+def _excerpt(value: Any) -> str:
+    """A JSON value in at most 60 characters."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _statements(ptkb: dict[str, Any] | list[Any], place: Place) -> dict[str, str]:
+    """The statements by id; those of a list are ``"1"``, ``"2"``, ..."""
+    statements = ptkb if isinstance(ptkb, dict) else {str(position): statement for position, statement in enumerate(ptkb, 1)}
+    for name, statement in statements.items():
+        if not isinstance(statement, str):
+            place.fail(f"statement {name} of ptkb is {_excerpt(statement)}", "every statement is a string")
+    return statements
+
+
+def _read_array(place: Place) -> list[Conversation]:
+    repair = "it may be cut short: fetch it again"
+    try:
+        text = place.path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         place.fail("no such file", "give the path of a topics file such as 2023_test_topics.json")
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        place.fail(f"not a readable JSON file ({error})", "it may be cut short: fetch it again")
-    if not isinstance(loaded, list) or not loaded:
-        place.fail(f"expected a JSON array of conversations, found {shown(loaded)}", "give a topics file of TREC iKAT 2023, 2024 or 2025")
-    return loaded
+    except (OSError, UnicodeDecodeError) as error:
+        place.fail(f"not a readable JSON file ({error})", repair)
+    items = _load(text, place, "not a readable JSON file", repair)
+    if not isinstance(items, list) or not items:
+        place.fail(f"expected a JSON array of conversations, found {_excerpt(items)}", "give a topics file of TREC iKAT 2023, 2024 or 2025")
+    found: dict[str, Conversation] = {}
+    known = {name for item in items if isinstance(item, dict) for turn in _turns_in(item) if isinstance(turn, dict) for name in turn}
+    for position, item in enumerate(items, 1):
+        conversation = _conversation(place.at(f"conversation at position {position}"), item, known)
+        if conversation.number in found:
+            place.at(f"conversation {conversation.number}").fail("the number occurs twice", "give every conversation its own")
+        found[conversation.number] = conversation
+    return list(found.values())
 
 
-def _turn_objects(item: Any) -> Iterator[dict[str, Any]]:
-    turns = next((item[name] for name in TURNS if name in item), None) if isinstance(item, dict) else None
-    yield from (turn for turn in turns if isinstance(turn, dict)) if isinstance(turns, list) else ()
+def _turns_in(item: Mapping[str, Any]) -> Iterable[Any]:
+    return next((item[name] for name in TURNS if isinstance(item.get(name), list)), ())
 
 
 def _conversation(place: Place, item: Any, known: set[str]) -> Conversation:
     if not isinstance(item, dict):
-        place.fail(f"expected an object, found {shown(item)}", "a topics file is an array of conversations")
+        place.fail(f"expected an object, found {_excerpt(item)}", "a topics file is an array of conversations")
     number = str(_value(place, item, NUMBER, str, int)).strip()
     if not number or len(number.split()) > 1:
         place.fail(f"the number {number!r} can't be part of a qid", "use a name without spaces, such as 9-1")
-    place = Place(place.path, number)
-    ptkb = ptkb_of(_value(place, item, ("ptkb",), dict, list), place.fail)
+    place = place.at(f"conversation {number}")
+    ptkb = _statements(_value(place, item, ("ptkb",), dict, list), place)
     turns: list[Turn] = []
     for position, entry in enumerate(_value(place, item, TURNS, list), 1):
-        turn = _turn(Place(place.path, number, f"at position {position}"), entry, ptkb, known)
+        turn = _turn(place, position, entry, ptkb, known)
         if turns and turn.turn_id <= turns[-1].turn_id:
             place.fail(f"turn {turn.turn_id} follows turn {turns[-1].turn_id}", "turn ids rise and none is repeated")
         turns.append(turn)
@@ -112,22 +156,23 @@ def _conversation(place: Place, item: Any, known: set[str]) -> Conversation:
     return Conversation(number, str(item.get("title", "")), ptkb, tuple(turns))
 
 
-def _turn(place: Place, item: Any, ptkb: dict[str, str], known: set[str]) -> Turn:
+def _turn(chat: Place, position: int, item: Any, ptkb: dict[str, str], known: set[str]) -> Turn:
+    place = chat.at(*chat.within, f"turn at position {position}")
     if not isinstance(item, dict):
-        place.fail(f"expected an object, found {shown(item)}", "turns is an array of turns")
-    turn_id = _value(place, item, TURN_ID, int)
-    place = Place(place.path, place.conversation, str(turn_id))
-    gold = {names: _value(place, item, names, str if names is RESOLVED else list) for names in OPTIONAL if known.intersection(names)}
+        place.fail(f"expected an object, found {_excerpt(item)}", "turns is an array of turns")
+    turn_id = _value(place, item, ("turn_id",), int)
+    place = chat.at(*chat.within, f"turn {turn_id}")
+    gold = {names: _value(place, item, names, kind) for names, kind in GOLD if known.intersection(names)}
     utterance = _value(place, item, UTTERANCE, str)
     if not utterance.strip():
         place.fail("the utterance is empty", "every turn has words of the user")
     return Turn(
-        turn_id=turn_id,
-        utterance=utterance,
-        response=_value(place, item, RESPONSE, str),
-        resolved=gold.get(RESOLVED, ""),
-        statements=_once(_statement_id(place, entry, ptkb) for entry in gold.get(STATEMENTS, [])),
-        passages=_once(_passage_id(place, entry) for entry in gold.get(PASSAGES, [])),
+        turn_id,
+        utterance,
+        _value(place, item, ("response",), str),
+        gold.get(RESOLVED, ""),
+        tuple(dict.fromkeys(_statement_id(place, entry, ptkb) for entry in gold.get(STATEMENTS, []))),
+        tuple(dict.fromkeys(_passage_id(place, entry) for entry in gold.get(PASSAGES, []))),
     )
 
 
@@ -137,7 +182,7 @@ def _value(place: Place, item: dict[str, Any], names: tuple[str, ...], *kinds: t
         wanted = " or ".join(names)
         place.fail(f"the field {wanted} is missing (there are {', '.join(item) or 'no fields'})", f"add {wanted}, or fetch the file again")
     if not isinstance(item[name], kinds) or isinstance(item[name], bool):
-        place.fail(f"the field {name} is {shown(item[name])}", f"it has to be {' or '.join(KINDS[kind] for kind in kinds)}")
+        place.fail(f"the field {name} is {_excerpt(item[name])}", f"it has to be {' or '.join(KINDS[kind] for kind in kinds)}")
     return item[name]
 
 
@@ -151,15 +196,83 @@ def _statement_id(place: Place, entry: Any, ptkb: dict[str, str]) -> str:
     return matches[0]
 
 
+def _normal(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
 def _passage_id(place: Place, entry: Any) -> str:
     if not isinstance(entry, str) or len(entry.split()) != 1:
-        place.fail(f"the gold passage {shown(entry)} is no passage id", "an id looks like clueweb22-en0035-25-01897:1")
+        place.fail(f"the gold passage {_excerpt(entry)} is no passage id", "an id looks like clueweb22-en0035-25-01897:1")
     return entry
 
 
-def _once(names: Iterator[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+def _read_lines(place: Place) -> list[Conversation]:
+    try:
+        content = place.path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        place.fail(f"can't be read ({error.strerror})", f"give a file of lines {LINE}")
+    except UnicodeDecodeError as error:
+        place.at(f"line {content[: error.start].count(10) + 1}").fail(f"not UTF-8 ({error})", "save the file as UTF-8")
+    found: list[tuple[str, dict[str, str], Turn]] = []
+    first: dict[str, int] = {}
+    doubts: dict[str, list[int]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        here = place.at(f"line {number}")
+        item = _load(line, here, "not JSON", f"a line is {LINE}")
+        conversation, ptkb, turn = _turn_on_line(here, item)
+        if first.setdefault(turn.qid, number) != number:
+            here.fail(f"the qid {turn.qid!r} was there before, in line {first[turn.qid]}", "give each turn its own")
+        for doubt in _doubts(item):
+            doubts.setdefault(doubt, []).append(number)
+        found.append((conversation, ptkb, turn))
+    if not found:
+        place.fail("no turn in it", f"a line is {LINE}")
+    for doubt, lines in doubts.items():
+        where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:5]))}" + f" and {len(lines) - 5} more" * (len(lines) > 5)
+        warnings.warn(f"{place.path}, {where}: {doubt}", CollectionWarning, stacklevel=4)
+    groups = groupby(found, key=lambda entry: entry[:2])
+    return [Conversation(name, ptkb=ptkb, turns=tuple(turn for *_, turn in group)) for (name, ptkb), group in groups]
 
 
-def _normal(text: str) -> str:
-    return " ".join(text.split()).casefold()
+def _turn_on_line(place: Place, item: Any) -> tuple[str, dict[str, str], Turn]:
+    """A turn, with the name and the persona of its conversation."""
+    if not isinstance(item, dict):
+        place.fail(f"expected an object, found {_excerpt(item)}", f"a line is {LINE}")
+    qid, ptkb, messages = item.get("qid"), item.get("ptkb"), item.get("messages")
+    if not isinstance(qid, str) or qid.split() != [qid]:
+        place.fail(f"the qid is {_excerpt(qid)}", "give a text without white space, such as tea_2")
+    if not isinstance(messages, list) or not messages:
+        place.fail(f"messages is {_excerpt(messages)}", f"a line is {LINE}")
+    *history, last = [_message(place, position, message) for position, message in enumerate(messages, 1)]
+    if last["role"] != "user" or not last["content"].strip():
+        place.fail(f"the last message is {_excerpt(last)}", "it is the turn: words of the user, to be answered")
+    for name in ("resolved", "answer"):
+        if not isinstance(item.get(name), str | None):
+            place.fail(f"{name} is {_excerpt(item[name])}", "give a text, or omit it")
+    if not isinstance(ptkb, dict | list | None):
+        place.fail(f"ptkb is {_excerpt(ptkb)}", "give an object id -> statement, or a list of statements")
+    of = re.fullmatch(r"(.+)_([0-9]{1,9})", qid)
+    turn_id = int(of[2]) if of else sum(message["role"] == "user" for message in messages)
+    turn = Turn(turn_id, last["content"], item.get("answer") or "", item.get("resolved") or "", qid=qid, history=tuple(history))
+    return of[1] if of else qid, _statements(ptkb or {}, place), turn
+
+
+def _message(place: Place, position: int, message: Any) -> Message:
+    fields = message if isinstance(message, dict) else {}
+    role, content = fields.get("role"), fields.get("content")
+    if role not in ("user", "assistant") or not isinstance(content, str):
+        place.fail(f"message {position} is {_excerpt(message)}", 'give {"role": "user" or "assistant", "content": text}')
+    return {"role": role, "content": content}
+
+
+def _doubts(item: dict[str, Any]) -> list[str]:
+    messages = item["messages"]
+    pairs = zip(messages, messages[1:], strict=False)
+    return [
+        *(f"nothing reads the field {name!r}; there are {', '.join(FIELDS)}" for name in item if name not in FIELDS),
+        *["two messages of the same role in a row"] * any(one["role"] == other["role"] for one, other in pairs),
+        *["an empty message in the history"] * (not all(message["content"].strip() for message in messages)),
+    ]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.conversations import chunker
-from pyterrier_ikat.conversations.chunker import chunk_documents
+from pyterrier_ikat.conversations import passages
+from pyterrier_ikat.conversations.passages import chunk_documents
 from pyterrier_ikat.errors import DataError, UsageError
 
 
@@ -67,9 +67,9 @@ def test_a_document_without_name_or_text_is_named(document):
 
 @pytest.fixture
 def no_senter_yet():
-    chunker._senter.cache_clear()
+    passages._spacy_sentences.cache_clear()
     yield
-    chunker._senter.cache_clear()
+    passages._spacy_sentences.cache_clear()
 
 
 def test_without_spacy_the_install_line_is_named(monkeypatch, no_senter_yet):

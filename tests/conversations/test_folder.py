@@ -13,7 +13,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import read_persona
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import IkatProvider
-from pyterrier_ikat.conversations.message_lines import CollectionWarning
+from pyterrier_ikat.conversations.topic_files import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.judge import with_gold
 
@@ -97,7 +97,7 @@ def test_topics_as_the_track_publishes_them_and_packed_passages(folder):
     assert len(list(ikat.PassageFiles(folder))) == 3
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.message_lines.CollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.topic_files.CollectionWarning")
 @pytest.mark.filterwarnings("default::pyterrier_ikat.runs.session.NotJudgedWarning")
 def test_every_command_works_on_a_folder(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
@@ -294,3 +294,26 @@ def test_an_object_that_knows_manual_topics_is_asked_for_them():
     data = ikat.dataset(Wrapped())
     assert data.get_topics().to_dict("list") == sample.get_topics()[list(data.get_topics())].to_dict("list")
     assert data.get_topics("manual")["qgoldptkb"].tolist() == sample.get_topics("manual")["qgoldptkb"].tolist()
+
+
+class Other(pt.datasets.DatasetProvider):
+    """Another provider of PyTerrier's, with one dataset."""
+
+    def get_dataset(self, name):
+        if name != "cast/v0":
+            raise KeyError(f"nothing called {name}")
+        return type("OtherDataset", (Own, pt.datasets.Dataset), {"get_topics": lambda self, variant=None: Own().get_topics()})()
+
+    def list_dataset_names(self):
+        return ["cast/v0"]
+
+
+def test_a_dataset_of_another_provider_of_pyterrier_is_taken_by_its_name(monkeypatch):
+    monkeypatch.setitem(pt.datasets._core._loaded_providers, "other", Other())
+    data = ikat.dataset("other:cast/v0")
+    assert data.name == "other:cast/v0"
+    assert data.get_topics()["qid"].tolist() == ["1", "2"]
+    assert data.get_qrels()["docno"].tolist() == ["d1"]
+    for name in ("other:cast/v9", "nowhere:cast"):
+        with pytest.raises(UsageError, match=rf"no dataset '{name}': .*not found"):
+            ikat.dataset(name)

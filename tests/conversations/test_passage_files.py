@@ -8,7 +8,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import PassageFiles
-from pyterrier_ikat.conversations.track import COLLECTION
+from pyterrier_ikat.conversations.datasets import COLLECTION
 from pyterrier_ikat.errors import DataError
 
 CORPUS = [{"docno": f"d{number // 15}:{number % 15}", "text": f"passage {number}"} for number in range(50)]
