@@ -105,7 +105,8 @@ def unpack(packed: bytes, ask: Ask) -> tuple[pt.Transformer, list[FarLLM]]:
 
     class Unpacker(pickle.Unpickler):
         def persistent_load(self, name: Any) -> FarLLM:
-            return models.setdefault(name[0], FarLLM(*name, partial(ask, name[0])))
+            number, model, on_error, kept_in, text = name
+            return models.setdefault(number, FarLLM(number, model, on_error, kept_in, text, partial(ask, number)))
 
     try:
         pipeline = Unpacker(io.BytesIO(packed)).load()
