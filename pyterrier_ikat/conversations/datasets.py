@@ -36,9 +36,9 @@ class YearDataset(IkatDataset):
     def __init__(self, year: int, train: bool = False):
         self.name, self.year, self.train = f"{PREFIX}{year}" + "-train" * train, year, train
         turns = "the training topics" if train else TURNS[year]
-        judged = "whose gold provenance is the qrels" if train else "no published qrels yet" if year == 2025 else "NIST qrels"
-        judged += ", gold provenance" * (not train)
-        self.summary = f"{turns} of TREC iKAT {year}, {judged}, PTKB qrels; its passages need the ClueWeb22 licence"
+        graded = "no published qrels yet" if year == 2025 else "NIST qrels"
+        judged = "whose gold provenance is the qrels;" if train else f"{graded}, gold provenance,"
+        self.summary = f"{turns} of TREC iKAT {year}, {judged} PTKB qrels; its passages need the ClueWeb22 licence"
 
     @cached_property
     def conversations(self) -> list[Conversation]:
