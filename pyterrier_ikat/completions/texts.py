@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .json_values import OPENING, json_values
 from .numbers import NO_GRADE, grade, without_scale
-from .usable import FENCE, own_turn, usable_text, without_reasoning
+from .usable import FENCE, own_turn, usable_text, usable_words, without_reasoning
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
@@ -124,7 +124,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
         ['vegan breakfast', 'tofu scramble']
     """
-    text = FENCE.sub("", own_turn(usable_text(text)))
+    text = FENCE.sub("", own_turn(usable_words(text)))
     found = _in_json(text)
     lines, dropped = found or _lines(text)
     items: list[str] = []
@@ -149,7 +149,7 @@ def parse_rewrite(text: str) -> str:
         >>> parse_rewrite('Here is the query:\n\nRewritten query: "Is rooibos free of caffeine?"\n\nI resolved "it".')
         'Is rooibos free of caffeine?'
     """
-    text = usable_text(text)
+    text = usable_words(text)
     held = in_object(text, _REWRITE_KEY)
     lines = [line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     for line in lines:
@@ -216,7 +216,7 @@ def parse_passage(text: str) -> str:
         >>> parse_passage('Style: blog\n\nPassage: Oats are cheap.\nThey keep well.')
         'Oats are cheap. They keep well.'
     """
-    text = usable_text(text)
+    text = usable_words(text)
     held = in_object(text, _NAME)
     lines = [line.strip() for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     lines[:1] = [_STYLE.sub("", line, count=1) for line in lines[:1]]

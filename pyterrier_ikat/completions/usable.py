@@ -231,14 +231,28 @@ def usable_text(text: str) -> str:
     return "" if is_refusal(text) else text
 
 
+_NOTHING = re.compile(r"\W*(?:null|none|n/?a)\W*", re.IGNORECASE)
+
+
+def usable_words(text: str) -> str:
+    """What the model says, as `usable_text`; nothing where that is a value that stands for nothing.
+
+    Example:
+        >>> usable_words("<think>hm</think> Paris"), usable_words("N/A")
+        ('Paris', '')
+    """
+    text = usable_text(text)
+    return "" if _NOTHING.fullmatch(text) else text
+
+
 def answer_text(text: str) -> str | None:
-    """What the model says, as `usable_text`; None where that has no letter and no digit.
+    """What the model says, as `usable_words`; None where that has no letter and no digit.
 
     Example:
         >>> answer_text("<think>hm</think> Paris"), answer_text("...")
         ('Paris', None)
     """
-    text = usable_text(text)
+    text = usable_words(text)
     return text if any(map(str.isalnum, text)) else None
 
 

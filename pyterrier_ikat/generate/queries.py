@@ -9,7 +9,7 @@ import pyterrier as pt
 
 from ..arguments import at_least, one_of
 from ..completions.texts import parse_queries
-from ..completions.usable import usable_text
+from ..completions.usable import usable_words
 from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator, log
@@ -35,9 +35,9 @@ class QueryLists(LLMOperator):
         super().__post_init__()
 
     def parse(self, text: str) -> list[str] | None:
-        """All queries, perhaps none; None for a refusal, or a thought that no words follow."""
+        """All queries, perhaps none; None for a refusal, a thought that no words follow, or a value that stands for nothing."""
         queries = parse_queries(text, EVERY).items
-        return queries if queries or usable_text(text) else None
+        return queries if queries or usable_words(text) else None
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The queries beyond ``n``."""

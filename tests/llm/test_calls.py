@@ -463,6 +463,18 @@ def test_an_unusable_completion_is_never_the_text_of_a_query_or_answer(model, se
     assert {"half an ans", "x", "I can't."}.isdisjoint(went_on.iloc[0].tolist())
 
 
+@pytest.mark.parametrize("answer", ["null", "None.", '"N/A"'])
+@pytest.mark.parametrize("operator", [ikat.Answer, ikat.Rewrite, ikat.Clarify, ikat.Queries, ikat.PassageQueries])
+def test_a_value_that_stands_for_nothing_is_a_typed_failure_and_no_query(model, server, operator, answer):
+    server.respond = lambda body: said(answer)
+    turns = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"]})
+    with pytest.raises(StageError, match="1 request failed"):
+        operator(model())(turns)
+    went_on = operator(model("on_error=fallback"))(turns)
+    assert "Which tea?" in [*went_on["query"], *went_on.get("qsubqueries", [[]])[0]]
+    assert answer not in repr(went_on.to_dict())
+
+
 def test_tokens_of_a_cut_off_completion_are_paid_and_counted(model, server):
     server.script = [said("half", finish="length")]
     made = model("price_in=1 price_out=2")
