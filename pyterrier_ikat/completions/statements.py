@@ -142,7 +142,7 @@ def _in_lines(lines: Iterable[str]) -> Found | None:
             return Found(number for numbers in takewhile(bool, map(_numbers, lines[index:])) for number in numbers)
         if _ITEM.match(line):
             return _items(lines[index:])
-        if any(_named(sentence) for sentence in _SENTENCE.split(line)):
+        if any(_named_in(sentence) for sentence in _SENTENCE.split(line)):
             return _first_sentence("\n".join(lines[index:]))
     return None
 
@@ -168,7 +168,7 @@ def _first_sentence(text: str) -> Found | None:
     """The statements that the first sentence names without a negation; those of the others are rest, but for what is irrelevant."""
     found = Found()
     for sentence in _SENTENCE.split(text):
-        numbers = [] if _DENIED.search(sentence) else _named(sentence)
+        numbers = [] if _DENIED.search(sentence) else _named_in(sentence)
         if found or _NEGATED.search(sentence):
             found.rest += [f"statement {number}" for number in numbers if number not in found]
         else:
@@ -176,7 +176,7 @@ def _first_sentence(text: str) -> Found | None:
     return found or None
 
 
-def _named(sentence: str) -> list[str]:
+def _named_in(sentence: str) -> list[str]:
     return [number for called in _CALLED.findall(sentence) for number in re.findall(r"\d+", called)]
 
 

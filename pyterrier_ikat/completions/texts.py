@@ -178,21 +178,13 @@ def parse_label(text: str, highest: int = 4) -> int | None:
         (3, None, None)
     """
     text = without_scale(without_reasoning(text), highest)
-    labels = (_named_labels(text, highest) | _alone(text, highest)) or _bare_labels(text, highest)
-    return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
-
-
-def _named_labels(text: str, highest: int) -> set[int]:
     whole = re.compile(grade(highest), re.IGNORECASE)
     found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
-    return {int(number[1].replace("−", "-").replace("–", "-")) if number else highest + 1 for number in found}
-
-
-def _alone(text: str, highest: int) -> set[int]:
-    """The grades that stand alone on lines, where the first line is one: several may be those of invented passages."""
-    whole = re.compile(grade(highest), re.IGNORECASE)
-    found = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
-    return {int(number[1].replace("−", "-").replace("–", "-")) for number in found if number} if found and found[0] else set()
+    lines = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
+    if lines and lines[0]:  # several lines of a grade may be those of invented passages
+        found += filter(None, lines)
+    labels = {int(number[1]) if number and number[1].isdecimal() else highest + 1 for number in found} or _bare_labels(text, highest)
+    return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
 
 
 def _bare_labels(text: str, highest: int) -> set[int]:

@@ -57,11 +57,11 @@ class Said(NamedTuple):
     open: bool
 
 
-def said(text: str) -> Said:
+def split_reasoning(text: str) -> Said:
     """What ``text`` says behind and between its reasoning, without surrounding blanks, and whether reasoning has no end in it.
 
     Example:
-        >>> said("<think>hm</think> Paris"), said("Paris? <thinking>or Rome")
+        >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
         (Said(text='Paris', open=False), Said(text='', open=True))
     """
     left = _final(text)
@@ -82,7 +82,7 @@ def without_reasoning(text: str) -> str:
         >>> without_reasoning('[THINK]hm[/THINK]Paris. Models write "<think>" first.')
         'Paris. Models write "<think>" first.'
     """
-    return said(text).text
+    return split_reasoning(text).text
 
 
 def is_mark(token: str) -> bool:
@@ -95,11 +95,11 @@ def is_mark(token: str) -> bool:
     return _MARK.fullmatch(token) is not None
 
 
-def begun(prompt: str) -> str:
+def opening_mark(prompt: str) -> str:
     """The mark that a prompt ends with, as chat templates of reasoning models do, so that the completion begins within reasoning.
 
     Example:
-        >>> begun("user: Which tea? assistant: <think>"), begun("<think></think>")
+        >>> opening_mark("user: Which tea? assistant: <think>"), opening_mark("<think></think>")
         ('<think>', '')
     """
     last = [(mark, ends) for mark, _, ends in _marks(prompt)][-1:]
@@ -166,19 +166,21 @@ _WANTED = (
     r"|continu)(?:e|ing)?\b(?=[^,;:]*\b(?:request|question|query|queries|content|conversation|information|advice|topic|task|text"
     r"|that|this|it|passage|response|rewrite)s?\b))"
 )
-_ENGLISH = re.compile(rf"(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}{_WANTED}[^;:]*", re.IGNORECASE)
-_LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
-_AS_MACHINE = re.compile(rf"(?:{_SORRY})?{_MACHINE}{_LACK}[^;:]*", re.IGNORECASE)
-_BARE = re.compile(rf"(?:{_SORRY})?{_UNABLE}", re.IGNORECASE)
 _ASIDE = re.compile(
     r"(?:please|if\s+you|is\s+there|can\s+i|would\s+you|feel\s+free|let\s+me|i['’]m|i\s+(?:am|can|could|cannot|can['’]t|do|don['’]t)\b"
     r"|my\s+(?:purpose|guidelines|role)|it\s+(?:goes|violates|would)|this\s+(?:request|content|topic|violates|goes)|such\s+|sorry)",
     re.IGNORECASE,
 )
-_TURN = re.compile(r"\b(?:but|however|although|though|instead|yet)\b", re.IGNORECASE)
-_OFFER = re.compile(
+_TURN = r"\b(?:but|however|although|though|instead|yet)\b"
+_OFFER = (
     r",?\s*(?:but|however|instead),?\s+(?:please\b|feel\s+free|if\s+you|i(?:['’]m|\s+am|['’]d|\s+would|\s+can|\s+could)\s+"
-    r"(?:be\s+)?(?:happy|glad|try|help)\b)",
+    r"(?:be\s+)?(?:happy|glad|try|help)\b)"
+)
+_LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
+_REST = rf"(?:(?!{_TURN})[^;:?.!])*(?:{_OFFER}[^;:?.!]*)?"
+_DECLINES = re.compile(
+    rf"(?:(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}(?:{_WANTED}{_REST})?|(?:{_SORRY})?{_MACHINE}{_LACK}{_REST})"
+    r"(?:[.!]+(?:\s+|\Z)|\Z)",
     re.IGNORECASE,
 )
 
@@ -193,26 +195,11 @@ def is_refusal(text: str) -> bool:
         (True, False)
     """
     text = " ".join(text.split()).strip("*_\"'“”` ")
-    if len(text) > LONGEST or not text:
+    declined = _DECLINES.match(text)
+    if len(text) > LONGEST or declined is None:
         return False
-    first, *others = re.split(r"(?<=[.!?])\s+|(?<=。)(?=.)", text)
-    if len(first) < 16 and others and re.fullmatch(_SORRY + r"\W*", first, re.IGNORECASE):
-        first = f"{first} {others.pop(0)}"
-    return _declines(first) and all(_ASIDE.match(other) and not _TURN.search(other) for other in others)
-
-
-def _declines(sentence: str) -> bool:
-    sentence = sentence.rstrip(" .!。")
-    if "?" in sentence:
-        return False
-    if _BARE.fullmatch(sentence):
-        return True
-    for pattern in (_ENGLISH, _AS_MACHINE):
-        if pattern.fullmatch(sentence):
-            said = re.sub(rf"\A(?:{_MACHINE})?(?:{_SORRY})", "", sentence, flags=re.IGNORECASE)
-            turn = _TURN.search(said)
-            return turn is None or _OFFER.search(said) is not None
-    return False
+    others = [other for other in re.split(r"(?<=[.!?])\s+", text[declined.end() :]) if other]
+    return all(_ASIDE.match(other) and not re.search(_TURN, other, re.IGNORECASE) for other in others)
 
 
 FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)

@@ -154,7 +154,7 @@ def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from error
     fields = item if isinstance(item, dict) else {}
-    docno = fields.get("id", fields.get("docno")) if "id" in fields or "docno" in fields else _joined(fields)
+    docno = fields.get("id", fields.get("docno")) if "id" in fields or "docno" in fields else _docno_in_parts(fields)
     text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
     if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
         raise DataError(f"{path}, line {number}: no passage id in the fields {', '.join(fields) or 'none'}; {_REPAIR}")
@@ -163,7 +163,7 @@ def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     return {"docno": docno, "text": text.strip(), "url": url}
 
 
-def _joined(fields: dict[str, Any]) -> str:
+def _docno_in_parts(fields: dict[str, Any]) -> str:
     return f"{fields.get('doc_id', '')}:{fields.get('passage_id', '')}"
 
 

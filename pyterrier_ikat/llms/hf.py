@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from ..completions.usable import begun, is_mark
+from ..completions.usable import is_mark, opening_mark
 from ..errors import UsageError
 from ..operator import Remade
 from ..store.models import fingerprint
@@ -107,7 +107,7 @@ class HFBackend(Remade, Backend):
 
     def _reply(self, tokenizer: Any, prompt: list[int], row: list[int], ends: set[int]) -> Reply:
         end = next((place for place, token in enumerate(row) if token in ends), None)
-        text = begun(tokenizer.decode(prompt[-TAIL:])) + _decoded(tokenizer, row[:end])
+        text = opening_mark(tokenizer.decode(prompt[-TAIL:])) + _decoded(tokenizer, row[:end])
         written = len(row) if end is None else end + 1
         return Reply(text, self.model, "length" if end is None else "stop", prompt_tokens=len(prompt), completion_tokens=written)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..completions.usable import said
+from ..completions.usable import split_reasoning, without_reasoning
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
 WHOLE = (
@@ -194,7 +194,7 @@ def fault_of(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
 
 def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
     written = reply.text or ""
-    text, is_open = said(written)
+    text, is_open = split_reasoning(written)
     if is_open:
         return OnlyReasoning, "the completion ends within the model's reasoning: raise max_tokens, or turn reasoning off"
     if text:
@@ -206,7 +206,7 @@ def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | Non
 
 def as_read(completion: Completion) -> Completion:
     """The completion as everybody reads it: without reasoning, its half characters mended. What the cache keeps is what the model wrote."""
-    return replace(completion, text=said(mended(completion.text)).text)
+    return replace(completion, text=without_reasoning(mended(completion.text)))
 
 
 def mended(text: str) -> str:
