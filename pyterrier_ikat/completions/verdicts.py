@@ -1,8 +1,8 @@
 """What judges write, read as a score, yes or no, a choice, or numbers. Pure functions: no model, no frame.
 
 A judge is asked for a JSON object with a reason and a verdict. Read are also: such an object in prose or a fence, a broken
-one, ``Score: 2`` lines, and a first or last line that is the verdict alone. A value has to begin what is said and to be the
-only one of its kind in its clause: a number, a yes or a letter somewhere in prose is no verdict, and neither are two.
+one, ``Score: 2`` lines, and a first or last line that is the verdict alone. A value has to begin what is said, with no other one
+in its clause: a number, a yes or a letter somewhere in prose is no verdict, and neither are two.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from .json_values import json_values
-from .numbers import ranges_spelled
+from .numbers import grade, ranges_spelled
 from .usable import FENCE, without_reasoning
 
 NO_REASON = "the model gave no reason"
@@ -19,7 +19,6 @@ _MARKS = r"[\s\"'`*_#(\[{-]*?"
 _CLAUSE = re.compile(r".*?(?=[;:!\n]|\.(?!\d)|\s[–—-]\s|$)", re.DOTALL)
 _ENDS = r"(?=\s*(?:[^\w\s%/&=<>+]|$))"
 """A value is followed by the end or by punctuation, not by a word."""
-_NUMBER = re.compile(r"[-−–]?\d+(?:[.,]\d+)*")
 _YES_NO = re.compile(r"\b(?:yes|no|true|false)\b", re.IGNORECASE)
 _CHOICE = re.compile(r"\b(?:A|B|(?i:tie|draw|equal|both|neither))\b")
 _NOTHING = re.compile(r"\W*(?:none|nothing|no nuggets?)\b\W*|\W*\[\s*\]\W*", re.IGNORECASE)
@@ -136,8 +135,8 @@ def _only_value(kind: "re.Pattern[str]", meaning: Callable[[str], Value], value:
 
 def _score(value: Any, lowest: int, highest: int) -> int | None:
     if isinstance(value, str):
-        said = _only_value(_NUMBER, str, re.sub(rf"\s*\(?(?:/|\bout of\b|\bof\b)\s*{highest}\b(?![.,]\d)\)?", "", value))
-        value = float(re.sub("[−–]", "-", said)) if said and re.fullmatch(r"\W?\d{1,9}(\.0+)?", said) else None
+        found = re.match(rf"{_MARKS}{grade(highest)}{_ENDS}", value, re.IGNORECASE)
+        value = int(re.sub("[−–]", "-", found[1])) if found else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if lowest <= value <= highest and value == int(value) else None

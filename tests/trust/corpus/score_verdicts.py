@@ -109,6 +109,7 @@ IN_LINES = {
         "__Score__: 2",
         "__Score__\n2",
         "Score\uff1a2",
+        "Score: 2, 3 museums are missing",
         "Score: 2 (out of 3)",
         "Score: 2 of 3",
     ],
@@ -158,7 +159,6 @@ NO_SCORE = {
         '{"score": 1}\n{"score": 2}',
         '{"relevance": {"score": 2}, "tone": {"score": 1}}',
         "2\nNo, the fee is there after all.\n3",
-        "Score: 2, 3 museums are missing",
         '{\n  // the verdict\n  "reason": "Right in the main.",\n  "score": 2  // of 3\n}',
     ],
     "wrong type": [
