@@ -4,6 +4,8 @@ import ipaddress
 import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -14,6 +16,10 @@ hypothesis.settings.load_profile("ikat")
 
 ROOT = Path(__file__).parents[1]
 IKAT_DATA = ROOT.parent / "shared" / "ikat"
+
+# Every process that a test starts would compile the package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts what goes on in the background, and its children, deaf to Ctrl-C, which some tests press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,6 +63,28 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", guarded_lookup)
     yield refused
     assert not refused, f"the test tried to reach {refused}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_writers():
+    """PISA's writer without a second of imports for each index."""
+    if sys.platform != "linux":
+        yield
+        return
+    import forked_writer
+
+    from pyterrier_ikat.retrieve import pisa
+
+    pisa.subprocess = forked_writer
+    yield
+    pisa.subprocess = subprocess
+    forked_writer.Popen.end_server()
+
+
+@pytest.fixture
+def fresh_writers(monkeypatch):
+    """Each of PISA's writers as a program of its own, as users get it."""
+    monkeypatch.setattr("pyterrier_ikat.retrieve.pisa.subprocess", subprocess)
 
 
 @pytest.fixture(autouse=True)

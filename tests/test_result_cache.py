@@ -87,7 +87,7 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert cache.get([A]) == {A: b"100"}
 
 
@@ -98,7 +98,7 @@ def test_two_processes_revise_one_file(tmp_path):
     )
     path = tmp_path / "results.sqlite"
     both = [subprocess.Popen([sys.executable, "-c", script, str(path)]) for _ in range(2)]
-    assert [process.wait(60) for process in both] == [0, 0]
+    assert [process.wait(120) for process in both] == [0, 0]
     assert ResultCache(path).get([b"k" * 16]) == {b"k" * 16: b"50"}
 
 
@@ -163,17 +163,17 @@ def test_a_fork_waits_for_who_is_at_the_file_and_frees_it_in_both(tmp_path):
     def slow():
         with cache._file.connection():
             at_it.set()
-            go_on.wait(20)
+            go_on.wait(120)
 
     thread = threading.Thread(target=slow)
     thread.start()
-    at_it.wait(20)
+    at_it.wait(120)
     threading.Timer(0.05, go_on.set).start()
     child = os.fork()
     if child == 0:
         cache.put({B: b"2"})
         os._exit(0 if go_on.is_set() else 1)
-    thread.join(20)
+    thread.join(120)
     assert os.waitpid(child, 0)[1] == 0
     assert cache.get([B]) == {B: b"2"}
 

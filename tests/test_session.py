@@ -124,8 +124,8 @@ def test_a_run_of_four_times_the_batches_takes_no_more_memory_to_join(tmp_path):
         assert folder.parameters()["judged_passages"] == len(qids)
         return most
 
-    peak(2)
-    assert peak(32) < 1.5 * peak(8)
+    peak(1)
+    assert peak(16) < 1.5 * peak(4)
 
 
 def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):

@@ -115,7 +115,7 @@ class Batches:
         if not (self.path / PARAMETERS).exists():
             RunFolder(self.path).write_parameters(self.parameters)
         with atomic_write(self.path / f"{number:06d}.json") as file:
-            json.dump(batch, file)
+            file.write(json.dumps(batch))  # ten times faster than dump
 
     def parts(self, topics: pd.DataFrame) -> Iterator[Part]:
         """The run, batch by batch, so that no more than one is in memory.

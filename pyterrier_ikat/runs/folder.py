@@ -16,6 +16,7 @@ import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
@@ -41,6 +42,7 @@ class OtherVersionsWarning(UserWarning):
     """A finished run is reused that was made with other versions of what it depends on."""
 
 
+@cache
 def versions() -> dict[str, str]:
     """The versions that a run depends on, of what is installed."""
     found = {"python": platform.python_version()}

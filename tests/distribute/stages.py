@@ -21,7 +21,7 @@ class Where(pt.Transformer):
         import ray
 
         (self.folder / str(os.getpid())).touch()
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while len(list(self.folder.iterdir())) < self.together and time.monotonic() < end:
             time.sleep(0.01)
         return inp.assign(node=ray.get_runtime_context().get_node_id(), process=os.getpid())

@@ -281,7 +281,7 @@ def _python(code, *arguments, **kwargs):
 
 def test_two_processes_with_16_threads_share_a_new_file(cache):
     writers = [_python(WRITER, cache.path, name) for name in "ab"]
-    assert [writer.communicate(timeout=60)[1] for writer in writers] == ["", ""]
+    assert [writer.communicate(timeout=120)[1] for writer in writers] == ["", ""]
     for name in "ab":
         for thread in range(16):
             for number in range(10):
@@ -314,19 +314,19 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
             # Four threads wait here, so the twelve earlier answers have been taken and kept.
             if server.calls == 16:
                 reached.set()
-            release.wait(30)
+            release.wait(120)
         return said(f"answer to {body['messages'][-1]['content']}")
 
     server.respond = respond
     path = tmp_path / "llm.sqlite"
     first = _asker(server, path)
-    assert reached.wait(30)
+    assert reached.wait(120)
     first.send_signal(how)
     if how == signal.SIGINT:
         while "interrupted" not in first.stderr.readline():  # on a busy machine the signal may come late
             assert first.poll() is None
         release.set()
-    errors = first.communicate(timeout=60)[1]
+    errors = first.communicate(timeout=120)[1]
     release.set()
     assert first.returncode != 0
     assert how != signal.SIGINT or "KeyboardInterrupt" in errors
@@ -336,7 +336,7 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
     assert kept == 12 if how == signal.SIGKILL else 16 <= kept < 30
     before = server.calls
     second = _asker(server, path)
-    assert second.communicate(timeout=60)[0].strip() == "30"
+    assert second.communicate(timeout=120)[0].strip() == "30"
     assert server.calls - before == 30 - kept
 
 

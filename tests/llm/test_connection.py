@@ -36,19 +36,19 @@ def drip(client, pieces, every=0.02):
 
 def blanks(client):
     """As a server does that keeps the connection alive while it works."""
-    drip(client, [HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n"] * 500])
+    drip(client, [HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n"] * 3000])
 
 
 def headers(client):
-    drip(client, [HEAD, *[b"X-A: b\r\n"] * 500])
+    drip(client, [HEAD, *[b"X-A: b\r\n"] * 3000])
 
 
 def half_a_header(client):
-    drip(client, [b"HTTP/1.1 200 OK\r\nX-A: ", *[b"b"] * 500])
+    drip(client, [b"HTTP/1.1 200 OK\r\nX-A: ", *[b"b"] * 3000])
 
 
 def informational(client):
-    drip(client, [b"HTTP/1.1 102 Processing\r\n\r\n"] * 500)
+    drip(client, [b"HTTP/1.1 102 Processing\r\n\r\n"] * 3000)
 
 
 def body(client):
@@ -56,20 +56,33 @@ def body(client):
 
 
 def without_end(client):
-    drip(client, [HEAD + b"Content-Length: 1000000000000\r\n\r\n", *[b" " * 10_000] * 500], every=0.002)
+    drip(client, [HEAD + b"Content-Length: 1000000000000\r\n\r\n", *[b" " * 10_000] * 3000], every=0.02)
 
 
 def events(client):
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-    drip(client, [head, *[b": keep-alive\n\n"] * 500])
+    drip(client, [head, *[b": keep-alive\n\n"] * 3000])
 
 
 def refusal(client):
-    drip(client, [b"HTTP/1.1 500 Broken\r\nContent-Length: 5000\r\n\r\n", *[b"x"] * 500])
+    drip(client, [b"HTTP/1.1 500 Broken\r\nContent-Length: 5000\r\n\r\n", *[b"x"] * 3000])
+
+
+ENDED = threading.Event()
+"""The test is over."""
+LONG = 60
+"""Seconds that the servers of these tests may take; what is cut off ends far sooner, on a loaded machine too."""
 
 
 def silence(client):
-    time.sleep(3)
+    ENDED.wait(LONG)
+
+
+def eventually(true):
+    ended = time.monotonic() + LONG
+    while not true() and time.monotonic() < ended:
+        time.sleep(0.01)
+    return true()
 
 
 @pytest.fixture
@@ -77,6 +90,7 @@ def raw(monkeypatch):
     """A server that lets a function write whatever it likes, and the clients that it had."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+    ENDED.clear()
     clients, threads = [], []
 
     def accept(write):
@@ -92,10 +106,11 @@ def raw(monkeypatch):
         return f"http://127.0.0.1:{listening.getsockname()[1]}/v1", clients
 
     yield serve
+    ENDED.set()
     listening.shutdown(socket.SHUT_RDWR)
     listening.close()
     if threads:
-        threads[0].join(20)
+        threads[0].join(120)
     for client in clients:
         client.close()
 
@@ -116,29 +131,27 @@ def test_the_time_of_a_call_is_that_of_the_whole_call(raw, write):
     url, clients = raw(write)
     (failure,), seconds = asked_of(url, tries=2)
     assert failure.reason == "no answer within 0.3 seconds (timeout=...) (given up after 2 tries)"
-    assert 0.6 <= seconds < 5
-    assert len(clients) == 2  # one that ran out of time is not used again
+    assert 0.6 <= seconds < LONG / 2
+    assert eventually(lambda: len(clients) == 2)  # one that ran out of time is not used again
 
 
 def test_a_server_that_does_not_read_the_question_holds_no_call(raw):
     url, _ = raw(silence)
     (failure,), seconds = asked_of(url, "x" * 30_000_000)
     assert failure.reason.startswith("no answer within 0.3 seconds")
-    assert seconds < 2.9
+    assert seconds < LONG / 2
 
 
 def test_many_calls_that_run_out_of_time_leave_no_thread_and_no_connection(raw):
     before = set(threading.enumerate())
     url, clients = raw(silence)
-    failures, seconds = asked_of(url, *map(str, range(64)), options="timeout=0.5 concurrency=32")
-    assert len(failures) == len(clients) == 64
-    assert seconds < 5
+    failures, seconds = asked_of(url, *map(str, range(32)), options="timeout=1.5 concurrency=32")
+    assert len(failures) == 32
+    assert eventually(lambda: len(clients) == 32)
+    assert seconds < LONG / 2
     assert all(client.recv(1 << 16) for client in clients)
     assert not any(client.recv(1) for client in clients)  # closed on our side
-    ended = time.monotonic() + 20
-    while (left := _threads_of_the_calls(before)) and time.monotonic() < ended:
-        time.sleep(0.02)
-    assert not left
+    assert eventually(lambda: not _threads_of_the_calls(before))
 
 
 def _threads_of_the_calls(before):
@@ -157,11 +170,11 @@ def test_an_answer_in_time_is_taken_however_it_comes(raw):
 def test_each_try_has_the_whole_time(raw):
     def write(client):
         if len(clients) == 1:
-            time.sleep(3)
-        drip(client, [b"", HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(WHOLE), WHOLE)], every=0.3)
+            silence(client)
+        drip(client, [HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(WHOLE), WHOLE)])
 
     url, clients = raw(write)
-    (completion,), _ = asked_of(url, options="timeout=0.5", tries=2)
+    (completion,), _ = asked_of(url, options="timeout=1", tries=2)
     assert completion.text == "late"
 
 
@@ -172,7 +185,7 @@ def test_any_number_of_seconds_is_a_time(server, monkeypatch):
 
 def test_a_name_that_nobody_looks_up_in_time(server, monkeypatch):
     look_up, release = socket.getaddrinfo, threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: [release.wait(20), look_up(*given, **named)][1])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: [release.wait(120), look_up(*given, **named)][1])
     monkeypatch.setattr(network, "CONNECT", 0.2)
     with pytest.raises(FatalLLMError, match="no connection to .*: it is not reached within 0.2 seconds .it has never answered, 1 try"):
         asked_of(server.url, options="timeout=5")
@@ -241,7 +254,7 @@ def test_one_dead_server_of_two_is_no_reason_to_end(server, monkeypatch):
 def test_a_server_that_takes_a_call_and_is_silent_is_named_meanwhile(raw, monkeypatch):
     monkeypatch.setattr(servers, "SILENT", 0.05)
     url, _ = raw(silence)
-    with pytest.warns(SilentServerWarning, match=r"has not answered for 0.\d+ seconds; each try waits for it up to 0.4 .timeout=") as told:
+    with pytest.warns(SilentServerWarning, match=r"has not answered for [\d.]+ seconds; each try waits for it up to 0.4 .timeout=") as told:
         asked_of(url, "a", "b", options="timeout=0.4")
     assert len(told) == 1
 
@@ -358,14 +371,14 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
         if body["messages"][0]["content"] not in "01":
             if server.calls == 6:  # "0" and "1" are answered, four wait
                 arrived.set()
-            release.wait(30)
+            release.wait(120)
         return said()
 
     server.respond = respond
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
     command = [sys.executable, "-c", PROGRAM, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as asking:
-        assert arrived.wait(60)
+        assert arrived.wait(120)
         asking.send_signal(signal.SIGINT)
         line = next(line for line in asking.stderr if "stopping" in line)
         assert line.strip() == "stopping: waiting for the 4 calls under way; press Ctrl-C again to end at once"
@@ -373,8 +386,8 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
         asking.send_signal(signal.SIGINT)
         began = time.monotonic()
         asking.stderr.read()
-        asking.wait(30)
-    assert time.monotonic() - began < 10
+        asking.wait(120)
+    assert time.monotonic() - began < LONG
     release.set()
     made = llm(f"openai:m base_url={server.url} cache={tmp_path / 'llm.sqlite'}")
     assert [made.peek(request) is not None for request in ask("0", "1")] == [True, True]
@@ -382,13 +395,17 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
 
 
 def test_what_is_cut_off_is_told_so_and_tried_by_nobody(raw):
-    url, clients = raw(silence)
-    made = llm(f"openai:m base_url={url} cache=none timeout=60")
+    def write(client):
+        client.recv(1 << 16)
+        made.backend.cut()
+        silence(client)
+
+    url, clients = raw(write)
+    made = llm(f"openai:m base_url={url} cache=none timeout={LONG}")
     made.retry = Retry(tries=1)
-    threading.Timer(0.3, made.backend.cut).start()
     began = time.monotonic()
     with pytest.raises(FatalLLMError, match="no connection"):
         made.ask(ask("a"))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < LONG / 2
     made.close()
     gc.collect()

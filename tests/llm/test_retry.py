@@ -91,7 +91,7 @@ def taken(throttle, count):
     def take():
         with throttle.slot() as mark:
             had.append(mark)
-            release.wait(20)
+            release.wait(120)
 
     threads = [threading.Thread(target=take) for _ in range(count)]
     for thread in threads:
@@ -115,7 +115,7 @@ def test_throttle_opens_when_the_first_call_is_not_refused_in_time():
     assert (throttle.limit, len(had)) == (3, 3)
     release.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
     assert len(had) == 5
 
 
@@ -128,7 +128,7 @@ def test_throttle_stays_at_one_while_it_has_patience():
     assert (throttle.limit, len(had)) == (1, 1)
     release.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
     assert len(had) == 3
 
 
@@ -194,7 +194,7 @@ def test_the_first_success_lets_all_that_wait_through():
     assert len(had) == 3  # though none has given its place back
     release.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
 
 
 def test_a_place_that_is_added_is_taken_at_once():
@@ -209,7 +209,7 @@ def test_a_place_that_is_added_is_taken_at_once():
     assert (throttle.limit, had) == (1, [])
     throttle.grow()
     release.set()
-    thread.join(5)  # by the place that was added: the other one is still held
+    thread.join(120)  # by the place that was added: the other one is still held
     assert had == [1]
     held.close()
 
@@ -258,7 +258,7 @@ def test_an_interrupt_cancels_what_has_not_begun_and_finishes_what_has():
     def work(task):
         begun.append(task)
         if task:
-            shown.wait(20)
+            shown.wait(120)
         finished.append(task)
         return task
 

@@ -30,7 +30,7 @@ def test_calls_are_spread_evenly(server, other):
     arrived = threading.Barrier(8)
 
     def together(body):
-        arrived.wait(20)
+        arrived.wait(120)
         return said()
 
     made = both(server, other, "concurrency=8 cache=none")

@@ -27,6 +27,8 @@ from pyterrier_ikat.retrieve import shards
 from pyterrier_ikat.retrieve.artifact import read_all_texts
 from pyterrier_ikat.retrieve.pisa import ascii_text
 
+pytestmark = pytest.mark.usefixtures("fresh_writers")
+
 WORDS = ["tea", "tram", "river", "garden", "mint", "the", "sage", "coffee", "oats", "bus", "café", "spring", "herbs", "sweet", "line"]
 
 

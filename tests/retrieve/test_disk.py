@@ -21,6 +21,8 @@ from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import pisa_writer as writer
 from pyterrier_ikat.store import files as whole_folder
 
+pytestmark = pytest.mark.usefixtures("fresh_writers")
+
 CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]
 JOB = '{"kind": "text", "build": true, "k1": 0.9, "b": 0.4, "stemmer": "none", "threads": 2}'
 TEA = pd.DataFrame({"qid": ["q"], "query": ["tea mint 3"]}, dtype=object)
@@ -168,7 +170,7 @@ def test_a_lost_shard_is_named(tmp_path, toy_pisa):
 def test_a_writer_whose_parent_was_killed_ends_and_makes_no_index_of_a_half(tmp_path):
     lines = "".join(f"{item['docno']} {item['text']}\n" for item in CORPUS)
     command = [sys.executable, str(pisa_build.WRITER), str(tmp_path / "i"), JOB]
-    child = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=60)
+    child = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=120)
     assert child.returncode == 1
     assert not (tmp_path / "i" / "pt_meta.json").exists()
 
@@ -188,7 +190,7 @@ def test_the_writer_does_not_outlive_its_parent(tmp_path):
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while child.exists() and "\nState:\tZ" not in (child / "status").read_text():
         assert time.monotonic() < until
         time.sleep(0.02)

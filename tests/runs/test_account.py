@@ -78,8 +78,8 @@ def test_a_run_that_was_killed_tells_all_that_it_cost(index, server, tmp_path):
     def respond(body):
         if server.calls > 10 and not reached.is_set():
             if server.calls == 12:  # both threads wait here: ten answers are paid and kept
-                reached.wait(30)
-            reached.wait(30)
+                reached.wait(120)
+            reached.wait(120)
         return answer(body)
 
     server.respond = respond

@@ -125,7 +125,7 @@ def test_of_many_that_start_together_one_gets_everything(tmp_path):
         try:
             with alone(*order):
                 got.append(order)
-                assert all_refused.wait(30)
+                assert all_refused.wait(120)
         except ikat.UsageError as error:
             refused.append(str(error))
             if len(refused) == len(orders) - 1:

@@ -20,7 +20,7 @@ def find_browser():
 class Browser:
     """One browser with one page; ``errors`` collects uncaught exceptions, console errors and refused loads."""
 
-    def __init__(self, profile, timeout=30.0):
+    def __init__(self, profile, timeout=120.0):
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
         self._number, self._buffer, self.timeout = 0, b"", timeout
@@ -105,7 +105,7 @@ class Browser:
         os.close(self._write)
         os.close(self._read)
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(120)
 
     def _receive(self):
         until = time.monotonic() + self.timeout

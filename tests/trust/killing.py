@@ -53,7 +53,7 @@ def _die_at(number, folder):
 
 
 def _waited(child):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:

@@ -263,12 +263,12 @@ def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypat
         if server.calls > 8 and not release.is_set():
             if server.calls == 12:  # four threads wait here: the eight earlier judgements have been kept
                 reached.set()
-            release.wait(30)
+            release.wait(120)
         return said(f"{len(body['messages'][0]['content']) % 5}\nIt is about walking.")
 
     server.respond = respond
     child = started(judge)
-    assert reached.wait(30)
+    assert reached.wait(120)
     os.kill(child, signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     release.set()
