@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import ir_measures
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -184,9 +185,8 @@ def mean_scores(scores: Mapping[str, Scores]) -> Scores:
     """The mean over the turns, for each run and measure."""
     if not scores:
         return []
-    turns = list(scores.values())
-    runs, measures = range(len(turns[0])), range(len(turns[0][0]))
-    return _compare([[sum(turn[run][measure].value for turn in turns) / len(turns) for measure in measures] for run in runs])
+    values = np.array([[[one.value for one in row] for row in rows] for rows in scores.values()])
+    return _compare(values.mean(axis=0).tolist())
 
 
 def _scores_of_folders(runs: Sequence[RunData]) -> list[pd.DataFrame]:
