@@ -1,22 +1,22 @@
-"""The limits on calls: retries and their waits, how many at a time, and what they may cost."""
+"""The limits on calls: retries and their waits, how many at a time, and the threads that make them."""
 
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, as_completed, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from threading import Event
-from typing import Protocol
+from threading import Event, Thread
+from typing import Any, TypeVar
 
 import tenacity
 
-from ..errors import UsageError
 from ..operator import Remade
-from .failures import BudgetExceeded, FatalLLMError, Transient
+from .failures import Transient
 from .network import CONNECT
-from .request import Completion, Reply
 
 LONGEST_WAIT = 60.0
 FIRST_ANSWER = 15.0
@@ -111,101 +111,6 @@ def _wait(state: tenacity.RetryCallState) -> float:
     return _backoff(state) if asked is None else asked
 
 
-class Spending(Protocol):
-    """What has been spent in a place by everybody, over restarts and processes.
-
-    Attributes:
-        where: the place, in words.
-    """
-
-    where: str
-
-    def total(self, model: str, price_in: float | None, price_out: float | None) -> float:
-        """US dollars so far; calls of ``model`` whose cost is not known are counted at these prices."""
-        ...
-
-
-class Budget(Remade):
-    """Prices, what was spent at them, and a limit; safe to share between threads.
-
-    Args:
-        price_in: US dollars per million prompt tokens, or None when not known.
-        price_out: US dollars per million completion tokens, or None when not known.
-        limit: the most US dollars to spend, or None for no limit. Calls in flight when it is reached are still finished.
-        model: the model whose prices they are.
-
-    Attributes:
-        spent: US dollars that were spent through this object.
-
-    Raises:
-        UsageError: for a limit without prices.
-
-    Example:
-        >>> budget = Budget(price_in=2.5, price_out=10)
-        >>> budget.cost(Reply("yes", prompt_tokens=1000, completion_tokens=100))
-        0.0035
-    """
-
-    of_this_process = {"_lock": threading.Lock, "_spending": lambda: None}
-
-    def __init__(
-        self, *, price_in: float | None = None, price_out: float | None = None, limit: float | None = None, model: str = ""
-    ) -> None:
-        if limit is not None and (price_in is None or price_out is None):
-            raise UsageError("a budget needs prices: add price_in=... and price_out=... (US dollars per million tokens)")
-        self.price_in, self.price_out, self.limit, self.model = price_in, price_out, limit, model
-        self.spent = 0.0
-        self._spending: Spending | None = None
-        self._lock = threading.Lock()
-
-    def cost(self, reply: Reply | Completion) -> float | None:
-        """US dollars for the call that gave ``reply``, or None when a price or a token count is not known."""
-        if self.price_in is None or self.price_out is None or reply.prompt_tokens is None or reply.completion_tokens is None:
-            return None
-        return (self.price_in * reply.prompt_tokens + self.price_out * reply.completion_tokens) / 1e6
-
-    def spend(self, cost: float | None) -> None:
-        """Add the cost of a call.
-
-        Raises:
-            FatalLLMError: when there is a limit that an unknown cost makes void.
-        """
-        if cost is None and self.limit is not None:
-            raise FatalLLMError("the server does not tell how many tokens a call used, so that no budget can be kept: run without budget=")
-        with self._lock:
-            self.spent += cost or 0.0
-
-    @contextmanager
-    def counting(self, spending: Spending) -> Iterator[None]:
-        """Until the block ends, the limit is for all that is spent there."""
-        before, self._spending = self._spending, spending
-        try:
-            yield
-        finally:
-            self._spending = before
-
-    @property
-    def used(self) -> float:
-        """US dollars that count for the limit."""
-        return self.spent if self._spending is None else self._spending.total(self.model, self.price_in, self.price_out)
-
-    def check(self) -> None:
-        """Make sure that another call may be sent.
-
-        Raises:
-            BudgetExceeded: when the limit is reached.
-            FatalLLMError: when it is not known what the run folder has cost.
-        """
-        if self.limit is not None and (used := self.used) >= self.limit:
-            raise BudgetExceeded(spent=used, budget=self.limit, where="" if self._spending is None else self._spending.where)
-
-    def shown(self) -> dict[str, str]:
-        """The cost so far, for a progress bar; empty when the prices are not known."""
-        if self.price_in is None or self.price_out is None:
-            return {}
-        return {"cost": f"${self.spent:.4f}" if self.limit is None else f"${self.used:.4f} of ${self.limit:g}"}
-
-
 PATIENCE = 0.25
 """Seconds. A wrong key, model or quota is refused sooner than that as a rule, and an answer takes longer."""
 
@@ -281,3 +186,92 @@ class Throttle(Remade):
         if not self._opened:
             self._limit, self._opened = float(self.most), True
             self._free.notify_all()
+
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class Stopped(Exception):  # noqa: N818 - no error: the task was not begun, because another one ended the stage
+    """Raised by a task that finds the stage ended."""
+
+
+def run_all(
+    tasks: Sequence[Task],
+    work: Callable[[Task], Result],
+    *,
+    threads: int,
+    stop: Event,
+    done: Callable[[Result], None],
+    interrupted: Callable[[], None] = lambda: None,
+    abandoned: Callable[[], None] = lambda: None,
+) -> tuple[list[Result | None], Exception | None]:
+    """Run ``work`` on all ``tasks``, up to ``threads`` at a time.
+
+    The program's end does not wait for the threads, other than for those of `concurrent.futures`: a second Ctrl-C has to end it.
+
+    Args:
+        tasks: what to work on.
+        work: called in the threads; an exception ends the stage: no task begins after it, those in flight are finished.
+        threads: the most tasks at a time.
+        stop: set when the stage ends early; ``work`` may look at it.
+        done: called in this thread with every result, in the order in which they arrive.
+        interrupted: called at the first Ctrl-C, before the tasks in flight are waited for.
+        abandoned: called at the second one, after which nobody waits for them.
+
+    Returns:
+        The results in the order of the tasks, None for those without, and the first exception.
+
+    Raises:
+        KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
+    """
+    futures: list[Future[Result]] = [Future() for _ in tasks]
+    left = deque(zip(futures, tasks, strict=True))
+    errors: list[Exception] = []
+
+    def serve() -> None:
+        with suppress(IndexError):
+            while True:
+                _run(*left.popleft(), work, stop)
+
+    workers = [Thread(target=serve, name=f"ikat-llm_{number}", daemon=True) for number in range(min(threads, len(tasks)))]
+    try:
+        for worker in workers:
+            worker.start()
+        for future in as_completed(futures):
+            if _has_result(future):
+                done(future.result())
+            elif not future.cancelled() and isinstance(error := future.exception(), Exception):
+                errors.append(error)
+        for worker in workers:
+            worker.join()
+    except BaseException as error:
+        stop.set()
+        try:
+            if isinstance(error, KeyboardInterrupt):
+                interrupted()
+            serve()  # cancels what has not begun
+            wait(futures)
+        except KeyboardInterrupt:
+            abandoned()
+            raise
+        raise
+    first = next((one for one in errors if not isinstance(one, Stopped)), None)
+    return [future.result() if _has_result(future) else None for future in futures], first
+
+
+def _run(future: "Future[Result]", task: Task, work: Callable[[Task], Result], stop: Event) -> None:
+    if stop.is_set():
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return
+    try:
+        future.set_result(work(task))
+    except BaseException as error:
+        stop.set()
+        future.set_exception(error)
+        del future  # else the error's traceback holds the future that holds the error
+
+
+def _has_result(future: "Future[Any]") -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

@@ -1,114 +1,22 @@
 """One way to ask a language model, whatever it runs on: cached, retried, counted and within a budget."""
 
-import re
 import sys
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, as_completed, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from threading import Event, Thread
-from typing import Any, TypeVar
+from threading import Event
+from typing import Any
 
 import pyterrier as pt
 
 from ..completions.usable import usable_text
 from .cache import Cache, key_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
-from .ledger import Ledger
-from .limits import Budget, Retry, Throttle
-from .request import Backend, Completion, Reply, Request, as_read, failure_of
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-
-
-class Stopped(Exception):  # noqa: N818 - no error: the task was not begun, because another one ended the stage
-    """Raised by a task that finds the stage ended."""
-
-
-def run_all(
-    tasks: Sequence[Task],
-    work: Callable[[Task], Result],
-    *,
-    threads: int,
-    stop: Event,
-    done: Callable[[Result], None],
-    interrupted: Callable[[], None] = lambda: None,
-    abandoned: Callable[[], None] = lambda: None,
-) -> tuple[list[Result | None], Exception | None]:
-    """Run ``work`` on all ``tasks``, up to ``threads`` at a time.
-
-    The program's end does not wait for the threads, other than for those of `concurrent.futures`: a second Ctrl-C has to end it.
-
-    Args:
-        tasks: what to work on.
-        work: called in the threads; an exception ends the stage: no task begins after it, those in flight are finished.
-        threads: the most tasks at a time.
-        stop: set when the stage ends early; ``work`` may look at it.
-        done: called in this thread with every result, in the order in which they arrive.
-        interrupted: called at the first Ctrl-C, before the tasks in flight are waited for.
-        abandoned: called at the second one, after which nobody waits for them.
-
-    Returns:
-        The results in the order of the tasks, None for those without, and the first exception.
-
-    Raises:
-        KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
-    """
-    futures: list[Future[Result]] = [Future() for _ in tasks]
-    left = deque(zip(futures, tasks, strict=True))
-    errors: list[Exception] = []
-
-    def serve() -> None:
-        with suppress(IndexError):
-            while True:
-                _run(*left.popleft(), work, stop)
-
-    workers = [Thread(target=serve, name=f"ikat-llm_{number}", daemon=True) for number in range(min(threads, len(tasks)))]
-    try:
-        for worker in workers:
-            worker.start()
-        for future in as_completed(futures):
-            if _has_result(future):
-                done(future.result())
-            elif not future.cancelled() and isinstance(error := future.exception(), Exception):
-                errors.append(error)
-        for worker in workers:
-            worker.join()
-    except BaseException as error:
-        stop.set()
-        try:
-            if isinstance(error, KeyboardInterrupt):
-                interrupted()
-            serve()  # cancels what has not begun
-            wait(futures)
-        except KeyboardInterrupt:
-            abandoned()
-            raise
-        raise
-    first = next((one for one in errors if not isinstance(one, Stopped)), None)
-    return [future.result() if _has_result(future) else None for future in futures], first
-
-
-def _run(future: "Future[Result]", task: Task, work: Callable[[Task], Result], stop: Event) -> None:
-    if stop.is_set():
-        future.cancel()
-        future.set_running_or_notify_cancel()
-        return
-    try:
-        future.set_result(work(task))
-    except BaseException as error:
-        stop.set()
-        future.set_exception(error)
-        del future  # else the error's traceback holds the future that holds the error
-
-
-def _has_result(future: "Future[Any]") -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
-
+from .ledger import Budget, Ledger
+from .limits import Retry, Stopped, Throttle, run_all
+from .request import Backend, Completion, OtherModelWarning, Reply, Request, as_read, failure_of, same_model
 
 Outcome = Completion | LLMFailure
 Batch = list[tuple[str, Request]]
@@ -176,11 +84,14 @@ class Sending:
         except Transient as error:
             if self.stop.is_set():
                 raise Stopped from None
+            tried = "1 try" if len(tries) == 1 else f"{len(tries)} tries"
             if error.unreached:
-                raise FatalLLMError(
-                    f"{error.reason} (it has never answered, {_tried(len(tries))}): start it, or correct base_url=..."
-                ) from None
-            return {key: self._gave_up(request, error, len(tries)) for key, request in tries[-1]}
+                reason = f"{error.reason} (it has never answered, {tried}): start it, or correct base_url=..."
+                raise FatalLLMError(reason) from None
+            for _, request in tries[-1]:
+                self.llm.ledger.count(request.stage, self.llm.model, failures=1)
+            reason = f"{error.reason} (given up after {tried})"
+            return {key: Unavailable(request.stage, request.qid, reason) for key, request in tries[-1]}
 
     def _attempt(self, batch: Batch, tries: list[Batch]) -> dict[str, Outcome]:
         with self.llm.throttle.slot() as mark:
@@ -206,13 +117,11 @@ class Sending:
         if cache is None:  # there is nothing to wait for: what others get is not kept
             yield {}, batch
             return
-        with cache.claims.holding([key for key, _ in batch], self._longest()) as ours:
+        timeout = self.llm.backend.timeout
+        seconds = NO_LONGER if timeout is None else timeout + MORE
+        with cache.claims.holding([key for key, _ in batch], seconds) as ours:
             hits: dict[str, Outcome] = {key: hit for key in ours if (hit := cache.get(key)) is not None}
             yield hits, [(key, request) for key, request in batch if key in ours and key not in hits]
-
-    def _longest(self) -> float:
-        timeout = self.llm.backend.timeout
-        return NO_LONGER if timeout is None else timeout + MORE
 
     def _call(self, batch: Batch) -> dict[str, Outcome]:
         llm = self.llm
@@ -242,16 +151,12 @@ class Sending:
         # before it is kept: what is paid is counted first
         llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), **spent)
         self._costs.append(cost or 0.0)
-        written = completion_of(reply, llm.model, seconds)
+        written = reply.completion(llm.model, seconds)
         if llm.cache is not None and failure is None and usable_text(written.text):
             written = replace(llm.cache.put(key, written), cached=False)
         llm.budget.spend(cost)
         llm.check_served(reply.model)
         return failure or as_read(written)
-
-    def _gave_up(self, request: Request, error: Transient, tries: int) -> LLMFailure:
-        self.llm.ledger.count(request.stage, self.llm.model, failures=1)
-        return Unavailable(request.stage, request.qid, f"{error.reason} (given up after {_tried(tries)})")
 
     def _say_waiting(self) -> None:
         under_way = self.llm.throttle.busy
@@ -264,42 +169,10 @@ class Sending:
         bar.update(len(result))
 
 
-def completion_of(reply: Reply, model: str, seconds: float) -> Completion:
-    """The completion that a usable ``reply`` is, as the model wrote it."""
-    tokens = (reply.prompt_tokens, reply.completion_tokens)
-    return Completion(reply.text or "", reply.model or model, reply.finish_reason, *tokens, seconds=seconds, cached=False)
-
-
-def _tried(tries: int) -> str:
-    return "1 try" if tries == 1 else f"{tries} tries"
-
-
 def _batches(requests: dict[str, Request], size: int) -> Iterator[Batch]:
     items = iter(requests.items())
     while batch := list(islice(items, size)):
         yield batch
-
-
-_SNAPSHOT = re.compile(
-    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
-    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
-    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
-)
-
-
-class OtherModelWarning(UserWarning):
-    """Another model answers than the one that was asked for."""
-
-
-def same_model(asked: str, served: str) -> bool:
-    """Whether ``served`` is the name that was asked for, or a dated snapshot of it.
-
-    Example:
-        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
-        [True, True, False, False]
-    """
-    asked, served = asked.casefold(), served.casefold()
-    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)
 
 
 class LLM:
@@ -384,7 +257,7 @@ class LLM:
     def peek(self, request: Request) -> Completion | None:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
         if (reply := self.backend.find(request)) is not None:
-            return None if failure_of(request, reply) else as_read(completion_of(reply, self.model, 0.0))
+            return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
         return self._cached(key_of(self.backend.identity, request))
 
     def fingerprint(self) -> dict[str, Any]:

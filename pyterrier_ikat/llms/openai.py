@@ -112,18 +112,15 @@ class Server(Remade):
         if self.answered or self._told:
             yield
             return
-        timer = threading.Timer(self._patience(), self._tell)
+        self.silent_since = self.silent_since or time.monotonic()
+        waited = time.monotonic() - self.silent_since
+        timer = threading.Timer(SILENT - waited if waited < LATEST_TRY * SILENT else 0.0, self._tell)
         timer.daemon = True
         timer.start()
         try:
             yield
         finally:
             timer.cancel()
-
-    def _patience(self) -> float:
-        self.silent_since = self.silent_since or time.monotonic()
-        waited = time.monotonic() - self.silent_since
-        return SILENT - waited if waited < LATEST_TRY * SILENT else 0.0
 
     def _tell(self) -> None:
         with self._lock:
@@ -341,21 +338,25 @@ class OpenAIBackend(Backend):
     def _refused(self, server: Server, request: Request, error: "openai.APIStatusError") -> LLMFailure:
         shown, variable = server.address.shown, server.api_key_env
         status, code, said = error.status_code, error.code or "", _quoted(server, error.body)
-        if 300 <= status < 400:
-            to = _target(server, error.response.headers.get("location", ""))
-            raise FatalLLMError(f"{shown} redirects to {to} ({status}), and no redirect is followed: correct base_url=...") from None
-        if status == 401:
-            raise FatalLLMError(
+        to = _target(server, error.response.headers.get("location", ""))
+        fatal = [
+            (300 <= status < 400, f"{shown} redirects to {to} ({status}), and no redirect is followed: correct base_url=..."),
+            (
+                status == 401,
                 f"{shown} does not accept the key in {variable} (401: {said}): set that variable, or name another one with "
-                "api_key_env=VARIABLE"
-            ) from None
-        if status in (403, 407):
-            who = "the proxy" if status == 407 else shown
-            raise FatalLLMError(f"{who} does not allow the call with the key in {variable} ({status}): {said}") from None
-        if status == 404:
-            raise FatalLLMError(f"{shown} has no model {self.model!r} (404: {said}): check the name and base_url") from None
-        if status == 402 or code in NO_MONEY or error.type in NO_MONEY:
-            raise FatalLLMError(f"the quota of the key in {variable} is exhausted ({said}): add credit or use another key") from None
+                "api_key_env=VARIABLE",
+            ),
+            (status == 403, f"{shown} does not allow the call with the key in {variable} (403): {said}"),
+            (status == 407, f"the proxy does not allow the call with the key in {variable} (407): {said}"),
+            (status == 404, f"{shown} has no model {self.model!r} (404: {said}): check the name and base_url"),
+            (
+                status == 402 or not {code, error.type}.isdisjoint(NO_MONEY),
+                f"the quota of the key in {variable} is exhausted ({said}): add credit or use another key",
+            ),
+        ]
+        for holds, reason in fatal:
+            if holds:
+                raise FatalLLMError(reason) from None
         if status in TRY_AGAIN or status >= 500:
             wait = seconds_of(error.response.headers.get("retry-after"), time.time())
             raise Transient(wait, f"the server answers {status}: {said}", overloaded=status == 429) from None

@@ -15,8 +15,8 @@ from ..store.sqlite_file import IN_MEMORY
 from .cache import Cache, default_path
 from .generator import GeneratorBackend
 from .hf import HFBackend
-from .ledger import Ledger
-from .limits import Budget, Retry
+from .ledger import Budget, Ledger
+from .limits import Retry
 from .model import LLM
 from .network import HIDDEN, SECRET_NAME, Address
 from .openai import OpenAIBackend, addresses

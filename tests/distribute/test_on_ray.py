@@ -20,7 +20,7 @@ from pyterrier_ikat import MergeShards
 from pyterrier_ikat.distribute import on_ray, workers
 from pyterrier_ikat.distribute.worker import Worker
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
-from pyterrier_ikat.llms.limits import Budget
+from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import NoResultWarning
 

@@ -4,7 +4,7 @@ import pytest
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Reply
-from pyterrier_ikat.llms.limits import Budget
+from pyterrier_ikat.llms.ledger import Budget
 
 
 @pytest.mark.parametrize("missing", ["price_in", "price_out", "prompt_tokens", "completion_tokens"])

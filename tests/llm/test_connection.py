@@ -20,8 +20,8 @@ from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, net
 from pyterrier_ikat.llms import openai as servers
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.model import OtherModelWarning
 from pyterrier_ikat.llms.openai import ServerLeftOutWarning, SilentServerWarning
+from pyterrier_ikat.llms.request import OtherModelWarning
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 WHOLE = json.dumps(said("late").body).encode()

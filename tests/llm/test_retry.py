@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.llms.failures import Transient
-from pyterrier_ikat.llms.limits import Retry, Throttle, seconds_of
-from pyterrier_ikat.llms.model import run_all
+from pyterrier_ikat.llms.limits import Retry, Throttle, run_all, seconds_of
 
 
 @given(st.text() | st.floats().map(str) | st.integers().map(str) | st.none(), st.floats(0, 4e9))
