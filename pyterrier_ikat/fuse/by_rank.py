@@ -53,9 +53,6 @@ class Interleave(Fusion):
 
     schematic = {"label": "Interleave", "inner_pipelines_mode": "linked"}
 
-    def __init__(self, *branches: pt.Transformer, num_results: int | None = 1000) -> None:
-        super().__init__(*branches, num_results=num_results)
-
     def rank(self, lists: Lists) -> Ranking:
         """Take the passages of each turn round robin."""
         return *interleave(lists, self.num_results), None

@@ -91,8 +91,7 @@ class Fusion(Operator):
         """The columns needed here and by the branches, for ``pt.inspect``."""
         if not self.branches:
             return [["qid", "docno", "query", "rank"]]
-        of_branches = [pt.inspect.transformer_inputs(branch, strict=False) or [[]] for branch in self.branches]
-        return [list(dict.fromkeys(["qid", "query", *(name for configurations in of_branches for name in configurations[0])]))]
+        return list_inputs(["qid", "query"], self.branches)
 
     def arguments(self) -> dict[str, Any]:
         """The branches, where there are any, and the arguments given by name."""
@@ -150,6 +149,13 @@ class Fusion(Operator):
                 what = f"branch {number} of {type(self).__name__} found no passage for {len(lost)} turns ({shown})"
                 message = f"{what}: what it wrote there is lost, statements and answers too"
                 warnings.warn(message, NoResultWarning, stacklevel=5)
+
+
+def list_inputs(needed: Sequence[str], stages: Sequence[pt.Transformer]) -> list[list[str]]:
+    """The columns needed here and by inner stages, for ``pt.inspect``; scores are set before an inner stage needs them."""
+    of_stages = [pt.inspect.transformer_inputs(stage, strict=False) or [[]] for stage in stages]
+    names = dict.fromkeys([*needed, *(name for configurations in of_stages for name in configurations[0])])
+    return [[name for name in names if name != "score"]]
 
 
 def _list_qids(frame: pd.DataFrame) -> Objects:

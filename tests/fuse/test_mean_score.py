@@ -94,7 +94,7 @@ def test_the_score_is_the_plain_mean_whatever_the_size_of_the_chunks(drawn, cut,
     turns, weights = drawn
     found = expanded(turns, weights)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyterrier_ikat.fuse.mean_score.PAIRS_AT_ONCE", at_once)
+        patch.setattr("pyterrier_ikat.fuse.by_score.PAIRS_AT_ONCE", at_once)
         ranked = ikat.MeanScore([Table(by_length), Table(by_letters)], num_results=cut)(found.iloc[::-1] if backwards else found)
     assert set(ranked["qid"]) == set(turns)
     for turn, rows in ranked.groupby("qid"):
@@ -119,7 +119,7 @@ def test_every_candidate_is_scored_once_against_every_sub_query_of_its_own_turn_
 
 
 def test_a_turn_is_never_divided_between_chunks(monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.fuse.mean_score.PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr("pyterrier_ikat.fuse.by_score.PAIRS_AT_ONCE", 3)
     scorer = Table()
     turns = {"t": [("a", ["x", "y"]), ("b", ["z"])], "u": [("c", ["x"])], "v": [("d", ["x", "y"])], "w": [("e", ["x"])]}
     ikat.MeanScore([scorer])(expanded(turns))
@@ -128,7 +128,7 @@ def test_a_turn_is_never_divided_between_chunks(monkeypatch):
 
 @pytest.mark.parametrize(("at_once", "chunks"), [(5, [["t", "u"]]), (4, [["t"], ["u"]])])
 def test_turns_share_a_chunk_as_long_as_their_pairs_fit(monkeypatch, at_once, chunks):
-    monkeypatch.setattr("pyterrier_ikat.fuse.mean_score.PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr("pyterrier_ikat.fuse.by_score.PAIRS_AT_ONCE", at_once)
     scorer = Table()
     ikat.MeanScore([scorer])(expanded({"t": [("a", ["x"])], "u": [("b", ["x", "y"]), ("c", ["y", "x"])]}))  # 1 pair and 4
     assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen] == chunks
@@ -204,9 +204,9 @@ def test_weights_that_cannot_be_used_are_named(weights):
     ("change", "message"),
     [
         (lambda rows: rows.iloc[1:], "returned 1 scores for 2 pairs"),
-        (lambda rows: rows.iloc[[0, 0]], "returned 2 scores for 2 pairs"),
-        (lambda rows: rows.assign(docno=["x", "other"]), "gave no finite score to passage y for t::0"),
-        (lambda rows: rows.assign(score=[1.0, float("nan")]), "gave no finite score to passage y for t::0"),
+        (lambda rows: rows.iloc[[0, 0]], "returned a passage twice"),
+        (lambda rows: rows.assign(docno=["x", "other"]), "returned passage other for turn t::0, which it wasn't given"),
+        (lambda rows: rows.assign(score=[1.0, float("nan")]), "gave the score nan to passage y of turn t::0"),
     ],
 )
 def test_a_scorer_has_to_give_each_pair_one_finite_score(change, message):
