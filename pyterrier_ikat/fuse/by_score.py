@@ -227,6 +227,6 @@ def _find_places(rows: pd.DataFrame, scored: pd.DataFrame) -> Integers:
     if len(scored) == len(rows) and all((given == back).all() for given, back in ids):
         return np.arange(len(rows))
     qids, docnos = (np.concatenate(pair) for pair in ids)
-    passage = pd.factorize(docnos, use_na_sentinel=False)[0]
+    passage = pd.factorize(docnos)[0] + 1  # 0 for a docno that is missing
     pair = numbered(qids) * (passage.max(initial=0) + 1) + passage
     return np.asarray(pd.Index(pair[: len(rows)]).get_indexer(pair[len(rows) :]), dtype=np.int64)
