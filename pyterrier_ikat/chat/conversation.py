@@ -67,7 +67,7 @@ class ChatTurn:
         ``qanswer`` is the response where ``Respond`` wrote it (the frame has ``used``) or where the system finds no passages
         at all; that of a ranking without ``used`` is a draft that was searched with.
         """
-        texts = {name: clean(next(iter(values(results, name, "")), "")) for name in ("qanswer", "qrewrite")}
+        texts = {name: clean_text(next(iter(values(results, name, "")), "")) for name in ("qanswer", "qrewrite")}
         if "docno" not in results.columns:
             return cls(turn_id, utterance, texts["qanswer"], (), texts["qrewrite"])
         ranking = results.sort_values("rank", kind="stable") if "rank" in results.columns else results
@@ -79,11 +79,11 @@ class ChatTurn:
     def __repr__(self) -> str:
         """The system's part as text, without characters that a terminal would obey."""
         parts = [f"(searched for: {self.rewrite})"] if self.rewrite else []
-        parts += [line for paragraph in self.response.splitlines() for line in textwrap.wrap(printable(paragraph), WIDTH) or [""]]
+        parts += [line for paragraph in self.response.splitlines() for line in textwrap.wrap(strip_controls(paragraph), WIDTH) or [""]]
         parts += [f"  [{place}] {source.docno}  {source.beginning}" for place, source in enumerate(self.sources, 1)]
         if not (self.response or self.sources):
             parts.append("(no passage found)")
-        return "\n".join(map(printable, parts))
+        return "\n".join(map(strip_controls, parts))
 
     def _repr_html_(self) -> str:
         searched = f"<div style='opacity: .7'><small>searched for: {escape(self.rewrite)}</small></div>" if self.rewrite else ""
@@ -97,12 +97,12 @@ class ChatTurn:
         )
 
 
-def printable(text: str) -> str:
+def strip_controls(text: str) -> str:
     """The text without control characters but line feeds and tabs: passages and LLMs may send a terminal orders."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", " ", text)
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text as UTF-8 can hold it, without white space around it."""
     return text.encode("utf-8", "replace").decode("utf-8").strip()
 
@@ -210,7 +210,7 @@ class Chat:
         return Path(path)
 
     def _check(self, text: str) -> str:
-        utterance = clean(text)
+        utterance = clean_text(text)
         if not utterance:
             raise UsageError("there is nothing to answer: say something")
         if self.script is None:

@@ -154,10 +154,10 @@ def submit(folder: str, dataset_name: str, run_id: str, run_type: str, team: str
     """Write the submission of RUN, a folder made by `ikat run`; nothing is written that `ikat validate` refuses."""
     from ..runs import RunFolder
     from ..submit import write_submission
-    from ..submit.problem import lines_of
+    from ..submit.problem import format_problems
 
     problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
-    for line in lines_of(problems):
+    for line in format_problems(problems):
         click.echo(line, err=True)
     click.echo(out)
 
@@ -169,10 +169,10 @@ def submit(folder: str, dataset_name: str, run_id: str, run_type: str, team: str
 def validate(path: str, dataset_name: str) -> None:
     """Check a submission, ours or not; exit code 1 when it has errors."""
     from ..submit import validate as check
-    from ..submit.problem import errors, lines_of
+    from ..submit.problem import format_problems, select_errors
 
     problems = check(path, dataset_named(dataset_name))
-    lines, wrong = lines_of(problems), len(errors(problems))
+    lines, wrong = format_problems(problems), len(select_errors(problems))
     for line in lines:
         click.echo(line)
     click.echo(f"{path}: {wrong} errors, {len(lines) - wrong} warnings")

@@ -15,7 +15,7 @@ from ..errors import DataError, IkatError, UsageError
 from ..llms import LLM, StageError
 from ..operator import Operator
 from .worker import Answers, Outcome, Question, pack, thaw_error
-from .workers import Workers, deaths, find_workers
+from .workers import Workers, death_errors, find_workers
 
 
 def cut(frame: pd.DataFrame, partitions: int) -> list[pd.DataFrame]:
@@ -91,7 +91,7 @@ class Running:
                 break
             try:
                 outcome = self._dialogue(worker, part, said)
-            except deaths() as error:
+            except death_errors() as error:
                 self.workers.drop(worker)
                 if self.over.is_set():
                     break

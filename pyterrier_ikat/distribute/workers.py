@@ -14,7 +14,7 @@ STARTS = 3
 log = logging.getLogger("pyterrier_ikat")
 
 
-def deaths() -> tuple[type[Exception], ...]:
+def death_errors() -> tuple[type[Exception], ...]:
     """The errors by which Ray says that a process is gone."""
     from ray import exceptions
 

@@ -14,7 +14,7 @@ from ..conversations.topics import MANUAL_COLUMNS, TOPIC_COLUMNS
 from ..errors import UsageError
 from ..methods import Method, find
 from ..store.files import atomic_write
-from .drawing_svg import as_svg
+from .drawing_svg import render_svg
 
 FOUND = ("docno", "text", "score", "rank")
 PAGE = """<!doctype html>
@@ -58,7 +58,7 @@ class Drawing:
     @property
     def svg(self) -> str:
         """Boxes and arrows as SVG: the same text for the same system, settings as tooltips."""
-        return as_svg(self.schematic, self.name)
+        return render_svg(self.schematic, self.name)
 
     def save(self, path: str | Path) -> Path:
         """Write the drawing into a file, whole or not at all.

@@ -35,7 +35,7 @@ class Block:
         return f"<g transform='translate({x:g} {y:g})'>{self.svg}</g>"
 
 
-def as_svg(schematic: Record, name: str) -> str:
+def render_svg(schematic: Record, name: str) -> str:
     """The drawing of a schematic as a document of its own.
 
     Args:

@@ -33,7 +33,7 @@ _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creatio
 _DOTS_PER_INCH = 200
 
 
-def looks() -> Iterator[tuple[str, str, str]]:
+def line_styles() -> Iterator[tuple[str, str, str]]:
     """Colour, marker and line of each system; all three together repeat after 168 systems."""
     return zip(cycle(COLOURS), cycle(MARKERS), cycle(LINES), strict=False)
 
@@ -125,15 +125,14 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     ax = new_axes(8) if ax is None else ax
     places = list(range(len(table))) if by == "conversation" else table[by].tolist()
     drawn = []
-    for name, (colour, marker, line) in zip(systems, looks(), strict=False):
+    for name, (colour, marker, line) in zip(systems, line_styles(), strict=False):
         drawn += ax.plot(places, table[name], color=colour, marker=marker, linestyle=line if by == "depth" else "")
     between = "\n" if by == "depth" else " "
     ticks = [f"{key}{between}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
     ax.set_xticks(places, ticks, rotation=0 if by == "depth" else 90)
     what = "depth: number of the turn in its conversation" if by == "depth" else "conversation"
-    ax.set_xlabel(f"{what} (in brackets: turns, {table['turns'].sum()} in all)")
-    ax.set_ylabel(f"mean {table.columns.name or 'figure'}")
-    ax.set_ylim(bottom=0)
+    xlabel = f"{what} (in brackets: turns, {table['turns'].sum()} in all)"
+    ax.set(xlabel=xlabel, ylabel=f"mean {table.columns.name or 'score'}", ylim=(0, None))
     ax.grid(axis="y" if by == "depth" else "both", alpha=0.3)
     add_legend(ax, "system", drawn, systems)
     return ax
@@ -191,8 +190,8 @@ def plot_differences(
     )
     named = len(change) <= _MOST_NAMED
     ax.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90)
-    ax.set_xlabel(f"{len(change)} turns, sorted by the difference")
-    ax.set_ylabel(f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}")
+    ylabel = f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}"
+    ax.set(xlabel=f"{len(change)} turns, sorted by the difference", ylabel=ylabel)
     return ax
 
 
@@ -238,13 +237,11 @@ def plot_cost(
     spent = ledger_frame(ledgers)
     ax = new_axes(8) if ax is None else ax
     drawn, names = [], []
-    for (name, score), (colour, marker, _) in zip(zip(table["name"], table[column], strict=True), looks(), strict=False):
+    for (name, score), (colour, marker, _) in zip(zip(table["name"], table[column], strict=True), line_styles(), strict=False):
         amount, cached = _spent_by(spent, name, against)
         drawn += ax.plot(amount, score, color=colour, marker=marker, linestyle="", markersize=9)
         names.append(f"{name} (and {cached} cached)" if cached else name)
-    ax.set_xlabel(AMOUNTS[against])
-    ax.set_ylabel(f"mean {column} of {table['turns'].iloc[0]} turns")
-    ax.set_ylim(bottom=0)
+    ax.set(xlabel=AMOUNTS[against], ylabel=f"mean {column} of {table['turns'].iloc[0]} turns", ylim=(0, None))
     ax.margins(x=0.08)
     ax.grid(alpha=0.3)
     add_legend(ax, "system", drawn, names)
@@ -301,8 +298,7 @@ def plot_agreement(found: Agreement, first: str = "first judge", second: str = "
     labels = [str(one) for one in found.confusion.index]
     ax.set_xticks(range(len(labels)), labels)
     ax.set_yticks(range(len(labels)), labels)
-    ax.set_xlabel(f"label by {escape_math(second)}")
-    ax.set_ylabel(f"label by {escape_math(first)} (a row is 100 %)")
+    ax.set(xlabel=f"label by {escape_math(second)}", ylabel=f"label by {escape_math(first)} (a row is 100 %)")
     graded, binary = (f"{kappa:.3f}" if kappa == kappa else "undefined" for kappa in (found.kappa, found.binary_kappa))
     relevant = f"relevant from label {found.threshold} on: agreement {found.binary:.1%}, kappa {binary}"
     ax.set_title(f"{found.pairs:,} pairs judged by both, kappa of the labels {graded}\n{relevant}", fontsize="medium")
@@ -345,7 +341,6 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None) -> 
     counts = [f"{escape_math(name)}\n{len(frame):,} pairs, {frame['qid'].nunique()} turns" for name, frame in checked.items()]
     ax.set_yticks(range(len(checked)), counts)
     ax.invert_yaxis()
-    ax.set_xlim(0, 100)
-    ax.set_xlabel("judged pairs of turn and passage (%)")
+    ax.set(xlim=(0, 100), xlabel="judged pairs of turn and passage (%)")
     add_legend(ax, "label", drawn, [str(one) for one in shares.index])
     return ax

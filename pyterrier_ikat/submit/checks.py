@@ -80,7 +80,7 @@ def _check_run(run: Run, topics: Topics, place: Place) -> None:
             place.of_turn(qid).error("the turn is missing: add it with a response")
 
 
-def underscored(qid: str, known: Collection[str]) -> str | None:
+def repair_turn_id(qid: str, known: Collection[str]) -> str | None:
     """The turn that a qid with a hyphen before the turn number means: ``9-1_3`` for ``9-1-3``; None where there is none."""
     found = re.fullmatch(r"(.+)-(\d+)", qid)
     meant = f"{found[1]}_{found[2]}" if found else ""
@@ -94,7 +94,7 @@ def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
     for turn in run.turns:
         here, qid = place.of_turn(turn.id).at("turn_id"), turn.id
         if topics is not None and qid not in topics.statements:
-            qid = underscored(turn.id, topics.statements) or turn.id
+            qid = repair_turn_id(turn.id, topics.statements) or turn.id
             repair = "remove it" if qid == turn.id else f"write {qid}, with an underscore before the turn number"
             here.error(f"{topics.name} has no such turn: {repair}")
         seen[qid] += 1
@@ -261,12 +261,12 @@ def _check_statement(place: Place, one: Statement, known: Mapping[str, str]) -> 
     elif one.id is not None and one.text not in (None, known[one.id]):
         place.at("text").error(f"the text of statement {one.id} differs from the topics': write {known[one.id]!r}")
     elif one.id is None and one.text is not None and one.text not in known.values():
-        meant = meant_statement(one.text, known) or (one.text if one.text in known else None)
+        meant = find_statement_id(one.text, known) or (one.text if one.text in known else None)
         new = "the topic has no such statement: new ones, from earlier conversations of the user, are allowed; for another copy the words"
         place.warning(new if meant is None else f"it differs from a statement in the topics: write {known[meant]!r}")
 
 
-def meant_statement(text: str, known: Mapping[str, str]) -> str | None:
+def find_statement_id(text: str, known: Mapping[str, str]) -> str | None:
     """The id of the statement with these words, whatever their white space and capitals; None for a new one."""
     exact = (name for name, words in known.items() if words == text)
     same = (name for name, words in known.items() if words.casefold().split() == text.casefold().split())

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..conversations import IkatDataset, datasets
 from ..errors import UsageError
-from .problem import Place, fields, of_kind
+from .problem import Place, check_kind, read_fields
 
 RUN_TYPES = {
     2023: ("automatic", "manual"),
@@ -146,11 +146,11 @@ def _parse_object(values: Values, year: int, place: Place) -> Run:
     if len(values) != 1:
         place.error(f"there are {len(values)} JSON values: the file has to be one object with all turns")
     extra = {"eval_response": bool} if year == 2024 else {}
-    got = fields(place, values[0][1], {"run_name": str, "run_type": str, **extra, "turns": list})
+    got = read_fields(place, values[0][1], {"run_name": str, "run_type": str, **extra, "turns": list})
     run = Run(got.get("run_name"), got.get("run_type"), evaluated=got.get("eval_response", True))
     for number, item in enumerate(got.get("turns", [])):
         here = _place_of_turn(place, item, place.at("turns").at(number))
-        turn = fields(here, item, {"turn_id": str, "responses": list})
+        turn = read_fields(here, item, {"turn_id": str, "responses": list})
         if "turn_id" in turn:
             run.turns.append(_parse_turn(here, turn, year))
     return run
@@ -163,9 +163,9 @@ def _parse_lines(values: Values, place: Place) -> Run:
         values = list(enumerate(values[0][1], 1))
     for number, item in values:
         here = _place_of_turn(place, item, place.at(f"line {number}"))
-        got = fields(here, item, LINE, strict=False)
+        got = read_fields(here, item, LINE, strict=False)
         if "metadata" in got:
-            metadata = fields(here.at("metadata"), got["metadata"], METADATA, strict=False)
+            metadata = read_fields(here.at("metadata"), got["metadata"], METADATA, strict=False)
             if first is None:
                 first = metadata
                 run.run_id, run.run_type, run.team = (metadata.get(name) for name in ("run_id", "run_type", "team_id"))
@@ -192,7 +192,7 @@ def _parse_turn(place: Place, got: Mapping[str, Any], year: int) -> SubmittedTur
 
 
 def _parse_response(place: Place, item: Any, year: int) -> Response:
-    got = fields(place, item, RESPONSE_IN_LINE if year == 2025 else RESPONSE, strict=year != 2025)
+    got = read_fields(place, item, RESPONSE_IN_LINE if year == 2025 else RESPONSE, strict=year != 2025)
     response = Response(got.get("rank"), got.get("text"))
     for name, read in (("citations", _parse_scores), ("passage_provenance", _parse_passages)):
         if name in got:
@@ -205,23 +205,23 @@ def _parse_response(place: Place, item: Any, year: int) -> Response:
 
 
 def _parse_scores(place: Place, scores: Mapping[str, Any]) -> list[Passage]:
-    return [Passage(docno, score) for docno, score in scores.items() if of_kind(place.at(docno), score, float)]
+    return [Passage(docno, score) for docno, score in scores.items() if check_kind(place.at(docno), score, float)]
 
 
 def _parse_passages(place: Place, items: Sequence[Any]) -> list[Passage]:
     kinds, optional = {"id": str, "score": float}, {"text": str, "used": bool}
-    read = (fields(place.at(number), item, kinds, optional) for number, item in enumerate(items))
+    read = (read_fields(place.at(number), item, kinds, optional) for number, item in enumerate(items))
     return [Passage(**got) for got in read if kinds.keys() <= got.keys()]
 
 
 def _parse_statement(place: Place, item: Any, year: int) -> Statement:
     if year == 2023:
-        got = fields(place, item, {"id": str, "text": str, "score": float})
+        got = read_fields(place, item, {"id": str, "text": str, "score": float})
         return Statement(**got) if "id" in got else Statement()
     if year == 2024:
         number = _id_number(item) if isinstance(item, str) else item
-        return Statement(str(number)) if of_kind(place, number, int) else Statement()
-    return Statement(text=item) if of_kind(place, item, str) else Statement()
+        return Statement(str(number)) if check_kind(place, number, int) else Statement()
+    return Statement(text=item) if check_kind(place, item, str) else Statement()
 
 
 def _id_number(name: str | None) -> int | str | None:

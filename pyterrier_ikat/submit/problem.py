@@ -64,21 +64,21 @@ class Place:
         return replace(self, turn=printable(turn), path="")
 
 
-def errors(problems: Iterable[Problem]) -> list[Problem]:
+def select_errors(problems: Iterable[Problem]) -> list[Problem]:
     """Only the errors.
 
     Example:
-        >>> errors([Problem("warning", "", "", "look at this")])
+        >>> select_errors([Problem("warning", "", "", "look at this")])
         []
     """
     return [problem for problem in problems if problem.severity == ERROR]
 
 
-def lines_of(problems: Iterable[Problem], turns: int = 10) -> list[str]:
+def format_problems(problems: Iterable[Problem], turns: int = 10) -> list[str]:
     """The problems as text: an error a line, equal warnings of several turns one line, which names the first ``turns`` of them.
 
     Example:
-        >>> lines_of([Problem("warning", f"1_{number}", "text", "look at this") for number in (1, 2, 3, 4)], turns=2)
+        >>> format_problems([Problem("warning", f"1_{number}", "text", "look at this") for number in (1, 2, 3, 4)], turns=2)
         ['warning: 4 turns (1_1, 1_2, ...), text: look at this']
     """
     alike: dict[tuple[str, str, str], list[Problem]] = {}
@@ -117,7 +117,7 @@ MAX_32_BIT = 3.4028234663852886e38
 Kinds = Mapping[str, type]
 
 
-def fields(place: Place, item: Any, required: Kinds, optional: Kinds | None = None, strict: bool = True) -> dict[str, Any]:
+def read_fields(place: Place, item: Any, required: Kinds, optional: Kinds | None = None, strict: bool = True) -> dict[str, Any]:
     """The fields of ``item`` that have the right type; the others are noted.
 
     Args:
@@ -137,10 +137,10 @@ def fields(place: Place, item: Any, required: Kinds, optional: Kinds | None = No
     for name in required:
         if name not in item:
             place.at(name).error(f"the field is missing: add it, {KINDS[required[name]]}")
-    return {name: item[name] for name, kind in kinds.items() if name in item and of_kind(place.at(name), item[name], kind)}
+    return {name: item[name] for name, kind in kinds.items() if name in item and check_kind(place.at(name), item[name], kind)}
 
 
-def of_kind(place: Place, value: Any, kind: type) -> bool:
+def check_kind(place: Place, value: Any, kind: type) -> bool:
     """Whether ``value`` has the type ``kind`` (a number has to be finite); noted where not."""
     allowed: Any = (int, float) if kind is float else kind
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):

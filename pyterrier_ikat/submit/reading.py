@@ -10,10 +10,10 @@ import pandas as pd
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, object_frame
 from ..errors import DataError
-from .checks import check_turn_ids, meant_statement
+from .checks import check_turn_ids, find_statement_id
 from .formats import Response, Run, SubmittedTurn, Topics
 from .loading import load_run
-from .problem import Place, Problem, errors
+from .problem import Place, Problem, select_errors
 
 _BESIDES = re.compile(
     r"(line \d+\.)?(run_name|run_type|eval_response|metadata.*)|responses\[\d+\]\.(text|ptkb_provenance.*)"
@@ -80,7 +80,7 @@ def _load(path: str | Path, topics: Topics | None, matters: Callable[[Problem, R
     year, run = load_run(path, topics.year if topics else None, place)
     if run is not None:
         check_turn_ids(run, topics, place)
-    wrong = [problem for problem in errors(place.found) if matters(problem, run, year)]
+    wrong = [problem for problem in select_errors(place.found) if matters(problem, run, year)]
     if run is None or wrong:
         raise DataError("\n".join([f"{path} can't be read as a submission of {year}, {len(wrong)} errors:", *map(str, wrong[:20])]))
     return run, year
@@ -142,4 +142,4 @@ def _statements(response: Response, known: Mapping[str, str]) -> list[tuple[str,
 
 def _statement_name(text: str, known: Mapping[str, str]) -> str:
     """The id of a statement that is named by its words; those of a new one are in quotes where an id is like them."""
-    return meant_statement(text, known) or (f'"{text}"' if text in known else text)
+    return find_statement_id(text, known) or (f'"{text}"' if text in known else text)

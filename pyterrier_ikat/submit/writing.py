@@ -15,9 +15,9 @@ from ..generate.respond import count_words, cut_at_sentence
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.turns import chosen_statements, kept, response_column, used_marks
 from ..store.files import atomic_write
-from .checks import WORDS, six_decimals, underscored, validate
+from .checks import WORDS, repair_turn_id, six_decimals, validate
 from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, file_lines
-from .problem import Problem, errors
+from .problem import Problem, select_errors
 
 SHOWN = 20
 
@@ -40,7 +40,7 @@ class RefusedError(DataError):
 
     def __init__(self, path: str | Path, problems: Sequence[Problem], repair: str = "") -> None:
         self.problems = list(problems)
-        found = errors(problems)
+        found = select_errors(problems)
         rest = [f"and {len(found) - SHOWN} more"] * (len(found) > SHOWN) + [repair] * bool(repair)
         super().__init__("\n".join([f"{path} was not written, {len(found)} errors:", *map(str, found[:SHOWN]), *rest]))
 
@@ -109,7 +109,7 @@ def write_submission(
             file.writelines(file_lines(Run(run_id, run_type, team, submitted), topics.year))
             file.flush()
             problems = validate(file.name, dataset)
-            if errors(problems):
+            if select_errors(problems):
                 raise RefusedError(path, problems, _repair([qid for qid in topics.statements if qid not in responses], run))
     except OSError as error:
         raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from error
@@ -196,7 +196,7 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
     if not unknown:
         return
     repair = f"give the dataset that the run was made for, its turns are like {next(iter(topics.statements))}"
-    if meant := underscored(unknown[0], topics.statements):
+    if meant := repair_turn_id(unknown[0], topics.statements):
         conversion = r"""frame.assign(qid=frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True))"""
         how = advice(f"convert results and turns with {conversion}", "run the system on this dataset again")
         repair = f"the underscore before the turn number is missing ({meant}), {how}"

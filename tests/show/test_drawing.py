@@ -12,7 +12,7 @@ from chromium import Browser, find_browser
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.show.drawing import draw
-from pyterrier_ikat.show.drawing_svg import as_svg
+from pyterrier_ikat.show.drawing_svg import render_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = {
@@ -141,7 +141,7 @@ def test_a_single_operator_draws():
 
 def test_an_unknown_frame_has_no_letter_and_settings_are_escaped():
     stage = {"type": "transformer", "label": "<b> & 'c'", "settings": {"text": "\x00<script>"}, "input_columns": None}
-    svg = as_svg(stage, "<name>")
+    svg = render_svg(stage, "<name>")
     assert texts(svg) == ["Input", None, "<b> & 'c'", None, "Output"]
     assert [title.text for title in ElementTree.fromstring(svg).iter(f"{SVG}title")] == ["<name>", "<b> & 'c'\ntext =  <script>"]
 

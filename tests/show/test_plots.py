@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import agreement, breakdown, win_tie_loss
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.show.plots import COLOURS, looks, plot_agreement, plot_breakdown, plot_cost, plot_differences, plot_labels, save_plot
+from pyterrier_ikat.show.plots import (
+    COLOURS,
+    line_styles,
+    plot_agreement,
+    plot_breakdown,
+    plot_cost,
+    plot_differences,
+    plot_labels,
+    save_plot,
+)
 
 matplotlib.use("Agg")
 
@@ -70,7 +79,7 @@ def test_a_depth_without_turns_leaves_a_gap():
 
 
 def test_looks_repeat_only_after_all_of_them():
-    found = [look for look, _ in zip(looks(), range(169), strict=False)]
+    found = [look for look, _ in zip(line_styles(), range(169), strict=False)]
     assert len(set(found[:168])) == 168
     assert found[168] == found[0]
 

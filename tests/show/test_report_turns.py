@@ -6,14 +6,14 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.show.report.results import passages_by_turn
 from pyterrier_ikat.show.report.runs import Material, RunData, find_material, read_runs
-from pyterrier_ikat.show.report.turns import PersonaStatement, Statement, SubQuery, conversations, turns_to_show
+from pyterrier_ikat.show.report.turns import PersonaStatement, Statement, SubQuery, build_conversations, turns_to_show
 
 NOTHING = Material("", {}, None, None, ())
 
 
 def seen(runs, material):
     passages, _ = passages_by_turn(runs, material.qrels, None, 20)
-    return conversations(runs, material, passages, {})
+    return build_conversations(runs, material, passages, {})
 
 
 @pytest.fixture

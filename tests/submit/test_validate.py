@@ -11,7 +11,7 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import validate
 from pyterrier_ikat.submit.checks import check_statements
 from pyterrier_ikat.submit.formats import Statement
-from pyterrier_ikat.submit.problem import Place, Problem, lines_of
+from pyterrier_ikat.submit.problem import Place, Problem, format_problems
 
 
 def check(tmp_path, year, text):
@@ -462,32 +462,32 @@ def warned(turn, field="responses[0].text", message="look"):
 def test_equal_problems_are_one_line_with_the_first_ten_turns():
     same = [warned(f"9-1_{number}") for number in range(1, 165)]
     names = ", ".join(f"9-1_{number}" for number in range(1, 11))
-    assert lines_of([*same, Problem("error", "", "run_name", "no"), warned("9-1_3", message="other")]) == [
+    assert format_problems([*same, Problem("error", "", "run_name", "no"), warned("9-1_3", message="other")]) == [
         f"warning: 164 turns ({names}, ...), responses[].text: look",
         "error: run_name: no",
         "warning: turn 9-1_3, responses[0].text: other",
     ]
-    assert lines_of(same[:10]) == [f"warning: 10 turns ({names}), responses[].text: look"]
+    assert format_problems(same[:10]) == [f"warning: 10 turns ({names}), responses[].text: look"]
 
 
 def test_places_within_a_turn_are_counted():
     found = [warned("1", f"responses[0].ptkb_provenance[{number}]") for number in range(3)]
-    assert lines_of(found) == ["warning: turn 1, responses[].ptkb_provenance[]: look (3 times)"]
-    assert lines_of([*found, warned("2", "responses[1].ptkb_provenance[7]")]) == [
+    assert format_problems(found) == ["warning: turn 1, responses[].ptkb_provenance[]: look (3 times)"]
+    assert format_problems([*found, warned("2", "responses[1].ptkb_provenance[7]")]) == [
         "warning: 2 turns (1, 2), responses[].ptkb_provenance[]: look (4 times)"
     ]
 
 
 def test_each_error_has_its_line():
     found = [Problem("error", turn, "", "the turn is missing") for turn in ("1", "2")]
-    assert lines_of(found) == list(map(str, found))
+    assert format_problems(found) == list(map(str, found))
 
 
 def test_what_concerns_the_file_or_one_place_stays_as_it_is():
     for problem in (warned("1"), warned("", ""), warned("", "turns[3]"), warned("1", "")):
-        assert lines_of([problem]) == [str(problem)]
-    assert lines_of([warned("", "turns[3]"), warned("", "turns[4]")]) == ["warning: turns[3]: look", "warning: turns[4]: look"]
-    assert lines_of([]) == []
+        assert format_problems([problem]) == [str(problem)]
+    assert format_problems([warned("", "turns[3]"), warned("", "turns[4]")]) == ["warning: turns[3]: look", "warning: turns[4]: look"]
+    assert format_problems([]) == []
 
 
 PROBLEMS = st.builds(warned, st.sampled_from(["1", "2", "3"]), st.sampled_from(["a[0]", "a[1]", "b"]), st.sampled_from(["x", "y"]))
@@ -495,7 +495,7 @@ PROBLEMS = st.builds(warned, st.sampled_from(["1", "2", "3"]), st.sampled_from([
 
 @given(st.lists(PROBLEMS, unique=True))
 def test_every_problem_is_in_one_line(problems):
-    lines = lines_of(problems, turns=3)
+    lines = format_problems(problems, turns=3)
     assert len(lines) == len({(problem.field[0], problem.message) for problem in problems})
     for problem in problems:
         mine = [line for line in lines if line.split(", ")[-1][0] == problem.field[0] and f": {problem.message}" in line]
@@ -509,7 +509,7 @@ def test_statements_that_the_topics_lack_are_one_line_of_warning(tmp_path):
         line["responses"][0]["ptkb_provenance"] += [f"I ski in {place}." for place in ("Davos", "Zermatt", "Arosa")]
     found = check(tmp_path, 2025, text_of(document))
     assert len(found) == 6
-    assert lines_of(found) == [
+    assert format_problems(found) == [
         "warning: 2 turns (9-1_1, 9-1_2), responses[].ptkb_provenance[]: the topic has no such statement: "
         "new ones, from earlier conversations of the user, are allowed; for another copy the words (6 times)"
     ]

@@ -26,7 +26,7 @@ from ...evaluation import TRACK_2023
 from ...store.files import atomic_write
 from .results import Score, mean_scores, passages_by_turn, scores_by_turn
 from .runs import Runs, find_material, read_runs
-from .turns import conversations, turns_to_show
+from .turns import build_conversations, turns_to_show
 
 FOLDER = Path(__file__).parent / "files"
 
@@ -113,7 +113,7 @@ def report(
         runs=read,
         dataset=material.name,
         notes=material.notes,
-        conversations=conversations(read, material, listed, scores),
+        conversations=build_conversations(read, material, listed, scores),
         turns=turns,
         measures=names,
         means=mean_scores(scores),

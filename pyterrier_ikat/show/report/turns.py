@@ -125,7 +125,7 @@ class ConversationView:
     turns: list[TurnView]
 
 
-def conversations(
+def build_conversations(
     runs: Sequence[RunData], material: Material, passages: Mapping[str, list[Passage]], scores: Mapping[str, Scores]
 ) -> list[ConversationView]:
     """The turns of all runs, by conversation.
