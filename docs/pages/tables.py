@@ -2,7 +2,7 @@
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import DATASETS, PREFIX
-from pyterrier_ikat.llms.spec import KINDS, OPTIONS
+from pyterrier_ikat.llms.spec import OPTIONS
 
 from .text import table
 
@@ -22,7 +22,7 @@ def llm_option_table(_: str) -> str:
     takers: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
     for provider, options in OPTIONS.items():
-        for key, convert in options.items():
+        for key, kind in options.items():
             takers.setdefault(key, []).append(f"`{provider}`")
-            kinds[key] = KINDS[convert]
+            kinds[key] = kind.words
     return table(["key", "value", "taken by"], [(f"`{key}`", kinds[key], ", ".join(providers)) for key, providers in takers.items()])

@@ -144,13 +144,9 @@ class Judge(LLMOperator):
     schematic = {"label": "Judge"}
 
     style: str = field(default="gpt", init=False)
-    question: str = field(default="qresolved", init=False)
+    question: str = field(default="qutterance", init=False)
     _: KW_ONLY
     on_error: str = "fallback"
-
-    def prompt_of(self, template: str) -> str:
-        """The template's own name: a judge always works on the manual rewrite."""
-        return template
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per passage."""

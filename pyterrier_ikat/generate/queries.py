@@ -1,5 +1,6 @@
 """Several search queries written by an LLM, for the conversation, an answer or each chosen statement, and one row for each of them."""
 
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from typing import Any
@@ -13,7 +14,7 @@ from ..completions.usable import usable_words
 from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator, log
-from ..llms import LLM, Request
+from ..llms import Request
 from ..operator import Operator, with_fields
 
 EVERY = 1_000_000
@@ -202,17 +203,7 @@ class Queries(QueryLists):
         return with_queries(frame, [queries[: self.n] for queries in found])
 
 
-def MultiQuery(  # noqa: N802 (reads as an operator in an expression)
-    llm: LLM,
-    n: int = 5,
-    given: str | None = None,
-    *,
-    words: int | None = None,
-    style: str = "gpt",
-    question: str = "qutterance",
-    prompts: str | None = None,
-    on_error: str | None = None,
-) -> pt.Transformer:
+def MultiQuery(llm: Any, *arguments: Any, **options: Any) -> pt.Transformer:  # noqa: N802 (reads as an operator in an expression)
     """``Queries(...) >> ExplodeQueries()``: one row per generated query, ready for a retriever.
 
     Two stages in one expression, so that systems that differ only later share them. Arguments are those of :class:`Queries`.
@@ -222,7 +213,10 @@ def MultiQuery(  # noqa: N802 (reads as an operator in an expression)
         >>> ikat.MultiQuery(ikat.llm("recorded:sample"), n=3)
         (ikat.Queries(ikat.llm('recorded:sample'), n=3) >> ikat.ExplodeQueries())
     """
-    return Queries(llm, n, given, words=words, style=style, question=question, prompts=prompts, on_error=on_error) >> ExplodeQueries()
+    return Queries(llm, *arguments, **options) >> ExplodeQueries()
+
+
+MultiQuery.__signature__ = inspect.signature(Queries).replace(return_annotation=pt.Transformer)  # type: ignore[attr-defined]
 
 
 @with_fields

@@ -120,6 +120,7 @@ class SelectStatements(LLMOperator):
         return [choose(self.form, pieces, ptkb) for pieces, ptkb in zip(found, personas, strict=True)]
 
 
+@with_fields
 class AppendStatements(Operator):
     """Append the texts of chosen statements about the user to the query.
 
@@ -143,9 +144,7 @@ class AppendStatements(Operator):
     one_row_per_turn = True
     schematic = {"label": "Append statements"}
 
-    def __init__(self, column: str = "qstatements") -> None:
-        super().__init__()
-        self.column = column
+    column: str = "qstatements"
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The query alone, where nothing says which statements are chosen."""

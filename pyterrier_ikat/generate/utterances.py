@@ -10,7 +10,7 @@ import pyterrier as pt
 from ..arguments import at_least
 from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_query
 from ..errors import DataError
-from ..operator import Operator, Plan
+from ..operator import Operator, Plan, with_fields
 
 
 def _user_messages(history: Sequence[dict[str, str]] | None) -> list[str]:
@@ -85,6 +85,7 @@ class ManualRewrite(Operator):
         return with_query(inp, texts_in(inp, "qresolved"))
 
 
+@with_fields
 class HistoricalQueryExpansion(Operator):
     """Add the topic words of the past turns to the utterance.
 
@@ -107,10 +108,11 @@ class HistoricalQueryExpansion(Operator):
 
     schematic = {"label": "HQE"}
 
-    def __init__(self, retriever: pt.Transformer, words: int = 10) -> None:
-        super().__init__()
-        at_least(1, words=words)
-        self.retriever, self.words = retriever, words
+    retriever: pt.Transformer
+    words: int = 10
+
+    def __post_init__(self) -> None:
+        at_least(1, words=self.words)
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The utterance alone: nothing is searched."""
@@ -144,6 +146,7 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
+@with_fields
 class AppendQuery(Operator):
     """Append what ``operator`` makes of the turn to the query, as ConvGQR appends an expansion to its rewrite.
 
@@ -166,9 +169,7 @@ class AppendQuery(Operator):
     one_row_per_turn = True
     schematic = {"label": "Append query"}
 
-    def __init__(self, operator: pt.Transformer) -> None:
-        super().__init__()
-        self.operator = operator
+    operator: pt.Transformer
 
     def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
         """The query and what the operator leaves of it."""

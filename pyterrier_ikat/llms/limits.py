@@ -53,7 +53,8 @@ class Retry:
 
         def out_of_time(state: tenacity.RetryCallState) -> bool:
             passed = max(state.idle_for, self.clock() - began)
-            if _unreached(state) and passed + state.upcoming_sleep + CONNECT > FIRST_ANSWER:
+            error = _transient(state)
+            if error and error.unreached and passed + state.upcoming_sleep + CONNECT > FIRST_ANSWER:
                 return True
             return state.idle_for + state.upcoming_sleep > self.max_seconds
 
@@ -96,18 +97,13 @@ def _sensible(seconds: float | None) -> float | None:
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT, jitter=1)
 
 
-def _error(state: tenacity.RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None
-
-
-def _unreached(state: tenacity.RetryCallState) -> bool:
-    error = _error(state)
-    return isinstance(error, Transient) and error.unreached
+def _transient(state: tenacity.RetryCallState) -> Transient | None:
+    error = state.outcome.exception() if state.outcome else None
+    return error if isinstance(error, Transient) else None
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    error = _error(state)
-    asked = _sensible(error.retry_after) if isinstance(error, Transient) else None
+    asked = _sensible(error.retry_after) if (error := _transient(state)) else None
     return _backoff(state) if asked is None else asked
 
 

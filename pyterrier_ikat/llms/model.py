@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from threading import Event
 from typing import Any
 
@@ -51,7 +50,8 @@ class Sending:
         if self.llm.cache is not None:
             self.llm.cache.check_writable()
         self.llm.open()
-        batches = list(_batches(requests, self.llm.backend.batch_size))
+        items, size = list(requests.items()), self.llm.backend.batch_size
+        batches = [items[start : start + size] for start in range(0, len(items), size)]
         stages = ", ".join(dict.fromkeys(request.stage for request in requests.values()))
         with pt.tqdm(
             total=len(requests), desc=f"{stages} ({self.llm.model})", unit="call", delay=1, disable=self.llm.backend.replays
@@ -167,12 +167,6 @@ class Sending:
         self.failed += sum(isinstance(outcome, LLMFailure) for outcome in result.values())
         bar.set_postfix(cached=self.hits, failed=self.failed, **self.llm.budget.shown(), refresh=False)
         bar.update(len(result))
-
-
-def _batches(requests: dict[str, Request], size: int) -> Iterator[Batch]:
-    items = iter(requests.items())
-    while batch := list(islice(items, size)):
-        yield batch
 
 
 class LLM:
@@ -320,12 +314,6 @@ class LLM:
         self.ledger.count(request.stage, self.model, served=outcome.model, key=key, cache_hits=1, worth=self.budget.cost(outcome))
         self.check_served(outcome.model)
         return replace(outcome, cached=True)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "throttle"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, throttle=Throttle(state["backend"].concurrency))
 
     def __copy__(self) -> "LLM":
         return self  # what a copy asks is counted in the same account and paid from the same budget

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,10 +42,8 @@ class RecordedBackend(Backend):
     def __init__(self, path: str) -> None:
         self.path = SAMPLE.get(path, Path(path))
         self.model = "recorded"
-        content = _content(self.path)
-        place, checksum = str(self.path.resolve()), hashlib.sha256(content).hexdigest()
-        self.identity = {"provider": "recorded", "model": place, "params": {}, "sha256": checksum}
-        self._records = _read(self.path, content)
+        self._records, checksum = _read(self.path)
+        self.identity = {"provider": "recorded", "model": str(self.path.resolve()), "params": {}, "sha256": checksum}
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Replay the completions of ``requests``.
@@ -56,7 +53,7 @@ class RecordedBackend(Backend):
         """
         missing = [request for request in requests if self.find(request) is None]
         if missing:
-            raise DataError(_lacks(self.path, missing))
+            raise DataError(_describe_missing(self.path, missing))
         return [reply for reply in map(self.find, requests) if reply is not None]
 
     def find(self, request: Request) -> Reply | None:
@@ -69,40 +66,31 @@ class RecordedBackend(Backend):
         return None
 
 
-def _content(path: Path) -> bytes:
+def _read(path: Path) -> tuple[dict[Key, _Record], str]:
+    """The records of a file, and its checksum."""
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
+        lines = content.decode("utf-8").replace("\r\n", "\n").split("\n")
     except FileNotFoundError:
         raise DataError(f"there is no file {path} of recorded completions: check the path after 'recorded:'") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read as recorded completions (UTF-8 JSON lines): {error}") from None
-
-
-def _read(path: Path, content: bytes) -> dict[Key, _Record]:
-    try:
-        lines = content.decode("utf-8").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as recorded completions (UTF-8 JSON lines): {error}") from None
     records: dict[Key, _Record] = {}
-    for key, record in _parsed(path, lines):
-        known = records.setdefault(key, record)
-        if known.completions != record.completions:
-            raise DataError(
-                f"{path} lines {known.line} and {record.line} answer the same request differently: {_named(*key)}: remove one of them"
-            )
-    return records
-
-
-def _parsed(path: Path, lines: list[str]) -> Iterator[tuple[Key, _Record]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield _record(line, number)
+                key, record = _record(line, number)
             except (ValueError, TypeError) as error:
                 raise DataError(
                     f'{path} line {number} is no recorded completion: {error}; a line reads {{"qid": "9-1_3", "stage": "answer", '
                     '"completion": text or list of texts, "model": "recorded"}, with "prompt" and "item" if needed'
                 ) from None
+            known = records.setdefault(key, record)
+            if known.completions != record.completions:
+                raise DataError(
+                    f"{path} lines {known.line} and {number} answer the same request differently: {_describe(*key)}: remove one of them"
+                )
+    return records, hashlib.sha256(content).hexdigest()
 
 
 def _record(line: str, number: int) -> tuple[Key, _Record]:
@@ -122,8 +110,8 @@ def _record(line: str, number: int) -> tuple[Key, _Record]:
     return key, _Record(number, tuple(texts), data["model"])
 
 
-def _lacks(path: Path, missing: list[Request]) -> str:
-    shown = "; ".join(_named(one.qid, one.stage, one.prompt, one.item, one.sample) for one in missing[:SHOWN])
+def _describe_missing(path: Path, missing: list[Request]) -> str:
+    shown = "; ".join(_describe(one.qid, one.stage, one.prompt, one.item, one.sample) for one in missing[:SHOWN])
     more = f"; and of {', '.join(dict.fromkeys(one.qid for one in missing[SHOWN:]))}" if len(missing) > SHOWN else ""
     first = missing[0]
     wanted = {"qid": first.qid, "stage": first.stage, "prompt": first.prompt, "item": first.item, "completion": "...", "model": "recorded"}
@@ -132,7 +120,7 @@ def _lacks(path: Path, missing: list[Request]) -> str:
     return f"{path} lacks {count}: {shown}{more}: add lines such as {line}"
 
 
-def _named(qid: str, stage: str, prompt: str | None, item: str | None, sample: int = 0) -> str:
+def _describe(qid: str, stage: str, prompt: str | None, item: str | None, sample: int = 0) -> str:
     parts = [f"qid {qid}", f"stage {stage}"]
     parts += [f"{name} {value}" for name, value in (("prompt", prompt), ("item", item), ("sample", sample)) if value]
     return ", ".join(parts)

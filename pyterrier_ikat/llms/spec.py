@@ -40,63 +40,44 @@ class Spec(NamedTuple):
     shown: str
 
 
-def _real(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value) or value < 0:
-        raise ValueError
-    return value
+class Kind(NamedTuple):
+    """A kind of option.
+
+    Attributes:
+        words: what its values are called.
+        convert: makes a value of a text.
+        holds: whether a value is allowed.
+    """
+
+    words: str
+    convert: Callable[[str], Any]
+    holds: Callable[[Any], bool]
+
+    def read(self, text: str) -> Any:
+        """The value in a text.
+
+        Raises:
+            ValueError: when it holds none.
+        """
+        value = self.convert(text)
+        if not self.holds(value):
+            raise ValueError
+        return value
 
 
-def _seconds(text: str) -> float:
-    value = _real(text)
-    if value == 0:
-        raise ValueError
-    return value
-
-
-def _whole(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-def _variable(text: str) -> str:
-    if not text.isidentifier():
-        raise ValueError
-    return text
-
-
-def _policy(text: str) -> str:
-    if text not in ON_ERROR:
-        raise ValueError
-    return text
-
-
-ON_ERROR = ("raise", "fallback")
-Convert = Callable[[str], Any]
-KINDS: dict[Convert, str] = {
-    _real: "a number from 0",
-    _seconds: "a number of seconds, more than 0",
-    _whole: "a whole number from 0",
-    _positive: "a whole number from 1",
-    _policy: "raise or fallback",
-    _variable: "the name of the environment variable that holds the key, not the key itself",
-    str: "a text",
-}
-DECODING: dict[str, Convert] = {"temperature": _real, "top_p": _real, "top_k": _positive, "max_tokens": _positive, "seed": _whole}
-ACCOUNT: dict[str, Convert] = {"on_error": _policy, "retries": _whole, "cache": str, "budget": _real, "price_in": _real, "price_out": _real}
-OPTIONS: dict[str, dict[str, Convert]] = {
-    "openai": {"base_url": str, "api_key_env": _variable, **DECODING, "timeout": _seconds, "concurrency": _positive, **ACCOUNT},
-    "hf": {**DECODING, "device": str, "batch_size": _positive, **ACCOUNT},
-    "recorded": {"on_error": _policy},
+NUMBER = Kind("a number from 0", float, lambda value: 0 <= value < math.inf)
+SECONDS = Kind("a number of seconds, more than 0", float, lambda value: 0 < value < math.inf)
+WHOLE = Kind("a whole number from 0", int, lambda value: value >= 0)
+POSITIVE = Kind("a whole number from 1", int, lambda value: value >= 1)
+POLICY = Kind("raise or fallback", str, lambda value: value in ("raise", "fallback"))
+VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", str, str.isidentifier)
+TEXT = Kind("a text", str, lambda value: True)
+DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
+ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, "price_in": NUMBER, "price_out": NUMBER}
+OPTIONS: dict[str, dict[str, Kind]] = {
+    "openai": {"base_url": TEXT, "api_key_env": VARIABLE, **DECODING, "timeout": SECONDS, "concurrency": POSITIVE, **ACCOUNT},
+    "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **ACCOUNT},
+    "recorded": {"on_error": POLICY},
 }
 """What each provider understands."""
 GROUP = "pyterrier_ikat.llm"
@@ -178,10 +159,10 @@ def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
     if key not in known:
         raise UsageError(f"unknown LLM option {key!r}: {provider} knows {', '.join(known)}")
     try:
-        return key, known[key](value)
+        return key, known[key].read(value)
     except ValueError:
-        given = key if known[key] is _variable or "://" in value else word
-        raise UsageError(f"the LLM option {given} is no good: it is {KINDS[known[key]]}") from None
+        given = key if known[key] is VARIABLE or "://" in value else word
+        raise UsageError(f"the LLM option {given} is no good: it is {known[key].words}") from None
 
 
 def _quoted(word: str) -> str:
@@ -276,9 +257,9 @@ def _of_object(given: Any, identity: Any, name: str | None = None) -> Backend:
 def _checked(name: str, value: Any) -> Any:
     """The value of an account's option that is given as an argument."""
     try:
-        return ACCOUNT[name](str(value))
+        return ACCOUNT[name].read(str(value))
     except ValueError:
-        raise UsageError(f"{name}={value!r}: it is {KINDS[ACCOUNT[name]]}") from None
+        raise UsageError(f"{name}={value!r}: it is {ACCOUNT[name].words}") from None
 
 
 def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, place: str | Path, shown: str | None) -> LLM:
@@ -297,13 +278,12 @@ def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, 
 
 
 def _backend(provider: str, name: str, options: dict[str, Any]) -> Backend:
-    params = {key: value for key, value in options.items() if key in DECODING}
-    others = {key: value for key, value in options.items() if key not in DECODING}
     if provider == "recorded":
         return RecordedBackend(name)
-    if provider == "hf":
-        return HFBackend(name, params=params, **others)
-    return OpenAIBackend(name, params=params, **others) if provider == "openai" else _registered(provider, name, options)
+    if provider not in OPTIONS:
+        return _registered(provider, name, options)
+    params = {key: options.pop(key) for key in DECODING if key in options}
+    return (HFBackend if provider == "hf" else OpenAIBackend)(name, params=params, **options)
 
 
 def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
