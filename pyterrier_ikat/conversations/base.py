@@ -114,10 +114,6 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         """English."""
         return "en"
 
-    def info_url(self) -> str | None:
-        """The track's page."""
-        return "https://www.trecikat.com/"
-
     @abstractmethod
     def _qrels(self) -> Qrels: ...
 

@@ -59,6 +59,10 @@ class YearDataset(IkatDataset):
         """The number of passages; all years have the same ones."""
         return COLLECTION_SIZE, None
 
+    def info_url(self) -> str:
+        """The track's page."""
+        return "https://www.trecikat.com/"
+
     def _qrels(self) -> Qrels:
         found: Qrels = {None: self._provenance if self.train else self._graded}
         if self.year == 2023 and not self.train:

@@ -93,10 +93,6 @@ class FolderDataset(IkatDataset):
             raise UsageError(f"{self.name} has {'too many passages to hold' if file else f'no {PASSAGES[0]}'}: index them and {repair}")
         return TextLoader(file, fields)
 
-    def info_url(self) -> str | None:
-        """None: it has no page."""
-        return None
-
     def _topics(self) -> Path:
         found = [self.folder / name for name in TOPICS if (self.folder / name).exists()]
         if len(found) != 1:

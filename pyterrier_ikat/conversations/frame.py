@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..arguments import checked
-from ..errors import DataError, UsageError
+from ..errors import DataError
 
 STALE_WITH_QUERY = ("query_toks", "query_vec")
 """Columns computed from ``query``; dropped when it changes."""
@@ -83,7 +82,7 @@ def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
     """
     ptkbs = values(frame, "qptkb")
     for row, ptkb in enumerate(ptkbs):
-        if not _is_persona(ptkb):
+        if not is_persona(ptkb):
             raise DataError(f"{_row(frame, row)} has the qptkb {repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
     return [statements_of(ptkb) for ptkb in ptkbs]
 
@@ -100,7 +99,7 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
     """
     found = [[] if history is None else history for history in values(frame, "qhistory")]
     for row, history in enumerate(found):
-        if not isinstance(history, list | tuple) or not all(map(_is_message, history)):
+        if not isinstance(history, list | tuple) or not all(map(is_message, history)):
             raise DataError(
                 f"{_row(frame, row)} has the qhistory {repr(history)[:80]}: give a list of messages, each "
                 '{"role": "user" or "assistant", "content": text}, oldest first'
@@ -108,11 +107,13 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
     return found
 
 
-def _is_message(message: Any) -> bool:
+def is_message(message: Any) -> bool:
+    """Whether this is a dict with a role and a content, both texts."""
     return isinstance(message, Mapping) and isinstance(message.get("role"), str) and isinstance(message.get("content"), str)
 
 
-def _is_persona(ptkb: Any) -> bool:
+def is_persona(ptkb: Any) -> bool:
+    """Whether this is a dict or list of statements, or None."""
     if isinstance(ptkb, Mapping):
         return all(isinstance(text, str) or is_missing(text) for text in ptkb.values())
     return ptkb is None or (isinstance(ptkb, list | tuple) and all(isinstance(text, str) for text in ptkb))
@@ -244,74 +245,6 @@ def question_column(frame: pd.DataFrame) -> str:
         return "qutterance"
     pushed = [name for name in frame.columns if re.fullmatch(r"query_\d+", str(name))]
     return max(pushed, key=lambda name: int(name.removeprefix("query_")), default="query")
-
-
-@checked
-def conversation(
-    messages: Sequence[Mapping[str, str]],
-    ptkb: Mapping[str, str] | Sequence[str] | None = None,
-    *,
-    number: str = "chat",
-    every_turn: bool = False,
-) -> pd.DataFrame:
-    """Turn anybody's chat into a turn frame: of its last user message, the rest as history, or of all its turns.
-
-    Args:
-        messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first; the last one is the user's.
-        ptkb: what is known of the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
-        number: the conversation's name; the qid is ``<number>_<turn>``.
-        every_turn: one row per message of the user, each with what was said before it; the chat may then end with an answer.
-
-    Returns:
-        A frame with ``qid``, ``query``, ``qutterance``, ``qhistory``, ``qptkb``, ``qconversation``, ``qturn``.
-
-    Raises:
-        UsageError: when there is no message, a message lacks role or content, or the last one is not the user's.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> chat = [{"role": "user", "content": "Which tea has no caffeine?"},
-        ...         {"role": "assistant", "content": "Rooibos."},
-        ...         {"role": "user", "content": "And one against a cold?"}]
-        >>> ikat.conversation(chat, ["I am allergic to chamomile."])[["qid", "query"]].values.tolist()
-        [['chat_2', 'And one against a cold?']]
-        >>> ikat.conversation(chat, every_turn=True)["qid"].tolist()
-        ['chat_1', 'chat_2']
-    """
-    _check_chat(messages, ptkb, every_turn)
-    said = [dict(message) for message in messages]
-    asked = [place for place, message in enumerate(said) if message["role"] == "user"]
-    turns = list(enumerate(asked, 1)) if every_turn else [(len(asked), asked[-1])]
-    utterances, statements = [said[place]["content"] for _, place in turns], statements_of(ptkb)
-    return object_frame(
-        {
-            "qid": [f"{number}_{turn}" for turn, _ in turns],
-            "query": utterances,
-            "qutterance": utterances,
-            "qhistory": [said[:place] for _, place in turns],
-            "qptkb": [statements] * len(turns),
-            "qconversation": [number] * len(turns),
-            "qturn": [turn for turn, _ in turns],
-        }
-    )
-
-
-def _check_chat(messages: Any, ptkb: Any, every_turn: bool) -> None:
-    if not isinstance(messages, list | tuple):
-        raise UsageError(f"the conversation is a {type(messages).__name__}: give a list of messages")
-    if not _is_persona(ptkb):
-        raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
-    for position, message in enumerate(messages, 1):
-        if not _is_message(message) or message["role"] not in ("user", "assistant"):
-            raise UsageError(
-                f'message {position} of the conversation is {repr(message)[:80]}: give {{"role": "user" or "assistant", "content": text}}'
-            )
-    if every_turn and not any(message["role"] == "user" for message in messages):
-        raise UsageError("the conversation has no message of the user: give at least one")
-    if not every_turn and (not messages or messages[-1]["role"] != "user"):
-        raise UsageError(
-            "a conversation ends with a message of the user: append the question that is to be answered, or give every_turn=True"
-        )
 
 
 class NoResultWarning(UserWarning):

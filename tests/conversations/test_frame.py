@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.conversations.frame import column, conversation, object_frame, personas, values, with_columns, with_query
+from pyterrier_ikat.conversations import conversation
+from pyterrier_ikat.conversations.frame import column, object_frame, personas, values, with_columns, with_query
 from pyterrier_ikat.errors import UsageError
 
 CHAT = [
