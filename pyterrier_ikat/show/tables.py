@@ -276,7 +276,7 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
     for name, one in named:
         if name in accounts:
             raise UsageError(f"two ledgers are named {name}: {advice('give each its name, {name: folder, ...}', 'rename a folder')}")
-        account = one.frame() if isinstance(one, Ledger) else _read_ledger(_folder(one))
+        account = one.frame() if isinstance(one, Ledger) else read_ledger(_folder(one))
         accounts[name] = account if len(account) else idle.frame()
         accounts[name].insert(0, "system", name)
     if not accounts:
@@ -335,7 +335,12 @@ def _folder(given: str | Path | RunFolder) -> RunFolder:
     return given if isinstance(given, RunFolder) else RunFolder(given)
 
 
-def _read_ledger(folder: RunFolder) -> pd.DataFrame:
+def read_ledger(folder: RunFolder) -> pd.DataFrame:
+    """The account of a run folder, as ``Ledger.frame`` gives it.
+
+    Raises:
+        DataError: when the folder holds no run, or its ledger can't be read.
+    """
     if not folder.complete:  # what a run came to so far that was stopped, or is being made
         batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
         if not batches.path.is_dir():

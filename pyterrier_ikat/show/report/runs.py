@@ -20,6 +20,7 @@ from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, trec_eval_order
 from ...runs.turns import chosen_statements, plain, used_marks
 from ...submit import Submission, read_submission
+from ..tables import read_ledger
 
 RunSource: TypeAlias = str | Path | RunFolder | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
@@ -115,15 +116,16 @@ def _is_json(path: Path) -> bool:
 
 def _of_folder(name: str, folder: RunFolder) -> RunData:
     turns = {turn["qid"]: turn for turn in folder.turns()}
-    return RunData(name, folder.results(), turns, _table(folder, "measures.csv"), _table(folder, "ledger.csv"), folder.parameters())
+    return RunData(name, folder.results(), turns, _read_scores(folder), read_ledger(folder), folder.parameters())
 
 
-def _table(folder: RunFolder, name: str) -> pd.DataFrame:
-    folder.check_lines(name)
+def _read_scores(folder: RunFolder) -> pd.DataFrame:
+    path = folder.path / "measures.csv"
+    folder.check_lines(path.name)
     try:
-        return pd.read_csv(folder.path / name, dtype={"qid": object})
+        return pd.read_csv(path, dtype={"qid": object})
     except (OSError, ValueError) as error:
-        raise DataError(f"{folder.path / name} can't be read ({error}): make the run again") from error
+        raise DataError(f"{path} can't be read ({error}): make the run again") from error
 
 
 def _of_submission(name: str, run: Submission) -> RunData:
