@@ -17,7 +17,7 @@ from .conversations.frame import histories, personas, question_column, texts_in,
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import Refused
 from .operator import Operator, Plan, with_fields
-from .prompts import STYLES, chosen, history_text, prompts_or_default, ptkb_text, render
+from .prompts import STYLES, history_text, pick_statements, prompts_or_default, ptkb_text, render
 
 log = logging.getLogger("pyterrier_ikat")
 
@@ -176,7 +176,7 @@ class LLMOperator(AsksLLM, Operator):
         ptkbs = personas(frame)
         if self.statements == "all" or "qstatements" not in frame.columns:
             return ptkbs
-        return [chosen(ptkb, statements or []) for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)]
+        return [pick_statements(ptkb, statements or []) for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """What every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""

@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import Plan, with_fields
-from ..prompts import chosen, ptkb_text
+from ..prompts import pick_statements, ptkb_text
 from .evaluator import check_form
 
 LABELS = ("0", "1", "2", "3", "4")
@@ -154,7 +154,7 @@ class Judge(LLMOperator):
             self.request(
                 qid,
                 {
-                    "ptkb": ptkb_text(chosen(ptkb, [(number, 1.0) for number in gold])),
+                    "ptkb": ptkb_text(pick_statements(ptkb, [(number, 1.0) for number in gold])),
                     "question": question,
                     "answer": answer,
                     "passage": text,

@@ -16,8 +16,18 @@ from ..operator import with_fields
 TEMPLATES = {"full": "rewrite", "short": "rewrite_short"}
 
 
+class _OneQuery(LLMOperator):
+    def parse(self, text: str) -> str | None:
+        """The first line that is a query, without label and quotes."""
+        return parse_rewrite(text) or None
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qrewrite`` and ``query``."""
+        return with_query(with_columns(frame, qrewrite=found), found)
+
+
 @with_fields
-class Rewrite(LLMOperator):
+class Rewrite(_OneQuery):
     """Ask the model to rewrite the user's question as one self-contained query.
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite``,
@@ -56,16 +66,8 @@ class Rewrite(LLMOperator):
         """The prompt of the form."""
         return TEMPLATES[self.form]
 
-    def parse(self, text: str) -> str | None:
-        """The first line that is a query, without label and quotes."""
-        return parse_rewrite(text) or None
 
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qrewrite`` and ``query``."""
-        return with_query(with_columns(frame, qrewrite=found), found)
-
-
-class Clarify(LLMOperator):
+class Clarify(_OneQuery):
     """Ask the model to restate the utterance so that it is clear by itself, and make that the query.
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements``: the
@@ -89,14 +91,6 @@ class Clarify(LLMOperator):
     stage = "clarify"
     schematic = {"label": "Clarify"}
     statements = "chosen"
-
-    def parse(self, text: str) -> str | None:
-        """The clarified utterance, without label and quotes."""
-        return parse_rewrite(text) or None
-
-    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Set ``qrewrite`` and ``query``."""
-        return with_query(with_columns(frame, qrewrite=found), found)
 
 
 Past = tuple[str, str]

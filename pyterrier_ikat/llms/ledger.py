@@ -261,7 +261,7 @@ class Budget(Remade):
         if self.limit is not None and (used := self.used) >= self.limit:
             raise BudgetExceeded(spent=used, budget=self.limit, where="" if self._spending is None else self._spending.where)
 
-    def shown(self) -> dict[str, str]:
+    def progress(self) -> dict[str, str]:
         """The cost so far, for a progress bar; empty when the prices are not known."""
         if self.price_in is None or self.price_out is None:
             return {}

@@ -165,7 +165,7 @@ class Sending:
 
     def _show(self, bar: Any, result: dict[str, Outcome]) -> None:
         self.failed += sum(isinstance(outcome, LLMFailure) for outcome in result.values())
-        bar.set_postfix(cached=self.hits, failed=self.failed, **self.llm.budget.shown(), refresh=False)
+        bar.set_postfix(cached=self.hits, failed=self.failed, **self.llm.budget.progress(), refresh=False)
         bar.update(len(result))
 
 
@@ -205,7 +205,7 @@ class LLM:
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
         self.throttle, self.on_error = Throttle(backend.concurrency), on_error
-        self._told: dict[str, object] = {}
+        self._warned_of: dict[str, object] = {}
         self.spec = backend.model if text is None else text
 
     @property
@@ -275,7 +275,7 @@ class LLM:
     def check_served(self, served: str | None) -> None:
         """Warn once of each model that answers in the place of the one that was asked for; a dated snapshot of it is the same model."""
         first = object()  # of several threads one tells
-        if not served or self.backend.replays or same_model(self.model, served) or self._told.setdefault(served, first) is not first:
+        if not served or self.backend.replays or same_model(self.model, served) or self._warned_of.setdefault(served, first) is not first:
             return
         warnings.warn(
             f"{served!r} answers in the place of {self.model!r}, says the server: the ledger and run.json name it; ask for that model "

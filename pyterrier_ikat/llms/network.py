@@ -81,18 +81,18 @@ class Address:
         self.secrets = {form for form in forms if len(form) >= SHORTEST}
 
 
-def redacted(text: str, secrets: Iterable[str]) -> str:
+def redact(text: str, secrets: Iterable[str]) -> str:
     """``text`` with every one of ``secrets`` replaced."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
 
 
-def telling(secret: str) -> bool:
+def is_distinctive(secret: str) -> bool:
     """Whether ``secret`` can't stand in a text by chance: it is long, or is neither short nor a mere word.
 
     Example:
-        >>> [telling(one) for one in ("EMPTY", "lm-studio", "swordfish", "pw-98765", "sk-no-key-required")]
+        >>> [is_distinctive(one) for one in ("EMPTY", "lm-studio", "swordfish", "pw-98765", "sk-no-key-required")]
         [False, False, False, True, True]
     """
     return len(secret) >= 16 or (len(secret) >= 8 and any(letter.isdigit() for letter in secret))
@@ -116,11 +116,11 @@ class RedactingFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite the record; it is always kept."""
-        record.msg, record.args = redacted(record.getMessage(), self._secrets), ()
+        record.msg, record.args = redact(record.getMessage(), self._secrets), ()
         if record.exc_info:
             record.exc_text, record.exc_info = "".join(traceback.format_exception(*record.exc_info)).rstrip(), None
         if record.exc_text:
-            record.exc_text = redacted(record.exc_text, self._secrets)
+            record.exc_text = redact(record.exc_text, self._secrets)
         return True
 
 
@@ -140,14 +140,14 @@ _call = threading.local()
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Everything that this thread sends and receives over a `bounded` client has to come to its end in time.
+def deadline(seconds: float) -> Iterator[None]:
+    """Everything that this thread sends and receives over a client that `keep_deadlines` has prepared has to come to its end in time.
 
     Raises:
         TimeoutError: from the wait that lasts too long.
 
     Example:
-        >>> with within(60):
+        >>> with deadline(60):
         ...     _left() > 59
         True
     """
@@ -158,8 +158,8 @@ def within(seconds: float) -> Iterator[None]:
         del _call.ends
 
 
-def bounded(http: Any) -> "Network":
-    """Make an `openai.DefaultHttpxClient` keep to `within`; gives what can cut its calls off."""
+def keep_deadlines(http: Any) -> "Network":
+    """Make an `openai.DefaultHttpxClient` keep to `deadline`; gives what can cut its calls off."""
     network = Network()
     for transport in (http._transport, *http._mounts.values()):  # the latter by way of the environment's proxies; None is by none
         if transport is not None:

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 from ..operator import Remade
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient, shorten
 from .limits import seconds_of
-from .network import HIDDEN, HTTP_LOGGERS, SHORTEST, Address, Network, add_filter, bounded, redacted, telling, within
+from .network import HIDDEN, HTTP_LOGGERS, SHORTEST, Address, Network, add_filter, deadline, is_distinctive, keep_deadlines, redact
 from .request import Backend, Reply, Request
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ class SilentServerWarning(UserWarning):
     """A server took the first call and does not answer; it is waited for until the call's time is over."""
 
 
-class Server(Remade):
+class Server:
     """One server and the client that talks to it, which all stages and threads share.
 
     Args:
-        url: its base URL.
+        address: its base URL.
         api_key_env: the environment variable that holds the key.
         timeout: seconds that a call may take as a whole.
 
@@ -53,18 +53,8 @@ class Server(Remade):
         failures: calls that failed in a row.
     """
 
-    of_this_process = {
-        "_lock": threading.Lock,
-        "_network": Network,
-        "_client": type(None),  # made of the key that the other process finds in its environment
-        "_secrets": set,
-        "silent_since": type(None),
-        "busy": int,
-        "failures": int,
-    }
-
-    def __init__(self, url: str, api_key_env: str, timeout: float) -> None:
-        self.address, self.api_key_env, self.timeout = Address(url), api_key_env, timeout
+    def __init__(self, address: Address, api_key_env: str, timeout: float) -> None:
+        self.address, self.api_key_env, self.timeout = address, api_key_env, timeout
         self.busy, self.failures, self.answered, self._told = 0, 0, False, False
         self.silent_since: float | None = None
         self._secrets: set[str] = set(self.address.secrets)
@@ -72,9 +62,8 @@ class Server(Remade):
         self._network = Network()
         self._lock = threading.Lock()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._secrets |= set(self.address.secrets)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Server, (self.address, self.api_key_env, self.timeout)  # another process finds the key in its own environment
 
     @property
     def client(self) -> "openai.OpenAI":
@@ -100,11 +89,11 @@ class Server(Remade):
 
     def clean(self, text: str) -> str:
         """``text`` without the key and what is secret in the address."""
-        return redacted(text, self._secrets)
+        return redact(text, self._secrets)
 
     def clean_completion(self, text: str) -> str:
         """What a model wrote, without secrets, but with what is a word or too short to tell: a key may read ``ollama``."""
-        return redacted(text, filter(telling, self._secrets))
+        return redact(text, filter(is_distinctive, self._secrets))
 
     @contextmanager
     def first_answer(self) -> Iterator[None]:
@@ -144,7 +133,7 @@ class Server(Remade):
             http = openai.DefaultHttpxClient(auth=self.address.login, follow_redirects=False)
         except Exception as error:  # each kind of wrong setting has one of its own
             raise self._unprepared(error) from None
-        self._network = bounded(http)
+        self._network = keep_deadlines(http)
         return openai.OpenAI(
             api_key=key,
             base_url=self.address.url,
@@ -271,7 +260,7 @@ class OpenAIBackend(Backend):
     ) -> None:
         urls = addresses(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
         self.model, self.timeout = model, timeout
-        self.servers = Servers([Server(url, api_key_env, timeout) for url in urls])
+        self.servers = Servers([Server(Address(url), api_key_env, timeout) for url in urls])
         self.identity: dict[str, Any] = {
             "provider": "openai",
             "model": model,
@@ -316,7 +305,7 @@ class OpenAIBackend(Backend):
 
         try:
             # Without the client's typed layer, which takes half of its CPU time: a stage's threads share one interpreter lock.
-            with server.first_answer(), within(server.timeout):
+            with server.first_answer(), deadline(server.timeout):
                 answer = server.client.post("/chat/completions", cast_to=object, body=self._body(server, request))
         except UnicodeEncodeError:
             return BadRequest(request.stage, request.qid, "the prompt holds half a character (a lone surrogate): clean the turn's text")

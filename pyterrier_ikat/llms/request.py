@@ -212,14 +212,14 @@ def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | Non
 
 def as_read(completion: Completion) -> Completion:
     """The completion as everybody reads it: without reasoning, its half characters mended. What the cache keeps is what the model wrote."""
-    return replace(completion, text=without_reasoning(mended(completion.text)))
+    return replace(completion, text=without_reasoning(mend_surrogates(completion.text)))
 
 
-def mended(text: str) -> str:
+def mend_surrogates(text: str) -> str:
     r"""The text with halves of characters that belong together joined, and lone ones replaced: no file and no server takes them.
 
     Example:
-        >>> mended("\ud83e\uded6 tea \ud83e") == "\U0001fad6 tea \N{REPLACEMENT CHARACTER}"
+        >>> mend_surrogates("\ud83e\uded6 tea \ud83e") == "\U0001fad6 tea \N{REPLACEMENT CHARACTER}"
         True
     """
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -118,11 +118,11 @@ def parse(text: str) -> Spec:
     return Spec(provider, name, options, " ".join(map(_quoted, shown)))
 
 
-def deciding(spec: str) -> str:
+def deciding_options(spec: str) -> str:
     """The words of a specification that the answers depend on: no time-out, number of calls at a time, cache, budget or on_error.
 
     Example:
-        >>> deciding("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
+        >>> deciding_options("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
         'openai:gpt-4o temperature=0'
     """
     head, *words = shlex.split(parse(spec).shown)

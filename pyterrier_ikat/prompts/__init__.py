@@ -193,11 +193,11 @@ def ptkb_text(ptkb: Mapping[str, str]) -> str:
     return ", ".join(f"{number}: {statement}" for number, statement in ptkb.items())
 
 
-def chosen(ptkb: Mapping[str, str], statements: Sequence[tuple[str, float]]) -> dict[str, str]:
+def pick_statements(ptkb: Mapping[str, str], statements: Sequence[tuple[str, float]]) -> dict[str, str]:
     """The statements of the persona that ``statements``, pairs of id and score, name, in that order.
 
     Example:
-        >>> chosen({"1": "I am vegan.", "2": "I own a dog."}, [("2", 0.9)])
+        >>> pick_statements({"1": "I am vegan.", "2": "I own a dog."}, [("2", 0.9)])
         {'2': 'I own a dog.'}
     """
     return {number: ptkb[number] for number, _ in statements if number in ptkb}

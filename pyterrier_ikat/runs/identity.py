@@ -11,7 +11,7 @@ import pyterrier as pt
 from .. import prompts
 from ..errors import UsageError
 from ..llms import LLM
-from ..llms.spec import deciding
+from ..llms.spec import deciding_options
 from ..operator import parts_of, stages
 from ..store.models import fingerprint
 
@@ -66,6 +66,6 @@ def _written(text: str, named: dict[str, tuple[str, Any]]) -> str:
 
 def _deciding(spec: str) -> str:
     try:
-        return deciding(spec)
+        return deciding_options(spec)
     except UsageError:  # the name of a user's object
         return ADDRESS.sub("", spec)

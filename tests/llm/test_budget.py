@@ -42,7 +42,7 @@ def test_an_unknown_cost_adds_nothing_and_makes_a_limit_void():
 
 
 def test_the_cost_is_shown_where_both_prices_are_known():
-    assert Budget().shown() == Budget(price_in=1).shown() == Budget(price_out=1).shown() == {}
+    assert Budget().progress() == Budget(price_in=1).progress() == Budget(price_out=1).progress() == {}
     known = Budget(price_in=1, price_out=1)
     known.spend(0.12344)
-    assert known.shown() == {"cost": "$0.1234"}
+    assert known.progress() == {"cost": "$0.1234"}

@@ -8,7 +8,7 @@ from chat_server import ask
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, llm
-from pyterrier_ikat.llms.spec import deciding, parse
+from pyterrier_ikat.llms.spec import deciding_options, parse
 
 
 class Echo:
@@ -121,7 +121,7 @@ def test_its_secrets_are_not_shown_and_its_options_are_checked(house):
     assert parse(f"{house} api_token=t0p shout=!").shown == "house:small 'api_token=***' shout=!".replace("'", "")
     assert "pw-1" not in parse("openai:m base_url=HTTP://me:pw-1@host/v1").shown + parse(f"{house} url=HTTPS://me:pw-1@host").shown
     assert "t0p" not in repr(llm(f"{house} api_token=t0p").backend.identity)
-    assert deciding(f"{house} shout=! budget=1 price_in=1 price_out=1") == "house:small 'shout=!'"
+    assert deciding_options(f"{house} shout=! budget=1 price_in=1 price_out=1") == "house:small 'shout=!'"
     with pytest.raises(UsageError, match=r"the LLM house does not take these options \(.*'whisper'\): it is house\(name, \*, shout=''"):
         llm(f"{house} whisper=1")
     with pytest.raises(UsageError, match=r"unknown LLM 'hous:small'.* house:\.\.\."):

@@ -10,7 +10,7 @@ from chat_server import KEY, ask, refused, said
 from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.llms import llm
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.network import Address, RedactingFilter, redacted
+from pyterrier_ikat.llms.network import Address, RedactingFilter, redact
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
 
@@ -62,7 +62,7 @@ def test_a_syllable_and_the_word_for_no_key_are_no_secrets(server, monkeypatch, 
 def test_a_secret_is_known_in_every_form_that_a_url_gives_it(secret):
     for encoded in (urlencode({"key": secret}), f"key={quote(secret)}", f"key={secret}"):
         address = Address(f"http://host/v1?key={quote(secret, safe='')}")
-        assert redacted(encoded, address.secrets) == "key=***"
+        assert redact(encoded, address.secrets) == "key=***"
 
 
 def test_an_exception_in_a_log_record_is_redacted_with_its_message(caplog):
