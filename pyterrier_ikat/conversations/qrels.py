@@ -74,7 +74,7 @@ def _grades(name: str, qrels: pd.DataFrame) -> list[int]:
         if label not in grades:
             try:
                 grades[label] = read_grade(label)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 raise DataError(
                     f"{name}: turn {qid}, passage {docno}: the label is {label!r}; labels are whole numbers of at most 4 digits, "
                     "a passage without a judgement has no row"

@@ -219,7 +219,7 @@ def check_baseline(runs: Mapping[str, object], baseline: str | None, what: str =
         raise UsageError(f"the baseline {baseline!r} is none of the {what}: {', '.join(runs)}")
 
 
-def unlike(ours: str, theirs: str) -> str:
+def describe_mismatch(ours: str, theirs: str) -> str:
     """What to say when no turn is shared: both kinds of qid, and the conversion where hyphens are the reason."""
     ours, theirs = str(ours), str(theirs)  # a number read as one is no qid, but must not end in another error
     examples = f"its turns are like {ours}, the wanted ones like {theirs}"
@@ -246,7 +246,7 @@ def check_form(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
     for qid in ours:
         meant = re.sub(r"-(?=\d+$)", "_", str(qid))
         if qid not in wanted and meant in wanted:
-            raise DataError(f"{who}: {unlike(qid, meant)}")
+            raise DataError(f"{who}: {describe_mismatch(qid, meant)}")
 
 
 def check_shared(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
@@ -260,7 +260,7 @@ def check_shared(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
     """
     given, wanted = list(ours), list(theirs)
     if given and not set(given) & set(wanted):
-        raise DataError(f"{who} has no turn of the qrels: {unlike(given[0], wanted[0])}")
+        raise DataError(f"{who} has no turn of the qrels: {describe_mismatch(given[0], wanted[0])}")
 
 
 def text_table(rows: Rows, baseline: str | None = None) -> str:

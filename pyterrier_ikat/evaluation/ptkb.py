@@ -15,7 +15,7 @@ from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
 from ..runs import RunFolder
 from ..runs.turns import chosen_statements
-from .evaluator import Evaluator, check_form, judgements_by_turn, unlike
+from .evaluator import Evaluator, check_form, describe_mismatch, judgements_by_turn
 from .measures import label
 
 
@@ -180,7 +180,7 @@ def _check_statements(who: str, chosen: Mapping[str, list[str]], qrels: pd.DataF
     """Whether there are choices for judged turns, and of statements that were judged; new ones in words are a warning."""
     turns = set(qrels["qid"])
     if chosen and not turns & chosen.keys():
-        raise DataError(f"{who} has no turn of the PTKB qrels: {unlike(next(iter(chosen)), qrels['qid'].iloc[0])}")
+        raise DataError(f"{who} has no turn of the PTKB qrels: {describe_mismatch(next(iter(chosen)), qrels['qid'].iloc[0])}")
     if not any(chosen.values()):
         warnings.warn(f"{who} chose no statement for any turn: all its scores are 0", stacklevel=4)
     known = set(zip(qrels["qid"], qrels["docno"], strict=True))

@@ -28,6 +28,8 @@ def test_qrels_survive_the_file(tmp_path):
     [
         (qrels(("1_1", "a", np.nan)), "turn 1_1, passage a: the label is nan; labels are whole numbers"),
         (qrels(("1_1", "a", 1.5)), "the label is 1.5"),
+        (qrels(("1_1", "a", None)), "the label is (None|nan)"),
+        (qrels(("1_1", "a", 99999)), "the label is 99999; labels are whole numbers of at most 4 digits"),
         (qrels(("1_1", "a", "3"), ("1_1", "b", "good")), "the label is 'good'"),
         (qrels(("1_1", "a", 1), ("1_1", "a", 1)), "judge turn 1_1, passage a twice"),
         (qrels(), "hold no judgement"),
