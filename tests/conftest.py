@@ -11,8 +11,12 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("ikat", deadline=None)  # a loaded machine is no defect
-hypothesis.settings.load_profile("ikat")
+# A loaded machine is no defect, and a change is refused for what it breaks only: each run tries the same examples. Others, and more, with
+# HYPOTHESIS_PROFILE=search.
+ALWAYS = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("ikat", derandomize=True, max_examples=50, **ALWAYS)
+hypothesis.settings.register_profile("search", max_examples=1000, **ALWAYS)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ikat"))
 
 ROOT = Path(__file__).parents[1]
 IKAT_DATA = ROOT.parent / "shared" / "ikat"

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -86,6 +87,7 @@ def test_a_run_that_was_killed_tells_all_that_it_cost(index, server, tmp_path):
     first = process(index, out, spec(server), "aqd")
     while server.calls < 12:
         assert first.poll() is None
+        time.sleep(0.01)
     first.kill()
     assert first.wait() == -signal.SIGKILL
     first.communicate()
