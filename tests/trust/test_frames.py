@@ -38,7 +38,7 @@ from trust.frames import (
     turns,
 )
 
-EXAMPLES = settings(max_examples=25)
+EXAMPLES = settings(max_examples=settings().max_examples // 4)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
 
 
@@ -152,7 +152,7 @@ def test_a_turn_has_a_sub_query_of_its_own_number(name, home, data):
 
 
 @pytest.mark.parametrize("name", FINDERS)
-@settings(max_examples=15)
+@EXAMPLES
 @given(st.data())
 def test_a_turn_without_passage_is_named_in_a_warning(name, home, data):
     frame = data.draw(turns(), "frame")
@@ -182,7 +182,7 @@ def check_ranking(out):
 
 
 @pytest.mark.parametrize("name", RERANKERS)
-@settings(max_examples=15)
+@EXAMPLES
 @given(st.data())
 def test_a_re_ranker_keeps_every_row(name, home, data):
     says = data.draw(st.sampled_from(COMPLETIONS), "says")
