@@ -9,10 +9,12 @@ import pandas as pd
 import pyterrier as pt
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.cli.run import print_account
 from pyterrier_ikat.evaluation import evaluate, statement_ranking
 from pyterrier_ikat.methods import METHODS, TABLES, Table
-from pyterrier_ikat.runs.session import Session
-from pyterrier_ikat.runs.systems import methods_in
+from pyterrier_ikat.running.comparison import prepare_comparison
+from pyterrier_ikat.running.in_folders import run_in_folders
+from pyterrier_ikat.running.systems import taken_by
 
 OURS = {
     "nDCG": "nDCG",
@@ -92,10 +94,11 @@ def _run(data: Any, names: list[str], index_path: str, out: str, models: dict[st
         chosen = [name for name in names if (spec == "llama_llm") == ("llama" in name)]
         second = models["llm"] if spec == "llama_llm" else models["second_llm"]  # the paper's [G]: LLaMA is given GPT-4's answers
         if chosen:
-            given = {name: models[name] for name in ("reranker", "rewriter", "expander")}
-            session = Session.open(methods_in(chosen), data, index=index_path, out=out, llm=models[spec], second_llm=second, **given)
-            session.run()
-            session.report(click.echo)
+            taken = taken_by(METHODS[name] for name in chosen)
+            given = {name: one for name, one in (models | {"llm": models[spec], "second_llm": second}).items() if name in taken}
+            comparison = prepare_comparison(chosen, data, index=index_path, **given)
+            run_in_folders(comparison, out)
+            print_account(comparison, out)
     return {name: Path(out) / name for name in names}
 
 

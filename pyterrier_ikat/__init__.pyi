@@ -2,6 +2,7 @@
 
 from . import evaluation as evaluation
 from . import methods as methods
+from . import running as running
 from . import runs as runs
 from . import show as show
 from . import submit as submit
@@ -20,7 +21,6 @@ from .evaluation import Judge as Judge
 from .evaluation import agreement as agreement
 from .evaluation import breakdown as breakdown
 from .evaluation import evaluate as evaluate
-from .evaluation import experiment as experiment
 from .evaluation import measures as measures
 from .evaluation import pool_runs as pool_runs
 from .fuse import RRF as RRF
@@ -62,8 +62,9 @@ from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex
-from .runs.systems import plan as plan
-from .runs.systems import run as run
+from .running import experiment as experiment
+from .running import plan as plan
+from .running import run as run
 from .show import Report as Report
 from .show import report as report
 

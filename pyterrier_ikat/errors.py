@@ -1,6 +1,6 @@
 """The errors a user can meet; each message says what was wrong, where, and how to repair it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 _told_commands = False
@@ -34,6 +34,26 @@ def advice(python: str, command: str) -> str:
         'give texts=...'
     """
     return command if _told_commands else python
+
+
+def option(name: str) -> str:
+    """An option as the user writes it.
+
+    Example:
+        >>> option("second_llm")
+        'second_llm=...'
+    """
+    return advice(f"{name}=...", "--" + name.replace("_", "-"))
+
+
+def list_first(names: Sequence[str], most: int = 3) -> str:
+    """The first names, as text.
+
+    Example:
+        >>> list_first(["1_1", "1_2", "1_3", "1_4"])
+        '1_1, 1_2, 1_3, ...'
+    """
+    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
 
 
 @contextmanager

@@ -45,7 +45,8 @@ def call(*arguments):
 
 
 def run(sample_index, out, *more, llm="recorded:sample"):
-    return call("run", *more, "--dataset", "ikat:sample", "--index", sample_index, "--llm", llm, "--out", out)
+    asked = ("--llm", llm) if any("llm" in METHODS[name].needs for name in more if name in METHODS) else ()
+    return call("run", *more, "--dataset", "ikat:sample", "--index", sample_index, *asked, "--out", out)
 
 
 def test_methods_datasets_and_one_method():
@@ -173,7 +174,7 @@ BAD = [
     (["methods", "gpt"], "there is no method 'gpt'"),
     (
         ["evaluate", "nothing.trec", "--dataset", "ikat:sample", "--qrels", "nist"],
-        "ikat:sample has no qrels 'nist': give --qrels ptkb or --qrels",
+        "ikat:sample has no qrels 'nist'; there are the default, --qrels ptkb",
     ),
     (["demo", "--out", "AFILE"], "AFILE is no folder"),
     (["demo", "--out", "/proc/x"], "--out /proc/x: /proc can't be written to"),
@@ -186,8 +187,8 @@ BAD = [
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
             (["--reranker", "none,bi:m"], "--reranker 'none,bi:m': none stands alone"),
             (["--qrels", "ptkb"], "judge PTKB statements, and this is a run of passages"),
-            (["--qrels", "nist"], "give --qrels ptkb or --qrels provenance"),
-            (["--splade-model", "x"], "is a passage index for BM25: leave --splade-model and --texts away"),
+            (["--qrels", "nist"], "there are the default, --qrels ptkb, --qrels provenance"),
+            (["--splade-model", "x"], "is a passage index for BM25: leave out --splade-model and --texts"),
             (["--out", "AFILE"], "AFILE is no folder"),
             (["--out", "/proc/x"], "--out /proc/x: /proc can't be written to"),
         ]
@@ -306,7 +307,7 @@ def test_turns_without_judgements_are_run_without_figures(sample_index, tmp_path
     monkeypatch.setattr(datasets.SampleDataset, "get_qrels", lambda self, variant=None: whole(self, variant).query("qid != '1-1_1'"))
     done = run(sample_index, tmp_path, "ad", "--turns", "1-1_1")
     assert done.exit_code == 0, done.output
-    assert "ikat: warning: none of the turns is judged in the qrels of ikat:sample: there will be no figures" in done.stderr
+    assert "ikat: warning: none of the turns is judged in the qrels of ikat:sample: there will be no scores" in done.stderr
     assert "Mean over" not in done.output
     assert (tmp_path / "ad" / "measures.csv").read_text() == "qid,nDCG@3,nDCG@5,nDCG,P(rel=1)@20,R(rel=1)@20,R(rel=1)@1000,AP(rel=1)\n"
     assert {line.split()[0] for line in (tmp_path / "ad" / "run.trec").read_text().splitlines()} == {"1-1_1"}

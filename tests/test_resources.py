@@ -13,8 +13,8 @@ from pyterrier_ikat.conversations.datasets import COLLECTION_SIZE
 from pyterrier_ikat.conversations.folder import SampleDataset
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.retrieve import pisa
+from pyterrier_ikat.running.comparison import OtherCollectionWarning, check_collection
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.resources import OtherCollectionWarning, check_collection
 
 SAMPLE = ikat.dataset("sample")
 
@@ -119,7 +119,7 @@ def test_an_index_of_another_collection_is_refused_before_the_first_call(more, f
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.runs.resources.OtherCollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.running.comparison.OtherCollectionWarning")
 def test_a_part_of_the_collection_is_run_with_a_warning(tmp_path):
     docnos = sorted(SAMPLE.collection()[1])[:200]
     part = index_of(tmp_path / "i", docnos)
@@ -152,7 +152,7 @@ def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(
         ikat.run("raw", SAMPLE, index=foreign, out=str(tmp_path), turns="1-1_1")
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.runs.resources.OtherCollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.running.comparison.OtherCollectionWarning")
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path):
     """The index has one judged passage, which the sample's raw utterances don't find."""
@@ -162,7 +162,7 @@ def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path
     for _ in range(2):  # made, and found finished
         done = call("run", "raw", "--dataset", "sample", "--index", path, "--out", tmp_path / "runs")
         assert done.exit_code == 2
-        assert "ikat: no passage that raw found is judged, so that every figure is 0: the runs are kept in" in done.stderr
+        assert "ikat: no passage that raw found is judged, so that every score is 0: the runs are kept in" in done.stderr
         assert RunFolder(tmp_path / "runs" / "raw").complete
         assert "   raw .0000 " in done.stdout
     assert len(RunFolder(tmp_path / "runs" / "raw").results())

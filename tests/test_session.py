@@ -15,12 +15,12 @@ from pyterrier_ikat.generate import Answer, Rewrite
 from pyterrier_ikat.llms import Ledger, StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
+from pyterrier_ikat.running.batches import Batches
+from pyterrier_ikat.running.comparison import prepare_comparison
+from pyterrier_ikat.running.in_folders import TURNS_AT_ONCE, TurnScores, _parameters, run_in_folders
+from pyterrier_ikat.running.systems import methods_in, taken_by
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.batches import Batches
-from pyterrier_ikat.runs.folder import another, versions
-from pyterrier_ikat.runs.loading import Figures
-from pyterrier_ikat.runs.session import TURNS_AT_ONCE, Session
-from pyterrier_ikat.runs.systems import methods_in
+from pyterrier_ikat.runs.folder import describe_difference, versions
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
@@ -45,11 +45,26 @@ def index(tmp_path_factory):
     return str(path)
 
 
-def opened(index, out, *names, **options):
+class Opened:
+    """Systems that are ready to run, and where."""
+
+    def __init__(self, comparison, out, batch):
+        self.comparison, self.out, self.batch = comparison, out, batch
+
+    def run(self):
+        return {name: folder.results() for name, folder in run_in_folders(self.comparison, self.out, self.batch).items()}
+
+    def parameters(self, name):
+        return _parameters(self.comparison, name)
+
+
+def opened(index, out, *names, batch=None, turns=None, only_plan=False, **options):
     recorded = ikat.llm("recorded:sample")
     stand_ins = {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama"), "reranker": SharedWords()}
-    given = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude", "ledger": Ledger(), **stand_ins}
-    return Session.open(methods_in(names), "ikat:sample", index=index, out=str(out), **given | options)
+    models = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude"}
+    taken = taken_by(methods_in(names))
+    given = {name: one for name, one in (models | stand_ins | options).items() if name in taken}
+    return Opened(prepare_comparison(names, "ikat:sample", index=index, turns=turns, only_plan=only_plan, **given), str(out), batch)
 
 
 def files(folder):
@@ -96,7 +111,7 @@ def test_the_models_that_answered_are_in_the_ledger_and_in_run_json(index, tmp_p
 def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
     session = opened(index, tmp_path, "aqd_a", batch=5)
     found = session.run()["aqd_a"]
-    expected = session.systems["aqd_a"].transform(session.topics(session.methods[0]))
+    expected = session.comparison.systems["aqd_a"].transform(session.comparison.topics["aqd_a"])
     assert found[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
     assert found["score"].tolist() == pytest.approx(expected["score"].tolist(), abs=1e-6)
     turns = {turn["qid"]: turn for turn in RunFolder(tmp_path / "aqd_a").turns()}
@@ -114,9 +129,9 @@ def test_a_run_of_four_times_the_batches_takes_no_more_memory_to_join(tmp_path):
             found = pd.DataFrame({"qid": qids[start : start + 10] * 200}).sort_values("qid", ignore_index=True)
             rank = found.groupby("qid").cumcount()
             batches.keep(start, topics[start : start + 10], found.assign(docno=[f"d{n}" for n in rank], score=-rank, rank=rank), Ledger())
-        figures = Figures(topics.assign(docno="d0", label=1)[["qid", "docno", "label"]])
+        scores = TurnScores(topics.assign(docno="d0", label=1)[["qid", "docno", "label"]])
         tracemalloc.start()
-        folder.write_parts(figures.counting(batches.parts(topics)), lambda: (figures.frame(), figures.about()), batches.ledger().frame())
+        folder.write_parts(scores.add_all(batches.parts(topics)), lambda: (scores.frame(), scores.about()), batches.ledger().frame())
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert len(folder.results()) == 2000 * count
@@ -138,9 +153,9 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     asked = stop_after(monkeypatch, None)
     resumed = opened(index, tmp_path / "killed", "aqd", batch=5)
     resumed.run()
-    left = resumed.topics(resumed.methods[0])["qid"].tolist()[15:]
+    left = resumed.comparison.topics["aqd"]["qid"].tolist()[15:]
     assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [left[:5], left[5:]]
-    assert resumed.ledger.frame()["calls"].tolist() == [9, 9]
+    assert resumed.comparison.ledger.frame()["calls"].tolist() == [9, 9]
     opened(index, tmp_path / "whole", "aqd").run()
     assert os.listdir(tmp_path / "killed") == ["aqd"]
     killed, whole = files(tmp_path / "killed" / "aqd"), files(tmp_path / "whole" / "aqd")
@@ -215,15 +230,14 @@ def test_a_system_that_finds_nothing_at_all_keeps_its_run(index, tmp_path, monke
 
 def test_a_batch_holds_at_least_one_turn(index, tmp_path):
     with pytest.raises(ikat.UsageError, match="batch=0: do at least one turn at a time"):
-        opened(index, tmp_path, "raw", batch=0)
+        opened(index, tmp_path, "raw", batch=0).run()
 
 
 LIVE = "openai:m base_url=http://127.0.0.1:9/v1 temperature=0"
 
 
 def parameters(index, out, spec):
-    session = opened(index, out, "gtr", llm=spec, second_llm=spec)
-    return session.parameters(session.methods[0])
+    return opened(index, out, "gtr", llm=spec, second_llm=spec).parameters("gtr")
 
 
 @pytest.mark.parametrize("more", ["concurrency=3", "timeout=5 retries=1", "budget=5 price_in=1 price_out=2", "'cache=my file'"])
@@ -242,7 +256,7 @@ def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
         with pytest.raises(Stopped):
             opened(index, tmp_path, "raw", batch=5).run()
     other = versions() | {"torch": "9.9"}
-    monkeypatch.setattr("pyterrier_ikat.runs.batches.versions", lambda: other)
+    monkeypatch.setattr("pyterrier_ikat.running.batches.versions", lambda: other)
     before = files_below(tmp_path)
     with pytest.raises(ikat.UsageError, match=r"another versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose"):
         opened(index, tmp_path, "raw", batch=5).run()
@@ -362,5 +376,5 @@ def test_a_refusal_names_what_differs_and_no_whole_expression(index, tmp_path):
     names = ("some/model", "other/model")
     known, now = (opened(index, tmp_path, "aqd_a", reranker=name, only_plan=True) for name in names)
     before, after = ({"6": f"ikat.RerankAgainst(ikat.CrossEncoder({name!r}), 'qanswer')"} for name in names)
-    found = another(known.parameters(known.methods[0]), now.parameters(now.methods[0]))
+    found = describe_difference(known.parameters("aqd_a"), now.parameters("aqd_a"))
     assert found == f"another stages, expression ({before}, now {after})"

@@ -12,7 +12,7 @@ completion lost or a failure that is not named is an error here, no figure.
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import count, islice
@@ -27,8 +27,8 @@ from process_memory import watched
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Ledger, LLMFailure, Reply, StageError
-from pyterrier_ikat.runs.session import Session
-from pyterrier_ikat.runs.systems import methods_in
+from pyterrier_ikat.running.comparison import prepare_comparison
+from pyterrier_ikat.running.in_folders import run_in_folders
 
 TURNS, PASSAGES = 332, 60
 SYSTEMS = (
@@ -121,8 +121,8 @@ def under_load(folder: Path, names: Sequence[str], turns: int) -> tuple[Troubled
         models = [ikat.llm(f"openai:{name} base_url={url} cache={folder}/llm.sqlite", ledger=ledger) for name in ("first", "second")]
         for model in models:
             model.retry = replace(model.retry, sleep=_shorter)
-        session, starts, began = _session(folder, "troubled", names, turns, models, ledger), 1, time.perf_counter()
-        while stopped := _stopped(session):
+        start, starts, began = _start(folder, "troubled", names, turns, models, ledger), 1, time.perf_counter()
+        while stopped := _stopped(start):
             failures += stopped
             starts += 1
         seconds = time.perf_counter() - began
@@ -133,10 +133,10 @@ def under_load(folder: Path, names: Sequence[str], turns: int) -> tuple[Troubled
     return chat, failures, ledger, {**figures, "times that the run was started": starts, **sizes}
 
 
-def _stopped(session: Session) -> list[LLMFailure]:
+def _stopped(run: Callable[[], object]) -> list[LLMFailure]:
     """What stopped the run; nothing when it is complete."""
     try:
-        session.run()
+        run()
     except StageError as error:
         if any(failure.kept for failure in error.failures):
             raise  # no server's trouble: it would stay as it is
@@ -156,7 +156,7 @@ def _account(chat: Troubled) -> dict[str, int]:
 
 def untroubled(folder: Path, names: Sequence[str], turns: int) -> None:
     """Run the systems into ``folder/untroubled``."""
-    _session(folder, "untroubled", names, turns, [ikat.llm(Untroubled(name)) for name in ("first", "second")], Ledger()).run()
+    _start(folder, "untroubled", names, turns, [ikat.llm(Untroubled(name)) for name in ("first", "second")], Ledger())()
 
 
 def check(chat: Troubled, failures: Sequence[LLMFailure], ledger: Ledger) -> None:
@@ -184,12 +184,13 @@ def differences(folder: Path, names: Sequence[str]) -> list[str]:
     return [name for name in names if left("troubled", name) != left("untroubled", name)]
 
 
-def _session(folder: Path, out: str, names: Sequence[str], turns: int, models: Sequence[LLM], ledger: Ledger) -> Session:
+def _start(folder: Path, out: str, names: Sequence[str], turns: int, models: Sequence[LLM], ledger: Ledger) -> Callable[[], object]:
     index = folder / "index"
     if not index.exists():
         ikat.PassageIndex(index).index(islice(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False), PASSAGES))
     given: Mapping[str, Any] = {"llm": models[0], "second_llm": models[1], "reranker": SharedWords()}
-    return Session.open(methods_in(names), Sample(turns), index=index, out=folder / out, ledger=ledger, **given)
+    comparison = prepare_comparison(names, Sample(turns), index=index, ledger=ledger, **given)
+    return lambda: run_in_folders(comparison, folder / out)
 
 
 def _shorter(seconds: float) -> None:

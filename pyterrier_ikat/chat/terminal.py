@@ -14,7 +14,8 @@ from ..errors import DataError, IkatError, UsageError
 from ..llms import LLM, Ledger
 from ..methods import find
 from ..operator import parts_of
-from ..runs.resources import Resources, check_system, load_models
+from ..running.comparison import check_system, load_models
+from ..running.systems import Resources
 from .conversation import Chat
 
 PROMPT = "\nyou> "
@@ -157,7 +158,7 @@ def open_chat(
         persona: see :func:`read_persona`.
         number: see :func:`read_persona`.
         save_to: see :class:`Chat`.
-        options: the resources, see :class:`~pyterrier_ikat.runs.Resources`.
+        options: the resources, see :class:`~pyterrier_ikat.running.Resources`.
 
     Raises:
         UsageError: for an unknown or manual method, a resource that it lacks, or a model that can't be loaded.
@@ -166,8 +167,8 @@ def open_chat(
     entry = find(name)
     if entry.manual:
         raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
-    who, resources = read_persona(persona, number), Resources.of(options).opened(ledger)
-    system = resources.system(entry)
+    who, resources = read_persona(persona, number), Resources.of(options, [entry]).opened(ledger)
+    system = resources.build(entry)
     recorded = any(isinstance(one, LLM) and one.backend.replays for one in parts_of(system))
     script = who.utterances if recorded and who.utterances else None
     check_system(name, system, conversation([{"role": "user", "content": "?"}]), resources.index)

@@ -1,13 +1,17 @@
 """Commands that evaluate runs, judge passages, and write and check submissions."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import UsageError
 from .main import dataset_named, main, quiet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @main.command()
@@ -35,7 +39,7 @@ def evaluate(
     rankings = {name: _ranking(path) for name, path in named(paths).items()}
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
-        from ..runs.resources import refuse_statements
+        from ..running.comparison import refuse_statements
 
         refuse_statements(dataset_name, qrels_path)
     if not judged:
@@ -65,9 +69,8 @@ def _judged(dataset_name: str | None, qrels_path: str | None) -> dict[str, dict[
 
         return judgements_by_turn(read_judgements(str(qrels_path)))
     from ..conversations import check_qrels
-    from ..runs.resources import open_qrels
 
-    qrels = open_qrels(dataset_named(dataset_name), dataset_name, qrels_path)
+    qrels = dataset_named(dataset_name).get_qrels(qrels_path)
     return judgements_by_turn((qrels if qrels.empty else check_qrels(qrels)).itertuples(index=False, name=None))
 
 
@@ -77,10 +80,27 @@ def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
 
     if is_run_file(path):
         return read_rankings(path)
-    from ..runs.loading import load_run
     from ..runs.trec import scores_by_turn
 
-    return scores_by_turn(load_run(path))
+    return scores_by_turn(_load_run(path))
+
+
+def _load_run(path: Path) -> "pd.DataFrame":
+    """The ranking of a run folder, a run file or a submission."""
+    from ..runs import RunFolder, read_run
+    from ..store.trec import is_run_file
+    from ..submit.reading import read_ranking
+
+    if path.is_dir():
+        return RunFolder(path).results()
+    return read_run(path) if is_run_file(path) else read_ranking(path)
+
+
+def _load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
+    """Runs by their names, that of the folder or the file."""
+    from ..store.trec import named
+
+    return {name: _load_run(path) for name, path in named(paths).items()}
 
 
 @main.command("evaluate-ptkb")
@@ -91,13 +111,12 @@ def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
 def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
     """Evaluate the PTKB statements chosen in RUNs: folders made by `ikat run`, or submissions."""
     from ..evaluation.ptkb import evaluate_ptkb as table
-    from ..runs.resources import open_qrels
     from ..store.trec import named
     from ..submit import read_submission
 
     dataset = dataset_named(dataset_name)
     systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in named(paths).items()}
-    figures = table(systems, open_qrels(dataset, dataset_name, variant))
+    figures = table(systems, dataset.get_qrels(variant))
     click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 
 
@@ -117,9 +136,8 @@ def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: 
     from ..evaluation import Judge, pool_runs, with_gold
     from ..llms import llm
     from ..retrieve import PassageIndex
-    from ..runs.loading import load_runs
 
-    pooled = pool_runs(load_runs(paths), depth)
+    pooled = pool_runs(_load_runs(paths), depth)
     texts = None if index_path is None else PassageIndex(index_path).text_loader()
     judged = Judge(llm(llm_spec)).transform(with_gold(pooled, dataset_named(dataset_name), texts))
     write_qrels(judged, out)
@@ -136,9 +154,8 @@ def agree(first: str, second: str, threshold: int, paths: tuple[str, ...]) -> No
     """Compare two qrels files: confusion matrix, agreement, Cohen's kappa."""
     from ..conversations.qrels import read_qrels
     from ..evaluation import agreement
-    from ..runs.loading import load_runs
 
-    runs = load_runs(paths) if paths else None
+    runs = _load_runs(paths) if paths else None
     click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs)))
 
 

@@ -137,7 +137,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 RESOURCES = (
-    click.option("--index", required=True, help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
+    click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
     click.option("--splade-model", help="the model that encoded the passages of an index that does not say it"),
     click.option("--texts", metavar="PASSAGE_INDEX", help="folder of a passage index that has the texts of a SPLADE index without any"),
     click.option("--llm", help='such as "openai:gpt-4o temperature=0", recorded:FILE or recorded:sample'),

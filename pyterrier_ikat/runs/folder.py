@@ -24,7 +24,7 @@ from typing import IO, Any
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, option
 from ..store.files import atomic_write, neighbour
 from .trec import read_run, write_run
 from .turns import Part, check_turns, write_turns
@@ -54,14 +54,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def another(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """What ``found`` has other than ``wanted``, in words; empty when it has all of it.
 
     Example:
-        >>> another({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
+        >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
         "another llms ({'llm': 'a'}, now {'llm': 'b'})"
     """
-    changed = [name for name, value in wanted.items() if found.get(name) != value]
+    changed = [name for name, value in wanted.items() if not _agrees(name, found.get(name), value)]
     if not changed:
         return ""
     before, now = found.get(changed[0]), wanted[changed[0]]
@@ -69,6 +69,13 @@ def another(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
         names = [name for name in (*now, *before) if before.get(name) != now.get(name)]
         before, now = ({name: one[name] for name in dict.fromkeys(names) if name in one} for one in (before, now))
     return f"another {', '.join(changed)} ({before!r}, now {now!r})"
+
+
+def _agrees(name: str, found: Any, wanted: Any) -> bool:
+    """Whether both are the same; what no failure ended (``on_error=raise``) is what ``fallback`` gives, too."""
+    if name == "on_error" and isinstance(found, dict):
+        return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
+    return bool(found == wanted)
 
 
 class RunFolder:
@@ -104,15 +111,6 @@ class RunFolder:
         if not isinstance(found, dict):
             raise DataError(f"{self.path} is no finished run: its run.json holds no object")
         return found
-
-    def as_strict(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The parameters, with ``on_error=raise`` where the run here has it: what no failure ended is what fallback gives, too."""
-        try:
-            made = self.parameters().get("on_error", {})
-        except DataError:  # nothing is here, or the folder's own check refuses it
-            return parameters
-        wanted = parameters["on_error"]
-        return parameters | {"on_error": {name: "raise" if made.get(name) == "raise" else wanted[name] for name in wanted}}
 
     def write_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Replace ``run.json``."""
@@ -180,7 +178,7 @@ class RunFolder:
         """
         return list(self._each_turn())
 
-    def found(self) -> set[str]:
+    def turns_with_passages(self) -> set[str]:
         """The turns with passages.
 
         Raises:
@@ -217,21 +215,20 @@ class RunFolder:
             UsageError: when another run, or anything else, is here.
             DataError: when the ranking lost lines.
         """
+        elsewhere = f"choose another {option('out')}, or remove it"
         if not self.complete:
             if self.path.is_symlink():
-                raise UsageError(
-                    f"{self.path} is a link to no finished run, which no run can take the place of: choose another --out, or remove it"
-                )
+                raise UsageError(f"{self.path} is a link to no finished run, which no run can take the place of: {elsewhere}")
             if self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir())):
-                raise UsageError(f"{self.path} is not empty and holds no finished run: choose another --out, or remove it")
+                raise UsageError(f"{self.path} is not empty and holds no finished run: {elsewhere}")
             return False
         found = self.parameters()
-        if differs := another(found, parameters):
-            raise UsageError(f"{self.path} holds a run with {differs}: choose another --out, or remove it")
+        if differs := describe_difference(found, parameters):
+            raise UsageError(f"{self.path} holds a run with {differs}: {elsewhere}")
         if not (self.path / "run.trec").is_file():
             raise DataError(f"{self.path} has no run.trec: remove the folder to make the run again")
         self.check_lines("run.trec")
-        if differs := another(found, {"versions": versions()}):
+        if differs := describe_difference(found, {"versions": versions()}):
             warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to make it anew", OtherVersionsWarning, 2)
         return True
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import each_turn_once, is_missing, values
-from ..errors import DataError
+from ..errors import DataError, list_first
 from ..store.files import atomic_write
 
 PER_TURN = (
@@ -23,37 +23,37 @@ Part = tuple[pd.DataFrame, pd.DataFrame]
 """Some turns of a run, and their ranking."""
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """A cell as JSON has it: arrays and tuples as lists, numpy's numbers as Python's.
 
     Example:
-        >>> plain((np.array([1, 2]), {"a": np.float64(0.5)}))
+        >>> as_json((np.array([1, 2]), {"a": np.float64(0.5)}))
         [[1, 2], {'a': 0.5}]
     """
     if isinstance(value, np.ndarray | np.generic | pd.Series):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     return value
 
 
-def kept(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, Any] | None:
-    """What is kept of the cell of a turn in the column ``name``; None of a cell without a value.
+def as_stored(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, Any] | None:
+    """What a run folder stores of the cell of a turn in the column ``name``; None for a cell without a value.
 
     Raises:
         DataError: when it is no text, list or dict, or ``qstatements`` is no list of (id, score).
 
     Example:
-        >>> kept("9-1_3", "qsubqueries", ("tea", "mint"))
+        >>> as_stored("9-1_3", "qsubqueries", ("tea", "mint"))
         ['tea', 'mint']
     """
     if is_missing(value):
         return None
     if name == "qstatements":
         return chosen_statements(qid, value)
-    found = plain(value)
+    found = as_json(value)
     if not isinstance(found, str | list | dict):
         raise DataError(f"turn {qid}: {name} is {value!r}, which no run keeps: give a text, a list or a dict")
     return found
@@ -69,7 +69,7 @@ def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
         >>> chosen_statements("9-1_3", np.array([("10", 0.5), (2, 0.25)], dtype=object))
         [('10', 0.5), ('2', 0.25)]
     """
-    pairs = [] if is_missing(chosen) else plain(chosen)
+    pairs = [] if is_missing(chosen) else as_json(chosen)
     try:
         if not isinstance(pairs, list) or any(not isinstance(pair, list) for pair in pairs):
             raise TypeError
@@ -112,7 +112,7 @@ def response_column(frame: pd.DataFrame) -> str:
     return "response" if "response" in frame.columns else "qanswer"
 
 
-def of_frame(frame: pd.DataFrame) -> str:
+def checksum_of(frame: pd.DataFrame) -> str:
     """A checksum of a frame's rows."""
     digest, columns = hashlib.sha256(), frame.columns.tolist()
     for row in frame.itertuples(index=False, name=None):  # one at a time: histories are long
@@ -130,9 +130,8 @@ def check_turns(topics: pd.DataFrame, results: pd.DataFrame) -> None:
     known = set(topics["qid"])
     lost = [str(qid) for qid in results["qid"].unique() if qid not in known]
     if lost:
-        shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
         raise DataError(
-            f"the results have {len(lost)} turns that the topics lack ({shown}), whose responses would be lost: give all topics "
+            f"the results have {len(lost)} turns that the topics lack ({list_first(lost)}), whose responses would be lost: give all topics "
             "that the system was run on, and bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
         )
 
@@ -147,7 +146,7 @@ def write_turns(topics: pd.DataFrame, results: pd.DataFrame, path: Path) -> None
     used = _used(results)
     with atomic_write(path) as file:
         for qid, *row in zip(turns["qid"], *(values(turns, name) for name in columns), strict=True):
-            cells = ((name, kept(qid, name, value)) for name, value in zip(columns, row, strict=True))
+            cells = ((name, as_stored(qid, name, value)) for name, value in zip(columns, row, strict=True))
             shown = {name: value for name, value in cells if value is not None}
             if qid in used:
                 shown |= {"response": shown.pop("qanswer", ""), "used": used[qid]}

@@ -14,7 +14,7 @@ from ..evaluation.evaluator import format_score, is_derived
 from ..llms import Ledger
 from ..llms.ledger import AMOUNTS, COUNTS
 from ..runs import RunFolder
-from ..runs.batches import Batches
+from ..running.batches import Batches
 
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
 """Run folders, or a dict name -> run folder or ``Ledger``."""

@@ -13,7 +13,7 @@ from ..conversations.frame import values
 from ..errors import DataError, UsageError, advice
 from ..generate.respond import count_words, cut_at_sentence
 from ..runs import RunFolder, strictly_decreasing
-from ..runs.turns import chosen_statements, kept, response_column, used_marks
+from ..runs.turns import as_stored, chosen_statements, response_column, used_marks
 from ..store.files import atomic_write
 from .checks import WORDS, repair_turn_id, six_decimals, validate
 from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, file_lines
@@ -162,7 +162,7 @@ def _by_turn(frame: pd.DataFrame, name: str) -> dict[str, Any]:
         if value is None:
             continue
         first = found.setdefault(qid, value)
-        if first is not value and kept(qid, name, first) != kept(qid, name, value):
+        if first is not value and as_stored(qid, name, first) != as_stored(qid, name, value):
             raise DataError(f"turn {qid} has rows with different {name}: keep those of one")
     return found
 

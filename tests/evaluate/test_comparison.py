@@ -5,8 +5,9 @@ import pytest
 from ir_measures import AP, Judged, P, R, nDCG
 from test_evaluate import direct, random_runs
 
+from pyterrier_ikat import experiment
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import TRACK_2024, as_measures, breakdown, evaluate, experiment, per_turn, win_tie_loss
+from pyterrier_ikat.evaluation import TRACK_2024, as_measures, breakdown, evaluate, per_turn, win_tie_loss
 from pyterrier_ikat.generate import ExplodeQueries
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import read_run
@@ -144,7 +145,8 @@ def test_mistakes_are_found_before_anything_runs(setting):
     systems, runs, topics, qrels = setting
     one = systems["one"]
     usage = [
-        (lambda: experiment([one], topics=topics, qrels=qrels), "1 systems need a list of 1 names"),
+        (lambda: experiment([one], topics=topics, qrels=qrels), "has no name: give {'name': pipeline}"),
+        (lambda: experiment([one], topics=topics, qrels=qrels, names=["a", "b"]), "1 systems need a list of 1 names"),
         (lambda: experiment([one, one], topics=topics, qrels=qrels, names=["a", "a"]), "two systems are named 'a'"),
         (lambda: experiment(systems, topics=topics, qrels=qrels, names=["a", "b", "c"]), "have names already"),
         (lambda: experiment({" ": one}, topics=topics, qrels=qrels), "named ' '"),
@@ -161,14 +163,14 @@ def test_mistakes_are_found_before_anything_runs(setting):
             lambda: experiment({"a": one, "b": Reranks(runs["one"])}, topics=topics, qrels=qrels),
             "system b does not work on these topics: .*docno",
         ),
-        (lambda: experiment({"a": one, "b": "bm25"}, topics=topics, qrels=qrels), "system b is a str"),
+        (lambda: experiment({"a": one, "b": "bm25"}, topics=topics, qrels=qrels), "there is no method 'bm25'"),
     ]
     for call, message in usage:
         with pytest.raises(UsageError, match=message):
             call()
     data = [
         (lambda: experiment(systems, topics=topics[2:], qrels=qrels), "2 turns of the qrels are not in the topics .9-1_0, 9-1_1."),
-        (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), "the topics have turn 9-1_0 twice"),
+        (lambda: experiment(systems, topics=pd.concat([topics, topics]), qrels=qrels), "turn 9-1_0 has several rows"),
         (lambda: experiment(systems, topics=topics.assign(qid=range(len(topics))), qrels=qrels), "the topics frame: the qid 0 is no text"),
         (lambda: experiment(systems, topics=topics, qrels=pd.concat([qrels, qrels])), "judge turn 9-1_0, passage d.* twice"),
     ]

@@ -19,10 +19,10 @@ from llm.chat_server import ChatServer, said
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger
-from pyterrier_ikat.runs import account as accounts
-from pyterrier_ikat.runs.account import Account, Spending
-from pyterrier_ikat.runs.session import Session
-from pyterrier_ikat.runs.systems import methods_in
+from pyterrier_ikat.running import account as accounts
+from pyterrier_ikat.running.account import Account, Spending
+from pyterrier_ikat.running.comparison import prepare_comparison
+from pyterrier_ikat.running.in_folders import run_in_folders
 from pyterrier_ikat.show import ledger, ledger_frame
 
 TURNS = 24
@@ -52,13 +52,12 @@ def spec(server, options="", name="m"):
 
 
 def run(index, out, llm_spec, *names):
-    session = Session.open(methods_in(names), "ikat:sample", index=index, out=str(out), llm=llm_spec)
+    comparison = prepare_comparison(names, "ikat:sample", index=index, llm=llm_spec)
     try:
-        session.run()
+        run_in_folders(comparison, out)
     finally:
-        for one in session.llms():
+        for one in comparison.llms():
             one.close()
-    return session
 
 
 def process(index, out, llm_spec, *names):

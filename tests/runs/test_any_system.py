@@ -11,7 +11,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import with_query
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import Operator
-from pyterrier_ikat.runs import AlikeWarning, RunFolder
+from pyterrier_ikat.running import AlikeWarning
+from pyterrier_ikat.runs import RunFolder
 
 
 class LastWords(Operator):
@@ -155,7 +156,7 @@ def test_topics_and_qrels_of_ones_own(index, tmp_path):
     system = index.bm25(num_results=3)
     table = ikat.run({"mine": system}, out=tmp_path, topics=topics, qrels=qrels)
     assert table["turns"].tolist() == [3]
-    assert RunFolder(tmp_path / "mine").found() == set(topics["qid"])
+    assert RunFolder(tmp_path / "mine").turns_with_passages() == set(topics["qid"])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_topics_and_qrels_of_ones_own(index, tmp_path):
         ("raw", {"lmm": "x"}, "there is no option 'lmm': did you mean llm?"),
         ("raw", {"colour": "red"}, "there is no option 'colour': give one of index, llm"),
         ("raw", {}, "method raw needs retriever: give"),
-        (pt.apply.query(lambda row: ""), {}, "has no name, which its folder needs"),
+        (pt.apply.query(lambda row: ""), {}, "has no name: give {'name': pipeline}"),
         ({"a/b": "raw"}, {}, "a system is named 'a/b'"),
         ({"x": 3}, {}, "a system is a int"),
         ({}, {}, "there is no system"),

@@ -11,8 +11,8 @@ import pytest
 from trust.killing import started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.runs.session import Session
-from pyterrier_ikat.runs.systems import methods_in
+from pyterrier_ikat.running.comparison import prepare_comparison
+from pyterrier_ikat.running.in_folders import run_in_folders
 from pyterrier_ikat.store import files as lock
 from pyterrier_ikat.store.files import alone
 
@@ -71,13 +71,13 @@ def test_a_killed_process_keeps_nothing_locked(tmp_path):
 def test_a_session_is_refused_before_anything_is_run(tmp_path):
     sample, out = ikat.dataset("ikat:sample"), tmp_path / "runs"
     ikat.PassageIndex(tmp_path / "index").index(sample.get_corpus_iter(verbose=False))
-    session = Session.open(methods_in("raw"), sample, index=str(tmp_path / "index"), out=str(out))
+    comparison = prepare_comparison("raw", sample, index=str(tmp_path / "index"))
     other = Holder(out / "raw")
     with pytest.raises(ikat.UsageError, match=f"raw is being made by process {other.pid} on "):
-        session.run()
+        run_in_folders(comparison, out)
     assert os.listdir(out) == [".raw.lock"]
     other.end()
-    assert len(session.run()["raw"]) > 0
+    assert len(run_in_folders(comparison, out)["raw"].results()) > 0
     assert os.listdir(out) == ["raw"]
 
 

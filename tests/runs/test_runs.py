@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
-from pyterrier_ikat.runs.folder import OtherVersionsWarning, another, versions
+from pyterrier_ikat.runs.folder import OtherVersionsWarning, describe_difference, versions
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -279,7 +279,7 @@ def test_topics_that_are_not_those_of_the_results_leave_nothing(tmp_path, qids, 
 
 def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
     assert written.reusable({"method": "aqd", "turns": 2})
-    with pytest.raises(UsageError, match=r"holds a run with another turns \(2, now 3\): choose another --out"):
+    with pytest.raises(UsageError, match=r"holds a run with another turns \(2, now 3\): choose another out=..."):
         written.reusable({"method": "aqd", "turns": 3})
 
 
@@ -383,8 +383,8 @@ def test_a_finished_run_that_found_nothing_has_an_empty_ranking(tmp_path):
 
 
 def test_a_value_that_became_an_object_is_shown_whole():
-    assert another({"llm": "a"}, {"llm": {"spec": "a"}}) == "another llm ('a', now {'spec': 'a'})"
-    assert another({"llm": {"spec": "a"}}, {"llm": "a"}) == "another llm ({'spec': 'a'}, now 'a')"
+    assert describe_difference({"llm": "a"}, {"llm": {"spec": "a"}}) == "another llm ('a', now {'spec': 'a'})"
+    assert describe_difference({"llm": {"spec": "a"}}, {"llm": "a"}) == "another llm ({'spec': 'a'}, now 'a')"
 
 
 def test_foreign_files_are_not_overwritten(tmp_path):

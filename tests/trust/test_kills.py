@@ -15,10 +15,10 @@ from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.retrieve import BM25
+from pyterrier_ikat.running.batches import Batches
+from pyterrier_ikat.running.comparison import prepare_comparison
+from pyterrier_ikat.running.in_folders import run_in_folders
 from pyterrier_ikat.runs import RunFolder, write_run
-from pyterrier_ikat.runs.batches import Batches
-from pyterrier_ikat.runs.session import Session
-from pyterrier_ikat.runs.systems import methods_in
 from pyterrier_ikat.store.files import atomic_write
 from pyterrier_ikat.submit import read_submission, write_submission
 
@@ -112,22 +112,24 @@ def test_finished_batches_never_lose_the_parameters_that_they_belong_to(tmp_path
 
 
 def test_figures_made_anew_are_never_taken_for_those_of_other_qrels(tmp_path, sample_index):
-    def session(labels):
-        opened = Session.open(methods_in("raw"), SAMPLE, index=sample_index, out=str(tmp_path / "runs"))
-        opened.qrels = opened.qrels.assign(label=labels)
-        return opened
+    comparison = prepare_comparison("raw", SAMPLE, index=sample_index)
+    qrels = comparison.qrels
+
+    def run(labels):
+        comparison.qrels = qrels.assign(label=labels)
+        run_in_folders(comparison, tmp_path / "runs")
 
     def figures():
         return (tmp_path / "runs" / "raw" / "measures.csv").read_bytes()
 
-    session(1).run()
-    ones, none = figures(), session(0)
+    run(1)
+    ones = figures()
 
     def look():
-        session(1).run()
+        run(1)
         assert figures() == ones
 
-    every_kill(tmp_path, none.run, look, at_least=6)
+    every_kill(tmp_path, lambda: run(0), look, at_least=6)
     assert figures() != ones
 
 
@@ -148,7 +150,7 @@ def searches(monkeypatch, interrupted=None):
 
 
 def run_raw(index, out):
-    Session.open(methods_in("raw"), SAMPLE, index=index, out=str(out), batch=8).run()
+    run_in_folders(prepare_comparison("raw", SAMPLE, index=index), out, batch=8)
 
 
 def batches_in(turns):

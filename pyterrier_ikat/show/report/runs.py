@@ -18,7 +18,7 @@ from ...conversations.datasets import IkatDataset, full_name
 from ...conversations.frame import is_missing, with_text_ids
 from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, trec_eval_order
-from ...runs.turns import chosen_statements, plain, used_marks
+from ...runs.turns import as_json, chosen_statements, used_marks
 from ...submit import Submission, read_submission
 from ..tables import read_ledger
 
@@ -144,7 +144,7 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
     turns: dict[str, dict[str, Any]] = {}
     for qid, *row in zip(first["qid"], *(first[column] for column in names), strict=True):
         cells = {column: value for column, value in zip(names, row, strict=True) if not is_missing(value)}
-        known = {column: chosen_statements(qid, value) if column == "qstatements" else plain(value) for column, value in cells.items()}
+        known = {column: chosen_statements(qid, value) if column == "qstatements" else as_json(value) for column, value in cells.items()}
         turns[qid] = {column: value for column, value in known.items() if isinstance(value, str | list | dict)}
         if "used" in results.columns:
             turns[qid]["response"] = turns[qid].get("qanswer", "")

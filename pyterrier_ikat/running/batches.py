@@ -18,16 +18,16 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import column, object_frame
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, option
 from ..llms import Ledger
 from ..operator import stages
+from ..runs import RunFolder, strictly_decreasing
+from ..runs.folder import describe_difference, versions
+from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..store.files import atomic_write
 from .account import COSTS, Account
-from .folder import RunFolder, another, versions
-from .trec import strictly_decreasing
-from .turns import PER_TURN, Part, check_turns, kept, used_marks
+from .comparison import RANKING, check_ranking
 
-RANKING = ("qid", "docno", "score", "rank", "used")
 PARAMETERS = "run.json"
 
 Columns = dict[str, list[Any]]
@@ -42,7 +42,7 @@ class Batches:
 
     Example:
         >>> from pyterrier_ikat.runs import RunFolder
-        >>> from pyterrier_ikat.runs.batches import Batches
+        >>> from pyterrier_ikat.running.batches import Batches
         >>> Batches(RunFolder("runs/aqd_a"), {"method": "aqd_a"}).finished()
         set()
     """
@@ -51,17 +51,18 @@ class Batches:
         self.path = folder.path.with_name(f"{folder.path.name}.partial")
         self.parameters = parameters | {"versions": versions()}
 
-    def check(self) -> None:
-        """Whether what lies here, if anything, belongs to this run.
+    def check(self) -> bool:
+        """Whether finished batches of this run lie here.
 
         Raises:
             UsageError: when it was made with other parameters or versions.
             DataError: when it doesn't say what it was made with.
         """
         if not ((self.path / PARAMETERS).exists() or self._paths()):
-            return
-        if differs := another(_read(self.path / PARAMETERS), self.parameters):
-            raise UsageError(f"{self.path} holds finished batches of a run with {differs}: choose another --out, or remove it")
+            return False
+        if differs := describe_difference(_read(self.path / PARAMETERS), self.parameters):
+            raise UsageError(f"{self.path} holds finished batches of a run with {differs}: choose another {option('out')}, or remove it")
+        return True
 
     def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Iterable[Ledger], size: int) -> None:
         """Run a pipeline on the turns that aren't finished.
@@ -72,6 +73,8 @@ class Batches:
             counting: the ledgers that the pipeline's LLMs count in.
             size: how many turns make a batch.
         """
+        if (self.path / PARAMETERS).exists():  # made under on_error=raise, they get company that may hold fallbacks
+            RunFolder(self.path).write_parameters(self.parameters)
         account = Account(self.path / COSTS)
         with ExitStack() as following:
             following.callback(account.close)
@@ -109,7 +112,7 @@ class Batches:
         batch = {
             "found": _per_turn(first),
             "lost": _per_turn(turns[~turns["qid"].isin(first["qid"])]),
-            "results": {name: _ranked(results, name) for name in RANKING if name in results.columns},
+            "results": {name: _ranked(results, name) for name in (*RANKING, "used") if name in results.columns},
             "ledger": rows.where(rows.notna(), None).to_dict("records"),
         }
         if not (self.path / PARAMETERS).exists():
@@ -159,15 +162,14 @@ def _read(path: Any) -> dict[str, Any]:
 
 def _check_ranking(name: str, turns: pd.DataFrame, results: pd.DataFrame) -> None:
     """Whether the first batch can be kept, before more is spent."""
-    if lacking := [column for column in RANKING[:-1] if column not in results.columns]:
-        raise UsageError(f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker")
+    check_ranking(name, results.columns)
     check_turns(turns, results)
     strictly_decreasing(results)
 
 
 def _per_turn(turns: pd.DataFrame) -> Columns:
     names = [name for name in turns.columns if name in PER_TURN]
-    return {name: [kept(qid, name, value) for qid, value in zip(turns["qid"], turns[name], strict=True)] for name in names}
+    return {name: [as_stored(qid, name, value) for qid, value in zip(turns["qid"], turns[name], strict=True)] for name in names}
 
 
 def _ranked(results: pd.DataFrame, name: str) -> list[Any]:

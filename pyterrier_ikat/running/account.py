@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
 
 COSTS = "costs.jsonl"
@@ -30,7 +30,7 @@ class Account(Ledger):
         rest: what was counted that isn't kept in the file.
 
     Example:
-        >>> from pyterrier_ikat.runs.account import Account
+        >>> from pyterrier_ikat.running.account import Account
         >>> Account("runs/aqd.partial/costs.jsonl").frame().empty
         True
     """
@@ -108,7 +108,7 @@ class Spending:
             if name == model and (read is None or written is None):
                 raise FatalLLMError(
                     f"{self.where} has calls of {model} whose cost is not known, so that no budget can be kept: run without budget=, or "
-                    "choose another --out"
+                    f"choose another {option('out')}"
                 )
             if name == model:
                 found += ((price_in or 0.0) * (read or 0) + (price_out or 0.0) * (written or 0)) / 1e6

@@ -1,0 +1,297 @@
+"""Systems, their turns and the judgements, checked before anything is run or paid; what running them would cost."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..arguments import checked
+from ..conversations import dataset as dataset_named
+from ..conversations.datasets import IkatDataset
+from ..conversations.folder import STATEMENTS
+from ..conversations.frame import each_turn_once, with_text_ids
+from ..conversations.qrels import check_qrels
+from ..errors import UsageError, advice, option
+from ..evaluation.evaluator import check_form
+from ..llms import LLM, Ledger
+from ..methods import Method
+from ..operator import every_stage, parts_of
+from ..planning import PlanTable, estimate
+from .systems import Resources, Systems, deviations, methods_in, unused
+
+RANKING = ("qid", "docno", "score", "rank")
+
+
+class OtherCollectionWarning(UserWarning):
+    """The index isn't of the dataset's collection, or it can't be told."""
+
+
+@dataclass
+class Comparison:
+    """Systems on a dataset, all checked.
+
+    Attributes:
+        methods: the systems as methods, by name.
+        systems: their expressions.
+        topics: the turns of each; with the manual rewrites only for a manual run.
+        qrels: the judgements of these turns; empty where none is judged.
+        unasked: judged turns that the topics given lack.
+        dataset: the dataset's own name: one has several, sample and ikat:sample.
+        given: the resources as they were given.
+        resources: the same as objects.
+        ledger: the account of the LLMs that were given as text.
+    """
+
+    methods: dict[str, Method]
+    systems: dict[str, pt.Transformer]
+    topics: dict[str, pd.DataFrame]
+    qrels: pd.DataFrame
+    unasked: list[str]
+    dataset: str | None
+    given: Resources
+    resources: Resources
+    ledger: Ledger
+
+    def llms(self) -> list[LLM]:
+        """The language models of all systems."""
+        return [part for part in _parts(self.systems.values()) if isinstance(part, LLM)]
+
+    def deviations(self, name: str) -> list[str]:
+        """How a system's models and retriever differ from those of its paper, one line each."""
+        return deviations(self.methods[name], self.given, self.resources)
+
+
+def prepare_comparison(
+    systems: Systems,
+    dataset: IkatDataset | str | Path | None = None,
+    *,
+    topics: pd.DataFrame | None = None,
+    qrels: pd.DataFrame | str | None = None,
+    turns: Sequence[str] | str | None = None,
+    ledger: Ledger | None = None,
+    only_plan: bool = False,
+    **resources: Any,
+) -> Comparison:
+    """Check every name and resource, and load every model, before anything is run.
+
+    The arguments are those of :func:`pyterrier_ikat.run`. LLMs that are given as text count in ``ledger``. With ``only_plan`` no model is
+    loaded, and a system need not end in a ranking.
+
+    Raises:
+        UsageError: for an unknown option, turn or variant, a resource that a method lacks or none takes, a model that can't be loaded, or
+            a system that doesn't work on the topics or makes no ranking.
+        DataError: for an index or recorded file that cannot be used, or a turn that is there twice.
+    """
+    if dataset is None and topics is None:
+        raise UsageError('there is nothing to run on: give a dataset such as "ikat:sample", or topics=...')
+    data: Any = None if dataset is None else dataset_named(dataset)
+    judgements = _judgements(data, qrels)
+    methods = {entry.name: entry for entry in methods_in(systems)}
+    given, counting = Resources.of(resources, methods.values()), ledger or Ledger()
+    opened = given.opened(counting)
+    built = {name: opened.build(entry) for name, entry in methods.items()}
+    if given.prompts is not None and str(given.prompts) not in map(str, _parts(built.values())):
+        raise unused("prompts")
+    frames = {manual: _topics(data, topics, turns, manual) for manual in {entry.manual for entry in methods.values()}}
+    of_each = {name: frames[entry.manual] for name, entry in methods.items()}
+    if topics is not None:
+        check_form("the topics frame", topics["qid"], judgements["qid"])
+    asked = {qid for frame in frames.values() for qid in frame["qid"]}
+    here = judgements[judgements["qid"].isin(asked)].reset_index(drop=True)
+    scored = judgements if topics is None and turns is None and len(here) else here
+    if topics is None or not only_plan:
+        for name, system in built.items():
+            found = check_system(name, system, of_each[name], opened.index)
+            if found is not None and not only_plan:
+                check_ranking(name, found)
+    if data is not None:
+        for index in _indexes(built.values()):
+            check_collection(index, data, data.name, judgements if here.empty else scored)
+    if not only_plan:
+        for frame in frames.values():
+            each_turn_once(frame)
+        load_models(built.values())
+    unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in asked]
+    return Comparison(methods, built, of_each, scored, unasked, None if data is None else data.name, given, opened, counting)
+
+
+@checked
+def plan(
+    systems: Systems,
+    dataset: IkatDataset | str | pd.DataFrame | None = None,
+    *,
+    topics: pd.DataFrame | None = None,
+    turns: Sequence[str] | str | None = None,
+    **resources: Any,
+) -> PlanTable:
+    """Estimate the LLM calls, tokens and cost of systems before you spend anything.
+
+    Nothing is asked, nothing is retrieved and no model is loaded.
+
+    Stages are followed in order. Where a completion is in the cache already, it is used and counted as cached;
+    elsewhere a stand-in of typical length takes its place, so the tokens are estimates (four characters a token), and
+    so are calls that depend on them. The stand-in for what a trained rewriter or the retriever makes of a turn is the
+    user's question, for ranked statements the first of the persona. A :class:`~pyterrier_ikat.Judge` in a pipeline is
+    asked about every passage that the cut (``% k``) before it leaves, 1000 of each turn without one. A request that
+    several systems share counts once, for the first of them.
+
+    Operators say themselves what they ask and leave behind (``Operator.plan``). Of a stage of another package the plan knows only the
+    columns: one that finds passages for queries is a retriever, which asks nothing; one of PyTerrier itself that turns queries into
+    queries (``pt.apply.query``) is run; any other is a row whose counts are unknown.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`.
+        dataset: an iKAT dataset or its name; or a turn frame (for a judge alone the pool that it is to judge).
+        topics: the turns, in place of the dataset's.
+        turns: only these turns.
+        **resources: as for :func:`pyterrier_ikat.run`.
+
+    Returns:
+        One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
+        ``cached`` (paid for already), ``shared`` (repeats of a request made before), ``new`` (left to pay),
+        ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in US dollars (missing when the price is
+        unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> llm = ikat.llm("openai:gpt-4o cache=none price_in=2.5 price_out=10")
+        >>> ikat.plan({"AD": ikat.Answer(llm)}, "ikat:sample").total["new"]
+        24
+    """
+    if isinstance(dataset, pd.DataFrame):
+        dataset, topics = None, dataset
+    comparison = prepare_comparison(systems, dataset, topics=topics, turns=turns, only_plan=True, **resources)
+    return estimate(comparison.systems, comparison.topics)
+
+
+def _judgements(data: Any, qrels: pd.DataFrame | str | None) -> pd.DataFrame:
+    if isinstance(qrels, pd.DataFrame):
+        return check_qrels(qrels)
+    if data is None:
+        return pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
+    refuse_statements(data.name, qrels)
+    found: pd.DataFrame = data.get_qrels(qrels)
+    return found
+
+
+def refuse_statements(name: str, variant: str | None) -> None:
+    """Passages are no PTKB statements.
+
+    Raises:
+        UsageError: when the qrels judge statements.
+    """
+    if variant is not None and variant.startswith(STATEMENTS):
+        raise UsageError(
+            f"the qrels {variant} of {name} judge PTKB statements, and this is a run of passages: give other {option('qrels')}"
+        )
+
+
+def _topics(data: Any, topics: pd.DataFrame | None, turns: Sequence[str] | str | None, manual: bool) -> pd.DataFrame:
+    if topics is None:
+        frame: pd.DataFrame = data.get_topics("manual" if manual else None)
+    else:
+        pt.validate.columns(topics, includes=["qid"])
+        frame = with_text_ids("the topics frame", topics, ["qid"])
+    if turns is None:
+        return frame
+    wanted = [turn.strip() for turn in turns.split(",")] if isinstance(turns, str) else list(turns)
+    if not all(wanted):
+        written = advice(f"turns={turns!r}", f"--turns {turns!r}")
+        raise UsageError(f"{written} lacks a turn: give their ids with commas between them, such as 1-1_1,1-1_2")
+    if unknown := sorted(set(wanted) - set(frame["qid"])):
+        where = "the topics frame" if data is None else data.name
+        raise UsageError(f"{where} has no turn {', '.join(unknown)}: its turns are like {frame['qid'].iloc[0]}")
+    return frame[frame["qid"].isin(wanted)].reset_index(drop=True)
+
+
+def check_system(name: str, system: pt.Transformer, turns: pd.DataFrame, index: Any = None) -> list[str] | None:
+    """The columns that a system gives for these turns; None where a stage can't be asked without data.
+
+    Raises:
+        UsageError: when it doesn't work on these turns, as far as their columns tell.
+    """
+    try:
+        return list(pt.inspect.transformer_outputs(system, list(turns.columns)))
+    except pt.inspect.InspectError:
+        return None
+    except pt.validate.InputValidationError as error:
+        if index is not None and not index.has_text:
+            repair = advice("give texts=PASSAGE_INDEX", "give --texts PASSAGE_INDEX")
+            raise UsageError(f"method {name} reads the passages' text, and the index {index.path} has none: {repair} ({error})") from error
+        raise UsageError(f"system {name} does not work on these topics: {error}") from error
+
+
+def check_ranking(name: str, columns: Iterable[str]) -> None:
+    """Whether a result with these columns is a ranking of turns.
+
+    Raises:
+        UsageError: when it isn't.
+    """
+    found = set(columns)
+    if "qid_0" in found:
+        raise UsageError(
+            f"system {name} ends in sub-queries, whose passages belong to no turn: "
+            "end it with ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
+        )
+    if lacking := [column for column in RANKING if column not in found]:
+        raise UsageError(f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker")
+
+
+def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
+    """Whether an index is of the collection that was judged; another one than the dataset's, or one that can't be told, is a warning.
+
+    What counts are the passages: 2023, 2024 and 2025 share a collection, and so do all indexes of it.
+
+    Raises:
+        UsageError: when it has none of the judged passages, so that every score would be 0.
+    """
+    judged = sorted(set(qrels["docno"]))
+    there = index.docnos(judged)
+    if judged and next(there, None) is None:
+        make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
+        raise UsageError(
+            f"the index {index.path} has none of the {len(judged):,} passages judged in {name} (such as {judged[0]}), so that every score "
+            f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
+        )
+    size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
+    if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
+        return
+    what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"
+    sizes = f"{len(index):,} passages" + (f", not the same {size:,}" if size else "")
+    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of the {len(judged):,} judged passages are in it"
+    warnings.warn(f"the index {index.path} is of {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
+
+
+def load_models(systems: Iterable[pt.Transformer]) -> None:
+    """Load every model once, so that one that cannot be loaded is found before an LLM is asked.
+
+    Raises:
+        UsageError: when one can't be loaded.
+    """
+    row = pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "docno": ["1"], "text": ["tea"], "score": [0.0], "rank": [0]})
+    done: list[Any] = []
+    for system in systems:
+        for stage in every_stage(system):
+            if getattr(stage, "loads_models", False) and stage not in done:
+                done.append(stage)
+                stage.transform(row)
+        for part in parts_of(system):
+            if hasattr(part, "warm_up") and part not in done:
+                done.append(part)
+                part.warm_up()
+
+
+def _parts(systems: Iterable[pt.Transformer]) -> list[Any]:
+    """The models, indexes and folders of systems, each once."""
+    return list({id(part): part for system in systems for part in parts_of(system)}.values())
+
+
+def _indexes(systems: Iterable[pt.Transformer]) -> list[Any]:
+    """The indexes that are searched: not those that only give the texts of another one."""
+    found = [part for part in _parts(systems) if hasattr(part, "docnos")]
+    texts = [getattr(getattr(index, "text", None), "index", None) for index in found]
+    return [index for index in found if all(index is not one for one in texts)]

@@ -1,0 +1,260 @@
+"""Systems run into folders: each resumes, and leaves its ranking, turns, scores and ledger."""
+
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pandas as pd
+import pyterrier as pt
+
+from ..arguments import checked
+from ..conversations.datasets import IkatDataset
+from ..errors import UsageError, advice
+from ..evaluation import TRACK_2023, as_measures, label, per_turn
+from ..evaluation.evaluator import check_baseline, experiment_rows
+from ..llms import LLM, Ledger
+from ..operator import alike, parts_of
+from ..runs import RunFolder, strictly_decreasing
+from ..runs.turns import Part, checksum_of
+from ..store.files import alone, atomic_write
+from .account import Spending
+from .batches import Batches
+from .comparison import Comparison, prepare_comparison
+from .identity import parameters_of
+from .systems import Systems, methods_in
+
+TURNS_AT_ONCE = 128
+"""Turns that are retrieved for and re-ranked at a time: 5 queries of 1000 passages each are 640,000 rows."""
+
+
+class NotJudgedWarning(UserWarning):
+    """None of the turns has a judgement, so that there are no scores."""
+
+
+class AlikeWarning(UserWarning):
+    """What is kept of a run was made by a stage whose repr doesn't tell it apart from another one."""
+
+
+@checked
+def run(
+    systems: Systems,
+    dataset: IkatDataset | str | None = None,
+    *,
+    out: str | Path,
+    topics: pd.DataFrame | None = None,
+    qrels: pd.DataFrame | str | None = None,
+    turns: Sequence[str] | str | None = None,
+    batch: int | None = None,
+    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    baseline: str | None = None,
+    **resources: Any,
+) -> pd.DataFrame:
+    """Run systems on a dataset; each leaves a folder in ``out`` that resumes, with its ranking, turns, scores and ledger.
+
+    A run that is there already is not made again, and one that was stopped goes on behind its last finished batch of turns. What was
+    made by other models, prompts, passages, topics or stages is refused. Stages are told apart by their repr. A stage of another package
+    whose repr lacks what it does, such as a function in ``pt.apply``, is named by an ``AlikeWarning`` when what it left is used again.
+
+    Stages at the beginning that say ``one_row_per_turn`` get all turns at once; the others, and all stages of other packages, get
+    ``batch`` turns at a time, and have to look at each turn by itself.
+
+    Args:
+        systems: name -> system; or one system, or a list of such as have a name. A system is the name of a method (``"aqd"``), a file of
+            methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name resources, or any PyTerrier pipeline.
+        dataset: an iKAT dataset or its name.
+        out: the folder of the runs.
+        topics: the turns, in place of the dataset's; scores are over the judged ones among them.
+        qrels: the judgements, or the variant of the dataset's.
+        turns: only these turns.
+        batch: turns at a time behind the first stages, 128 by default.
+        measures: ir_measures measures, or their names, of the table; the folders have the track's.
+        baseline: the system that the others are compared with.
+        **resources: what methods take, as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``reranker``,
+            ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.running.Resources`.
+
+    Returns:
+        The table of scores, as :func:`pyterrier_ikat.experiment` makes it; just the names where nothing is judged. The rankings are
+        ``ikat.runs.RunFolder(f"{out}/{name}").results()``.
+
+    Raises:
+        UsageError: before anything is run: for an unknown system, option, turn or resource, a resource that no system uses, a model that
+            can't be loaded, a folder that can't be written to or has another run, or another process that makes one of the runs.
+        DataError: for an index or file that can't be used, or a ranking that isn't clean.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> index = ikat.PassageIndex("run.index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+        >>> mine = ikat.AllUtterances() >> index.bm25(num_results=20)
+        >>> ikat.run({"mine": mine, "raw": "raw"}, "ikat:sample", out="my-runs", index=index)["name"].tolist()
+        ['mine', 'raw']
+    """
+    wanted = as_measures(measures)
+    methods = methods_in(systems)
+    check_places([entry.name for entry in methods], Path(out))
+    comparison = prepare_comparison(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
+    check_baseline(comparison.systems, baseline, "systems")
+    return scores_of_folders(run_in_folders(comparison, out, batch), comparison.qrels, wanted, baseline)
+
+
+def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = None) -> dict[str, RunFolder]:
+    """Run every system that has no finished run in its folder yet; scores of a finished run that are of other qrels are made anew.
+
+    Args:
+        comparison: the systems and what they run on.
+        out: the folder of the runs.
+        batch: turns at a time.
+
+    Raises:
+        UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another one, or
+            another process is making one of the runs.
+    """
+    size = TURNS_AT_ONCE if batch is None else batch
+    if size < 1:
+        what = advice(f"batch={batch}", f"--batch {batch}")
+        raise UsageError(f"{what}: do at least one turn at a time, or leave it out for {TURNS_AT_ONCE}")
+    check_places(comparison.systems, Path(out))
+    folders = {name: RunFolder(Path(out) / name) for name in comparison.systems}
+    if not set(comparison.qrels["qid"]) & {qid for topics in comparison.topics.values() for qid in topics["qid"]}:
+        text = f"none of the turns is judged in the qrels of {comparison.dataset}: there will be no scores"
+        warnings.warn(text, NotJudgedWarning, stacklevel=3)
+    with alone(*(folder.path for folder in folders.values())), ExitStack() as counted:
+        for model in comparison.llms():
+            counted.enter_context(model.budget.counting(Spending(Path(out))))
+        for ledger in _ledgers(comparison.llms()):
+            if ledger is not comparison.ledger:
+                counted.enter_context(ledger.followed_by(comparison.ledger))
+        parameters = {name: _parameters(comparison, name) for name in folders}
+        batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
+        finished = {name for name in folders if _is_finished(comparison.systems[name], folders[name], batches[name], parameters[name])}
+        for name in pt.tqdm(folders, desc="systems", unit="system"):
+            if name in finished:
+                batches[name].remove()  # a run that was killed after its last step left them
+                _score_again(folders[name], comparison.qrels)
+            else:
+                _run_one(comparison, name, folders[name], batches[name], size)
+    return folders
+
+
+def scores_of_folders(
+    folders: Mapping[str, RunFolder],
+    qrels: pd.DataFrame,
+    measures: Sequence[ir_measures.Measure] = TRACK_2023,
+    baseline: str | None = None,
+) -> pd.DataFrame:
+    """The table of scores of finished runs; just the names where nothing is judged."""
+    if qrels.empty:
+        return pd.DataFrame({"name": list(folders)})
+    if all(measure in TRACK_2023 for measure in measures):
+        scores = {name: folder.measures() for name, folder in folders.items()}
+    else:
+        scores = {name: per_turn(folder.results(), qrels, measures).set_index("qid") for name, folder in folders.items()}
+    return pd.DataFrame(experiment_rows(scores, measures, baseline))
+
+
+def check_places(names: Iterable[str], out: Path) -> None:
+    """Whether each system's folder can be made; leaves nothing behind.
+
+    Raises:
+        UsageError: when the name is no folder's, or ``out`` can't be written to.
+    """
+    for name in names:
+        if Path(name).name != name or name.startswith("."):
+            raise UsageError(f"a system is named {name!r}: a name is a text that can be a folder's, without slash or leading dot")
+    there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists() or folder.is_symlink())
+    written = advice(f"out={str(out)!r}", f"--out {out}")
+    if not there.is_dir():
+        raise UsageError(f"{written}: {there} is no folder: give a folder, or a path where nothing is")
+    try:
+        with tempfile.TemporaryDirectory(dir=there, prefix=".ikat."):
+            pass
+    except OSError as error:
+        raise UsageError(f"{written}: {there} can't be written to ({error.strerror}): give another folder") from error
+
+
+def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:
+    """What makes a run this run: it is reused only when all of it is the same, or only ``on_error`` more lenient than it was."""
+    topics, dataset = comparison.topics[name], comparison.dataset
+    about = {"method": name, "turns": len(topics), "topics_sha256": checksum_of(topics)}
+    if dataset is not None and not Path(dataset).is_absolute():  # of a folder the topics count, not where it lies
+        about["dataset"] = dataset
+    return about | parameters_of(comparison.systems[name], comparison.resources.prompts)
+
+
+def _is_finished(system: pt.Transformer, folder: RunFolder, batches: Batches, parameters: dict[str, Any]) -> bool:
+    """Whether the run is here already; what was kept of another run is refused."""
+    finished, begun = folder.reusable(parameters), batches.check()
+    if (finished or begun) and (stages := alike(system)):
+        name, where = folder.path.name, folder.path if finished else batches.path
+        warnings.warn(
+            f"system {name} uses what is kept in {where}, and its stage {', '.join(stages)} may be another one now: if it is, remove the "
+            "folder; a class with a __repr__ that shows what it does is told apart",
+            AlikeWarning,
+            stacklevel=5,
+        )
+    return finished
+
+
+def _run_one(comparison: Comparison, name: str, folder: RunFolder, batches: Batches, size: int) -> None:
+    system, topics, scores = comparison.systems[name], comparison.topics[name], TurnScores(comparison.qrels)
+    batches.run(system, topics, _ledgers(parts_of(system)), size)
+    ledger = batches.ledger()
+    about = batches.parameters | {
+        "dataset": comparison.dataset,
+        "deviations": comparison.deviations(name),
+        "served": ledger.served(),
+    }
+    folder.write_parts(scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame())
+    batches.remove()
+
+
+def _score_again(folder: RunFolder, qrels: pd.DataFrame) -> None:
+    """Score a finished run, unless its scores are of these qrels."""
+    known, scores = folder.parameters(), TurnScores(qrels)
+    if known.get("qrels_sha256") == checksum_of(qrels) and "judged_passages" in known:
+        return
+    results = folder.results()
+    scores.add(results["qid"].unique(), results)
+    # Killed in between, the run says of no qrels that its scores were made with them.
+    folder.write_parameters(known | {"qrels_sha256": None})
+    with atomic_write(folder.path / "measures.csv") as file:
+        scores.frame().to_csv(file, index=False)
+    folder.write_parameters(known | scores.about() | {"lines": folder.lines()})
+
+
+def _ledgers(parts: Iterable[Any]) -> list[Ledger]:
+    """The accounts that models count in, each once."""
+    return list({id(part.ledger): part.ledger for part in parts if isinstance(part, LLM)}.values())
+
+
+class TurnScores:
+    """The scores of a run that comes in parts, and how many of its passages are judged."""
+
+    def __init__(self, qrels: pd.DataFrame) -> None:
+        self.qrels, self.judged = qrels, 0
+        self._parts = [pd.DataFrame(columns=["qid", *map(label, TRACK_2023)])]
+
+    def add_all(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """The parts, added while they go by."""
+        for topics, results in parts:
+            self.add(topics["qid"], results)
+            yield topics, results
+
+    def add(self, qids: Iterable[str], results: pd.DataFrame) -> None:
+        """Add the ranking of these turns."""
+        qrels = self.qrels[self.qrels["qid"].isin(qids)]
+        if len(qrels):
+            self._parts.append(per_turn(strictly_decreasing(results), qrels))
+            self.judged += len(results[["qid", "docno"]].merge(qrels[["qid", "docno"]]))
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each turn of the qrels, in their order: zeros for those that were not added."""
+        found = pd.concat(self._parts[len(self._parts) > 1 :]).set_index("qid")
+        return found.reindex(pd.Index(self.qrels["qid"].unique(), name="qid"), fill_value=0.0).reset_index()
+
+    def about(self) -> dict[str, Any]:
+        """What the run folder says of them."""
+        return {"qrels_sha256": checksum_of(self.qrels), "judged_passages": self.judged}

@@ -1,0 +1,189 @@
+"""Systems compared in memory: stages that several start with run once, and nothing is kept on disk."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pandas as pd
+import pyterrier as pt
+from ir_measures import NumQ
+
+from ..arguments import checked
+from ..conversations.datasets import IkatDataset
+from ..errors import DataError, UsageError, list_first
+from ..evaluation import TRACK_2023, as_measures
+from ..evaluation.evaluator import check_baseline, check_form, check_shared, experiment_rows
+from ..evaluation.scores import open_evaluator, ranking_of
+from ..operator import Operator, frame_for, stages
+from ..runs import trec_eval_order, write_run
+from .comparison import prepare_comparison
+from .systems import System
+
+Keep = Callable[[str, pd.DataFrame], None]
+
+
+@checked
+def experiment(
+    systems: System | Mapping[str, System | pd.DataFrame] | Sequence[System | pd.DataFrame],
+    dataset: IkatDataset | str | Path | None = None,
+    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    baseline: str | None = None,
+    *,
+    topics: pd.DataFrame | None = None,
+    qrels: pd.DataFrame | str | None = None,
+    turns: Sequence[str] | str | None = None,
+    names: Sequence[str] | None = None,
+    save: str | Path | None = None,
+    **resources: Any,
+) -> pd.DataFrame:
+    """Run systems over the judged turns, and compare them as TREC does: :func:`pyterrier_ikat.run` without folders.
+
+    Systems run through ``pt.Experiment(..., plan="tree")``: a stage that several start with runs once. Turns without judgements are not
+    run. Means are over all turns of the qrels, a turn for which a system finds nothing counts 0. Ties are ordered by docno, as trec_eval
+    does; what is saved is in that order, too.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`; a dict may also have finished runs (result frames).
+        dataset: an iKAT dataset or its name.
+        measures: ir_measures measures, or their names.
+        baseline: the system that the others are compared with: two-sided paired t-test, Bonferroni.
+        topics: the turns, in place of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
+        qrels: the judgements, or the variant of the dataset's.
+        turns: only these turns.
+        names: the systems' names, where ``systems`` is a list of pipelines.
+        save: a folder in which every system leaves ``<name>.trec`` as soon as it has finished.
+        **resources: as for :func:`pyterrier_ikat.run`.
+
+    Returns:
+        PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`.
+
+    Raises:
+        UsageError: before anything is run: for names, baseline, measures, files, options, and systems that make no ranking.
+        DataError: when topics, qrels or a ranking are not clean, or don't fit each other.
+
+    Example:
+        >>> topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "never judged"]})
+        >>> qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
+        >>> find_a = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0))
+        >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
+        [['always a', 0.5, 2]]
+    """
+    wanted = as_measures(measures)
+    if dataset is None and (topics is None or qrels is None):
+        raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
+    named: Any = systems if names is None else _with_names(systems, names)
+    if isinstance(named, Mapping):
+        named = {name: _Finished(system) if isinstance(system, pd.DataFrame) else system for name, system in named.items()}
+    comparison = prepare_comparison(named, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
+    check_baseline(comparison.systems, baseline, "systems")
+    if comparison.unasked:
+        raise DataError(
+            f"{len(comparison.unasked)} turns of the qrels are not in the topics ({list_first(comparison.unasked)}): they would all count "
+            '0; give the topics they belong to, or leave them out by qrels[qrels["qid"].isin(topics["qid"])]'
+        )
+    for name, system in comparison.systems.items():
+        if isinstance(system, _Finished):
+            found = system.frame["qid"].unique()
+            check_form(f"run {name}", found, comparison.qrels["qid"])
+            check_shared(f"run {name}", found, comparison.qrels["qid"])
+    files, evaluator = _run_files(save, comparison.systems), open_evaluator(comparison.qrels, wanted)
+    scores: dict[str, dict[str, list[float]]] = {}
+
+    def keep(name: str, found: pd.DataFrame) -> None:
+        if len(found) == 0:
+            raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
+        check_shared(f"system {name}", found["qid"].unique(), evaluator.turns)
+        scores[name] = evaluator.per_turn(name, ranking_of(name, found))
+        if name in files:
+            write_run(trec_eval_order(found), files[name], name)
+
+    for manual in {entry.manual for entry in comparison.methods.values()}:
+        together = {name: system for name, system in comparison.systems.items() if comparison.methods[name].manual == manual}
+        _run_tree(together, comparison.topics[next(iter(together))], comparison.qrels, keep)
+    return pd.DataFrame(experiment_rows({name: scores[name] for name in comparison.systems}, wanted, baseline))
+
+
+def _with_names(systems: Any, names: Sequence[str]) -> dict[str, Any]:
+    if isinstance(systems, Mapping):
+        raise UsageError("the systems have names already: leave names=... out, or give the systems as a list")
+    given = list(systems) if isinstance(systems, list | tuple) else [systems]
+    if isinstance(names, str) or len(names) != len(given):
+        raise UsageError(f"{len(given)} systems need a list of {len(given)} names: give {{'name': system, ...}}, or names=[...]")
+    if twice := next((name for name in names if list(names).count(name) > 1), None):
+        raise UsageError(f"two systems are named {twice!r}: give each its own name")
+    return dict(zip(names, given, strict=True))
+
+
+def _run_files(folder: str | Path | None, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Path]:
+    """Name -> run file in ``folder``; none without a folder."""
+    if folder is None:
+        return {}
+    for name in names:
+        if Path(name).name != name or name.startswith(".") or len(name.split()) != 1:
+            raise UsageError(f"a run file cannot be named {name!r}: save systems under names without slash, white space or leading dot")
+    files = {name: Path(folder) / f"{name}.trec" for name in names}
+    if there := [str(path) for path in files.values() if path.exists()]:
+        raise UsageError(f"{there[0]} is there already: choose another folder, or remove it")
+    return files
+
+
+def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels: pd.DataFrame, keep: Keep) -> None:
+    """Run systems on the judged turns of the topics, and hand over each result by its name."""
+    ending = [pt.Compose(*map(_reading_a_copy, stages(system)), _Last(name, keep)) for name, system in systems.items()]
+    # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage a turn.
+    pt.Experiment(
+        ending,
+        topics[topics["qid"].isin(qrels["qid"])].reset_index(drop=True),
+        qrels.drop_duplicates("qid"),
+        [NumQ],
+        names=list(systems),
+        filter_by_topics=False,
+        verbose=False,
+        validate="ignore",
+        plan="tree",
+    )
+
+
+class _Finished(pt.Transformer):
+    """A finished run as a system."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        super().__init__()
+        self.frame = frame
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        return self.frame
+
+
+class _Last(pt.Transformer):
+    """The end of a system. It differs from every other's, so that PyTerrier takes pipelines that are otherwise the same."""
+
+    def __init__(self, name: str, keep: Keep) -> None:
+        super().__init__()
+        self.name, self.keep = name, keep
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        self.keep(self.name, inp)
+        return inp.drop_duplicates("qid")
+
+
+def _reading_a_copy(stage: pt.Transformer) -> pt.Transformer:
+    return stage if isinstance(stage, Operator) else _OnCopy(stage)
+
+
+class _OnCopy(pt.Transformer):
+    """A stage that gets a copy of its input: in a tree several stages read one frame, foreign ones may change it."""
+
+    def __init__(self, stage: pt.Transformer) -> None:
+        super().__init__()
+        self.stage = stage
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        return self.stage.transform(frame_for(self.stage, inp))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _OnCopy) and bool(self.stage == other.stage)
+
+    def __hash__(self) -> int:
+        return hash(self.stage)

@@ -1,0 +1,234 @@
+"""Systems of any kind by name, and what they run on: an index, language models, re-rankers, rewriters."""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from ..errors import UsageError, advice, option
+from ..generate import Seq2SeqRewrite
+from ..llms import Ledger, llm
+from ..methods import Method, find_all, methods_of
+from ..rank import load_reranker
+from ..retrieve import PassageIndex, SpladeIndex
+from ..retrieve.splade import is_splade
+
+System = str | Method | Callable[..., pt.Transformer] | pt.Transformer
+Systems = System | Mapping[str, System] | Sequence[System]
+
+
+def methods_in(systems: Systems) -> list[Method]:
+    """The systems as methods, each name once.
+
+    Raises:
+        UsageError: when one is none, has no name, or two have the same.
+    """
+    if isinstance(systems, Mapping):
+        entries = [_named_method(name, system) for name, system in systems.items()]
+    else:
+        one = isinstance(systems, str | Method | pt.Transformer) or callable(systems)
+        given = [systems] if one else list(systems)  # type: ignore[arg-type]  # what is callable is one system
+        entries = [entry for system in given for entry in _methods_of(system)]
+    found: dict[str, Method] = {}
+    for entry in entries:
+        if found.setdefault(entry.name, entry) != entry:
+            raise UsageError(f"two systems are named {entry.name!r}: give each its own name, or run them in two calls")
+    if not found:
+        raise UsageError("there is no system: give at least one")
+    return list(found.values())
+
+
+def _methods_of(system: Any) -> list[Method]:
+    if isinstance(system, str | Path):
+        return find_all(str(system))
+    if isinstance(system, Method):
+        return [system]
+    if isinstance(system, pt.Transformer):
+        raise UsageError(f"the pipeline {system!r} has no name: give {{'name': pipeline}}")
+    if callable(system):
+        return methods_of(system)
+    raise UsageError(f"a system is a {type(system).__name__}: give the name of a method, a function, or {{'name': pipeline}}")
+
+
+def _named_method(name: Any, system: Any) -> Method:
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(f"a system is named {name!r}: a name is a text that is not blank")
+    if isinstance(system, pt.Transformer):
+        return Method(name, lambda: system)
+    found = _methods_of(system)
+    if len(found) > 1:
+        raise UsageError(
+            f"system {name} is several methods ({', '.join(entry.name for entry in found)}): give one, or a list without names"
+        )
+    return replace(found[0], name=name)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What methods take by the names of their arguments, each as text, as on the command line, or as an object.
+
+    Args:
+        index: a folder made by ``ikat index``, or a PISA index of SPLADE vectors; an index object.
+        llm: a specification such as ``"openai:gpt-4o temperature=0"``, or what :func:`pyterrier_ikat.llm` takes.
+        second_llm: the LLM that writes the answer in ..._given, the second one of gtr.
+        retriever: what searches, where it is not the index's own: any PyTerrier retriever.
+        reranker: a cross-encoder's name, ``bi:NAME``, ``monot5:NAME``, ``ensemble``, or several with commas; a transformer, or a list.
+        rewriter: a T5 or BART rewriter's name, or an operator.
+        expander: ConvGQR's T5 expansion model, or an operator.
+        prompts: a folder of your own prompt templates, for all LLM operators of a method.
+        splade_model: the model that encoded the passages of an index that doesn't say it.
+        texts: the folder of a passage index that has the texts of a SPLADE index without any.
+
+    Example:
+        >>> Resources(llm="recorded:sample", reranker="none").opened(Ledger()).llm
+        ikat.llm('recorded:sample')
+    """
+
+    index: Any = None
+    llm: Any = None
+    second_llm: Any = None
+    retriever: Any = None
+    reranker: Any = None
+    rewriter: Any = None
+    expander: Any = None
+    prompts: str | Path | None = None
+    splade_model: str | None = None
+    texts: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], methods: Iterable[Method]) -> "Resources":
+        """The resources of these names, for these methods; ``none`` as text is what leaving them out means.
+
+        Raises:
+            UsageError: for a name that is none, or one that no method takes.
+        """
+        known = [one.name for one in fields(cls)]
+        given = {name: None if isinstance(one, str) and one.strip().lower() == "none" else one for name, one in options.items()}
+        taken = taken_by(methods) | {"prompts"}  # whether a system reads prompts is seen once it is built
+        if given.get("retriever") is not None:
+            taken -= OF_THE_INDEX
+        for name, value in given.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise UsageError(
+                    f"there is no option {name!r}: {f'did you mean {near[0]}?' if near else 'give one of ' + ', '.join(known)}"
+                )
+            if value is not None and name not in taken:
+                raise unused(name)
+        return cls(**given)
+
+    def opened(self, ledger: Ledger) -> "Resources":
+        """The same as objects; LLMs that are given as text count in ``ledger``.
+
+        Raises:
+            UsageError: for a name that can't be understood, a SPLADE index that needs its model, or a passage index that is given one.
+            DataError: for an index or recorded file that cannot be used.
+        """
+        models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
+        trained = {name: _opened_seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
+        index = open_index(str(self.index), self.splade_model, self.texts) if isinstance(self.index, str | Path) else self.index
+        return replace(self, index=index, reranker=open_rerankers(self.reranker), **models, **trained)
+
+    def build(self, entry: Method) -> pt.Transformer:
+        """The method's expression, over a retriever with its depth and its paper's BM25 parameters.
+
+        Raises:
+            UsageError: when it lacks a resource.
+        """
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.retriever is None and self.index is not None:
+            given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
+        return entry.build(**given)
+
+
+OF_THE_INDEX = {"index", "splade_model", "texts"}
+
+
+def taken_by(methods: Iterable[Method]) -> set[str]:
+    """The options that methods take; a ready pipeline takes none.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
+        ['index', 'llm', 'retriever', 'splade_model', 'texts']
+    """
+    taken = {resource for entry in methods for resource in entry.resources.values()}
+    return taken | OF_THE_INDEX if "retriever" in taken else taken
+
+
+def unused(name: str) -> UsageError:
+    """What to raise for an option that would change nothing."""
+    return UsageError(f"no system uses {option(name)}: leave it out")
+
+
+def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
+    """How the models and the retriever of a run differ from those of the method's paper, one line each."""
+    used = {name: _in_words(getattr(given, name, None), getattr(opened, name, None)) for name in entry.models}
+    if opened.retriever is None and opened.index is not None:
+        label = opened.index.retriever().schematic["label"]
+        used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in entry.bm25.items() if label == "BM25")])
+    return entry.deviations(used)
+
+
+def _in_words(given: Any, opened: Any) -> str | None:
+    """How a run folder names a resource: as it was given, of an LLM without what is secret in its address."""
+    return getattr(opened, "spec", None) or (given if given is None or isinstance(given, str) else repr(given))
+
+
+def _opened_llm(given: Any, ledger: Ledger) -> Any:
+    return llm(given, ledger=ledger) if isinstance(given, str) else given if given is None else llm(given)
+
+
+def _opened_seq2seq(given: Any) -> Any:
+    return Seq2SeqRewrite(given) if isinstance(given, str) else given
+
+
+def open_rerankers(names: Any) -> Any:
+    """The re-ranker of that name, or several with commas; what is no text as it is.
+
+    Raises:
+        UsageError: when a name is empty.
+    """
+    if not isinstance(names, str):
+        return names
+    wanted, written = [name.strip() for name in names.split(",")], advice(f"reranker={names!r}", f"--reranker {names!r}")
+    if any(not name or name in ("bi:", "monot5:") for name in wanted):
+        raise UsageError(f"{written} lacks a model's name: give a cross-encoder's, bi:NAME, monot5:NAME, or several with commas")
+    if "none" in map(str.lower, wanted):
+        raise UsageError(f"{written}: none stands alone, give it, or re-rankers")
+    found = [load_reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
+    return found[0] if len(found) == 1 else found
+
+
+def open_index(path: str, model: str | None = None, texts: str | None = None) -> PassageIndex | SpladeIndex:
+    """The index in a folder: of passages for BM25, or of SPLADE vectors.
+
+    Args:
+        path: the folder.
+        model: the model that encoded the passages of a SPLADE index that does not say it.
+        texts: the folder of a passage index whose texts an index without any gives.
+
+    Raises:
+        DataError: when there is none, or it was cut short.
+        UsageError: when a SPLADE index needs its model, or a passage index is given one.
+    """
+    loader = None if texts is None else _opened_passages(texts).text_loader()
+    if is_splade(path):
+        index = SpladeIndex(path, model, text=loader)
+        index.describe()
+        return index
+    opened = _opened_passages(path)
+    if model is not None or (texts is not None and opened.has_text):
+        raise UsageError(f"the index {path} is a passage index for BM25: leave out {option('splade_model')} and {option('texts')}")
+    return PassageIndex(path, text=loader)
+
+
+def _opened_passages(path: str) -> PassageIndex:
+    index = PassageIndex(path)
+    index.describe()
+    return index
