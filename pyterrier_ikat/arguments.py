@@ -54,6 +54,7 @@ def checked(function: Made) -> Made:
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
+        args, options = _native(args), {name: _native(value) for name, value in options.items()}
         for name, value in signature.bind(*args, **options).arguments.items():
             if signature.parameters[name].kind not in MANY:
                 _check(name, value, signature.parameters[name].annotation)
@@ -82,6 +83,13 @@ def one_of(choices: Iterable[str | None], **values: Any) -> None:
     for name, value in values.items():
         if value not in (known := list(choices)):
             raise UsageError(f"{name}={value!r} is unknown: choose one of {', '.join(map(str, known))}")
+
+
+def _native(value: Any) -> Any:
+    """A number of numpy's as Python's own, also inside of lists and tuples: it can be stored, and a repr can be pasted back."""
+    if type(value).__module__ == "numpy" and value.ndim == 0:
+        return value.item()
+    return type(value)(map(_native, value)) if type(value) in (list, tuple) else value
 
 
 def _check(name: str, value: Any, annotation: Any) -> None:

@@ -106,7 +106,7 @@ def test_operators_given_the_same_text_or_object_share_account_and_budget():
         (lambda: ikat.pool_runs({"a": pd.DataFrame()}, depth="5"), "depth='5'"),
         (lambda: evaluate_responses({"a": 1}, pd.DataFrame(), [RougeL()]), "turns=.*: give a DataFrame"),
         (lambda: evaluate_responses(pd.DataFrame(), [1], [RougeL()]), "answers=.*: give a DataFrame"),
-        (lambda: ikat.experiment(5), "the systems are a int: give"),
+        (lambda: ikat.experiment(5), "a system is a int: give"),
         (lambda: ikat.conversation(5), "the conversation is a int: give a list of messages"),
         (lambda: ikat.conversation(pd.DataFrame()), "the conversation is a DataFrame"),
         (lambda: ikat.PassageFiles(5), "source=5: give a folder"),
@@ -164,6 +164,16 @@ def test_a_persona_of_another_shape_is_named(ptkb):
     for operator in (ikat.Answer(Says("x")), ikat.RankStatements(Words()), ikat.SelectStatements(Says("[1]"))):
         with pytest.raises(ikat.DataError, match="turn 9-1_3 has the qptkb .*: give a dict of statements by id"):
             operator(frame)
+
+
+def test_numbers_of_numpy_are_pythons_in_what_an_operator_shows_and_holds():
+    llm = ikat.llm("recorded:sample")
+    assert repr(ikat.MultiQuery(llm, n=np.int64(3))) == repr(ikat.MultiQuery(llm, n=3))
+    made = ikat.PassageQueries(llm, [np.str_("short")], per_statement=np.int32(2))
+    assert repr(made) == repr(ikat.PassageQueries(llm, ["short"], per_statement=2))
+    assert "np." not in repr(made)
+    scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "nDCG@5": [1.0, 0.5]})
+    assert ikat.breakdown({"AD": scores}, by=np.str_("depth")).equals(ikat.breakdown({"AD": scores}, by="depth"))
 
 
 def test_whole_numbers_of_numpy_are_whole_numbers():

@@ -552,7 +552,7 @@ def test_a_system_that_finds_nothing_at_all_counts_0_and_its_run_is_kept(sample_
     for _ in range(2):
         done = run(sample_index, tmp_path / "runs", "ad", "raw", "--turns", "1-1_1", llm=f"recorded:{tmp_path / 'r.jsonl'}")
         assert done.exit_code == 2
-        assert "ikat: no passage that ad found is judged, so that every figure is 0: the runs are kept in " in done.stderr
+        assert "ikat: no passage that ad found is judged, so that every score is 0: the runs are kept in " in done.stderr
         assert [line.split()[2] for line in done.stdout.splitlines() if line.split()[:1] == ["ad"]][:1] == [".0000"]
     assert "xyzzy" in (tmp_path / "runs" / "ad" / "turns.jsonl").read_text()
     again = call("evaluate", tmp_path / "runs" / "ad", "--dataset", "ikat:sample")

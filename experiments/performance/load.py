@@ -29,6 +29,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Ledger, LLMFailure, Reply, StageError
 from pyterrier_ikat.running.comparison import prepare_comparison
 from pyterrier_ikat.running.in_folders import run_in_folders
+from pyterrier_ikat.running.systems import methods_in, taken_by
 
 TURNS, PASSAGES = 332, 60
 SYSTEMS = (
@@ -189,7 +190,9 @@ def _start(folder: Path, out: str, names: Sequence[str], turns: int, models: Seq
     if not index.exists():
         ikat.PassageIndex(index).index(islice(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False), PASSAGES))
     given: Mapping[str, Any] = {"llm": models[0], "second_llm": models[1], "reranker": SharedWords()}
-    comparison = prepare_comparison(names, Sample(turns), index=index, ledger=ledger, **given)
+    taken = taken_by(methods_in(names))
+    used = {name: one for name, one in given.items() if name in taken}
+    comparison = prepare_comparison(names, Sample(turns), index=index, ledger=ledger, **used)
     return lambda: run_in_folders(comparison, folder / out)
 
 

@@ -118,7 +118,7 @@ def run(
     _print_scores(folders, comparison.qrels)
     print_account(comparison, out)
     for name in folders:
-        for line in comparison.deviations(name):
+        for line in comparison.deviations[name]:
             click.echo(f"note: {name}: {line}")
     if with_profile:
         click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import UsageError
+from ..errors import UsageError, option
 from ..prompts import prompts_from
 
 RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
@@ -157,8 +157,8 @@ class Method:
         taken = {argument: given.get(resource) for argument, resource in self.resources.items()}
         missing = [self.resources[name] for name, value in taken.items() if value is None and self._requires(name)]
         if missing:
-            options = " ".join("--" + name.replace("_", "-") for name in missing)
-            raise UsageError(f"method {self.name} needs {' and '.join(missing)}: give {options}")
+            options = [option("index" if name == "retriever" else name) for name in missing]
+            raise UsageError(f"method {self.name} needs {' and '.join(missing)}: give {' and '.join(options)}")
         if isinstance(several := taken.get("reranker"), list) and not self.several:
             raise UsageError(f"method {self.name} takes one re-ranker, not {len(several)}")
         found = getattr(taken.get("retriever"), "num_results", self.depth)

@@ -41,8 +41,8 @@ class Comparison:
         qrels: the judgements of these turns; empty where none is judged.
         unasked: judged turns that the topics given lack.
         dataset: the dataset's own name: one has several, sample and ikat:sample.
-        given: the resources as they were given.
-        resources: the same as objects.
+        deviations: how the models and the retriever of each differ from those of its paper, one line each.
+        prompts: the folder of the prompts that were given.
         ledger: the account of the LLMs that were given as text.
     """
 
@@ -52,17 +52,13 @@ class Comparison:
     qrels: pd.DataFrame
     unasked: list[str]
     dataset: str | None
-    given: Resources
-    resources: Resources
+    deviations: dict[str, list[str]]
+    prompts: str | Path | None
     ledger: Ledger
 
     def llms(self) -> list[LLM]:
         """The language models of all systems."""
         return [part for part in _parts(self.systems.values()) if isinstance(part, LLM)]
-
-    def deviations(self, name: str) -> list[str]:
-        """How a system's models and retriever differ from those of its paper, one line each."""
-        return deviations(self.methods[name], self.given, self.resources)
 
 
 def prepare_comparison(
@@ -116,7 +112,9 @@ def prepare_comparison(
             each_turn_once(frame)
         load_models(built.values())
     unasked = [] if topics is None or turns is not None else [qid for qid in judgements["qid"].unique() if qid not in asked]
-    return Comparison(methods, built, of_each, scored, unasked, None if data is None else data.name, given, opened, counting)
+    differences = {name: deviations(entry, given, opened) for name, entry in methods.items()}
+    data_name = None if data is None else data.name
+    return Comparison(methods, built, of_each, scored, unasked, data_name, differences, given.prompts, counting)
 
 
 @checked

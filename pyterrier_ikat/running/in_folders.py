@@ -181,7 +181,7 @@ def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:
     about = {"method": name, "turns": len(topics), "topics_sha256": checksum_of(topics)}
     if dataset is not None and not Path(dataset).is_absolute():  # of a folder the topics count, not where it lies
         about["dataset"] = dataset
-    return about | parameters_of(comparison.systems[name], comparison.resources.prompts)
+    return about | parameters_of(comparison.systems[name], comparison.prompts)
 
 
 def _is_finished(system: pt.Transformer, folder: RunFolder, batches: Batches, parameters: dict[str, Any]) -> bool:
@@ -204,7 +204,7 @@ def _run_one(comparison: Comparison, name: str, folder: RunFolder, batches: Batc
     ledger = batches.ledger()
     about = batches.parameters | {
         "dataset": comparison.dataset,
-        "deviations": comparison.deviations(name),
+        "deviations": comparison.deviations[name],
         "served": ledger.served(),
     }
     folder.write_parts(scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame())

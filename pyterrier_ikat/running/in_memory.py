@@ -18,7 +18,7 @@ from ..evaluation.scores import open_evaluator, ranking_of
 from ..operator import Operator, frame_for, stages
 from ..runs import trec_eval_order, write_run
 from .comparison import prepare_comparison
-from .systems import System
+from .systems import System, methods_in
 
 Keep = Callable[[str, pd.DataFrame], None]
 
@@ -70,12 +70,13 @@ def experiment(
         [['always a', 0.5, 2]]
     """
     wanted = as_measures(measures)
-    if dataset is None and (topics is None or qrels is None):
-        raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
     named: Any = systems if names is None else _with_names(systems, names)
     if isinstance(named, Mapping):
         named = {name: _Finished(system) if isinstance(system, pd.DataFrame) else system for name, system in named.items()}
-    comparison = prepare_comparison(named, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
+    methods = methods_in(named)
+    if dataset is None and (topics is None or qrels is None):
+        raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
+    comparison = prepare_comparison(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
     check_baseline(comparison.systems, baseline, "systems")
     if comparison.unasked:
         raise DataError(

@@ -31,8 +31,7 @@ def methods_in(systems: Systems) -> list[Method]:
     if isinstance(systems, Mapping):
         entries = [_named_method(name, system) for name, system in systems.items()]
     else:
-        one = isinstance(systems, str | Method | pt.Transformer) or callable(systems)
-        given = [systems] if one else list(systems)  # type: ignore[arg-type]  # what is callable is one system
+        given = systems if isinstance(systems, list | tuple) else [systems]
         entries = [entry for system in given for entry in _methods_of(system)]
     found: dict[str, Method] = {}
     for entry in entries:

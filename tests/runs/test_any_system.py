@@ -1,6 +1,7 @@
 """What a user brings is run like ours: expressions with a stranger's operator and stages of other packages."""
 
 import json
+import shutil
 
 import pandas as pd
 import pyterrier as pt
@@ -8,6 +9,7 @@ import pytest
 from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.folder import SAMPLE
 from pyterrier_ikat.conversations.frame import with_query
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import Operator
@@ -164,7 +166,11 @@ def test_topics_and_qrels_of_ones_own(index, tmp_path):
     [
         ("raw", {"lmm": "x"}, "there is no option 'lmm': did you mean llm?"),
         ("raw", {"colour": "red"}, "there is no option 'colour': give one of index, llm"),
-        ("raw", {}, "method raw needs retriever: give"),
+        ("raw", {}, "method raw needs retriever: give index=..."),
+        ("raw", {"retriever": Told(), "llm": "recorded:sample"}, "no system uses llm=...: leave it out"),
+        ("raw", {"index": "an.index", "retriever": Told()}, "no system uses index=...: leave it out"),
+        ({"x": ikat.RawUtterance()}, {"index": "an.index"}, "no system uses index=...: leave it out"),
+        ("ad", {"retriever": Told(), "llm": "recorded:sample", "reranker": "bi:"}, "reranker='bi:' lacks a model's name"),
         (pt.apply.query(lambda row: ""), {}, "has no name: give {'name': pipeline}"),
         ({"a/b": "raw"}, {}, "a system is named 'a/b'"),
         ({"x": 3}, {}, "a system is a int"),
@@ -175,3 +181,52 @@ def test_topics_and_qrels_of_ones_own(index, tmp_path):
 def test_what_cannot_be_run_is_said(systems, options, message, tmp_path):
     with pytest.raises(ikat.UsageError, match=message.replace("?", r"\?")):
         ikat.run(systems, "ikat:sample", out=tmp_path / "runs", **options)
+    with pytest.raises(ikat.UsageError):
+        ikat.experiment(systems, "ikat:sample", **options)
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.prompts.UnknownPromptWarning")
+def test_prompts_that_no_system_reads_are_refused(index, prompts, tmp_path):
+    system = Keywords(ByPrompt(keywords="heath").llm, prompts=prompts) >> index.bm25(num_results=3)
+    with pytest.raises(ikat.UsageError, match="no system uses prompts=...: leave it out"):
+        ikat.plan({"mine": LastWords() >> index.bm25()}, "ikat:sample", prompts=prompts)
+    assert ikat.plan({"mine": system}, "ikat:sample", prompts=prompts).total["calls"] == 24
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
+def test_an_experiment_takes_what_a_run_takes_and_gives_its_table(index, tmp_path, monkeypatch):
+    def shortest(retriever, *, depth=1000):
+        return LastWords(2) >> retriever % depth
+
+    systems = {"mine": ikat.AllUtterances() >> index.bm25(), "shortest": shortest, "AD": "ad", "by hand": "human_qr"}
+    given = {"index": str(index.path), "llm": "recorded:sample", "measures": ["nDCG@5", "P(rel=2)@10"], "baseline": "mine"}
+    monkeypatch.chdir(tmp_path)
+    table = ikat.experiment(systems, "ikat:sample", **given)
+    assert list(tmp_path.iterdir()) == []
+    pd.testing.assert_frame_equal(ikat.run(systems, "ikat:sample", out="runs", **given), table)
+    few = {"turns": "1-1_1,1-1_2", "qrels": "provenance"}
+    assert ikat.experiment("raw", "ikat:sample", index=index, **few)["turns"].tolist() == [2]
+    pd.testing.assert_frame_equal(
+        ikat.experiment(["raw", "ad"], "ikat:sample", **few, **given | {"baseline": "raw"}),
+        ikat.run(["raw", "ad"], "ikat:sample", out="few", **few, **given | {"baseline": "raw"}),
+    )
+
+
+def test_an_experiment_on_another_collection_is_refused_before_anything_is_asked(tmp_path):
+    other, model = ikat.PassageIndex(tmp_path / "other").index([{"docno": "p1", "text": "tea"}]), ByPrompt(answer="tea")
+    with pytest.raises(ikat.UsageError, match="has none of the .* passages judged in ikat:sample"):
+        ikat.experiment("ad", "ikat:sample", index=other, llm=model.llm)
+    assert model.asked == []
+
+
+def test_a_collection_folder_may_lie_elsewhere(tmp_path):
+    for name in ("here", "there"):
+        shutil.copytree(SAMPLE, tmp_path / name)
+    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset(tmp_path / "here").get_corpus_iter(verbose=False))
+    ikat.run({"told": Told() >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "here"), out=tmp_path / "runs")
+    again = Told(stops=0)
+    ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")
+    topics = tmp_path / "there" / "topics.json"
+    topics.write_text(topics.read_text().replace("walk", "ride"))
+    with pytest.raises(ikat.UsageError, match="another topics_sha256"):
+        ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")
