@@ -202,11 +202,9 @@ def _run_one(comparison: Comparison, name: str, folder: RunFolder, batches: Batc
     system, topics, scores = comparison.systems[name], comparison.topics[name], TurnScores(comparison.qrels)
     batches.run(system, topics, _ledgers(parts_of(system)), size)
     ledger = batches.ledger()
-    about = batches.parameters | {
-        "dataset": comparison.dataset,
-        "deviations": comparison.deviations[name],
-        "served": ledger.served(),
-    }
+    about = batches.parameters | {"deviations": comparison.deviations[name], "served": ledger.served()}
+    if comparison.dataset is not None:
+        about["dataset"] = comparison.dataset
     folder.write_parts(scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame())
     batches.remove()
 

@@ -13,8 +13,8 @@ from ..errors import DataError, UsageError, advice
 from ..evaluation.evaluator import format_score, is_derived
 from ..llms import Ledger
 from ..llms.ledger import AMOUNTS, COUNTS
-from ..runs import RunFolder
 from ..running.batches import Batches
+from ..runs import RunFolder
 
 Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
 """Run folders, or a dict name -> run folder or ``Ledger``."""
