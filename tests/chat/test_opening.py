@@ -84,7 +84,7 @@ def test_a_method_without_an_llm_takes_any_words(index):
     [
         ("human_qr", {}, "needs the manual rewrite of each turn, and a chat has none"),
         ("nothing", {}, "there is no method"),
-        ("ad", {}, "needs llm: give --llm"),
+        ("ad", {}, "needs llm: give llm="),
         ("raw", {"persona": "ikat:sample"}, "several conversations"),
     ],
 )
