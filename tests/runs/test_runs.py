@@ -334,7 +334,7 @@ def test_versions_are_those_of_what_is_installed(monkeypatch):
         return f"{package} 1"
 
     monkeypatch.setattr(metadata, "version", version)
-    found = versions()
+    found = versions.__wrapped__()  # without what is kept of the first call
     assert found.pop("python") == platform.python_version()
     assert found["torch"] == "torch 1"
     assert not {"pyterrier-pisa", "openai"} & set(found)
