@@ -1,5 +1,6 @@
 """Answer equivalence in the manner of BEM: a classifier reads question, gold answer and response together."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -92,20 +93,16 @@ def _load(model: str) -> tuple[Any, Any]:
 
 def _input(tokenizer: Any, response: str, reference: str, question: str, length: int) -> tuple[tuple[str, str], bool]:
     room = length - tokenizer.num_special_tokens_to_add(pair=True) - 1
-    asked, used = _cut(tokenizer, question, length // QUESTION_SHARE)
-    sizes = [_size(tokenizer, response), _size(tokenizer, reference)]
+    asked, used = _truncate(tokenizer, question, length // QUESTION_SHARE)
+    sizes = [_truncate(tokenizer, text, sys.maxsize)[1] for text in (response, reference)]
     half = (room - used) // 2
-    first, _ = _cut(tokenizer, response, max(half, room - used - sizes[1]))
-    second, _ = _cut(tokenizer, reference, max(half, room - used - sizes[0]))
+    first, _ = _truncate(tokenizer, response, max(half, room - used - sizes[1]))
+    second, _ = _truncate(tokenizer, reference, max(half, room - used - sizes[0]))
     separator = tokenizer.sep_token or ""
     return (first, f"{second} {separator} {asked}"), (first, second, asked) != (response, reference, question)
 
 
-def _size(tokenizer: Any, text: str) -> int:
-    return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-
-
-def _cut(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:
+def _truncate(tokenizer: Any, text: str, tokens: int) -> tuple[str, int]:
     """The beginning of ``text`` that has at most ``tokens`` tokens, and how many it has."""
     places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
     return (text, len(places)) if len(places) <= tokens else (text[: places[tokens - 1][1]], tokens)

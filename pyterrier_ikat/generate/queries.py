@@ -91,7 +91,7 @@ class ExplodeQueries(Operator):
             )
         each_turn_once(inp)
         rows_of = zip(inp["qid"], values(inp, "qsubqueries", []), texts_in(inp, "query"), strict=True)
-        lists = [_checked(qid, queries) or [query] for qid, queries, query in rows_of]
+        lists = [_check_queries(qid, queries) or [query] for qid, queries, query in rows_of]
         weights = _weights(inp)
         rows = [row for row, queries in enumerate(lists) for _ in queries]
         numbers = [number for queries in lists for number in range(len(queries))]
@@ -105,7 +105,7 @@ class ExplodeQueries(Operator):
         return with_query(expanded, texts)
 
 
-def _checked(qid: str, queries: Any) -> list[str]:
+def _check_queries(qid: str, queries: Any) -> list[str]:
     if isinstance(queries, str) or not isinstance(queries, Iterable) or not all(isinstance(query, str) for query in queries):
         raise DataError(f"turn {qid} has the sub-queries {queries!r:.80}: give a list of texts")
     return list(queries)

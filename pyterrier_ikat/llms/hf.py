@@ -8,10 +8,9 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..completions.usable import is_mark, opening_mark
-from ..errors import UsageError
 from ..operator import Remade
-from ..store.models import fingerprint
-from .failures import BadRequest, LLMFailure, shorten
+from ..store.models import fingerprint, load
+from .failures import BadRequest, LLMFailure
 from .request import Backend, Reply, Request, as_text
 
 MAX_TOKENS = 1024
@@ -113,25 +112,19 @@ class HFBackend(Remade, Backend):
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
-            try:
-                import torch
-                from transformers import AutoModelForCausalLM, AutoTokenizer
-            except ImportError as error:
-                raise UsageError(f'hf: needs transformers and torch ({error}): pip install "pyterrier-ikat[rank]"') from None
-            device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(self.model)
-                model: Any = AutoModelForCausalLM.from_pretrained(self.model, dtype="auto")
-            except (OSError, ValueError) as error:
-                raise UsageError(
-                    f"{self.model!r} is no model that can be loaded ({shorten(str(error))}): "
-                    "give the name of a causal language model or its folder"
-                ) from None
-            model.to(device)
+            tokenizer, model = load("language model", self.model, self._make)
             if tokenizer.pad_token_id is None:
                 tokenizer.pad_token = tokenizer.eos_token
             self._loaded = tokenizer, model
         return self._loaded
+
+    def _make(self) -> tuple[Any, Any]:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        model: Any = AutoModelForCausalLM.from_pretrained(self.model, dtype="auto")
+        return AutoTokenizer.from_pretrained(self.model), model.to(device)
 
 
 def _decoded(tokenizer: Any, row: list[int]) -> str:

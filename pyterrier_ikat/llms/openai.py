@@ -271,7 +271,8 @@ class OpenAIBackend(Backend):
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer the one request (see `Backend.complete`)."""
-        return [self._ask(request) for request in requests]
+        with self.servers.next() as server:
+            return [self._ask(server, request) for request in requests]
 
     def open(self) -> None:
         """Load the client, so that the first call does not have to.
@@ -296,11 +297,7 @@ class OpenAIBackend(Backend):
         if "servers" in vars(self):
             self.close()
 
-    def _ask(self, request: Request) -> Reply | LLMFailure:
-        with self.servers.next() as server:
-            return self._ask_one(server, request)
-
-    def _ask_one(self, server: Server, request: Request) -> Reply | LLMFailure:
+    def _ask(self, server: Server, request: Request) -> Reply | LLMFailure:
         import openai
 
         try:

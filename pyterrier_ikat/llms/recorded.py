@@ -79,7 +79,7 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                key, record = _record(line, number)
+                key, record = _parse_record(line, number)
             except (ValueError, TypeError) as error:
                 raise DataError(
                     f'{path} line {number} is no recorded completion: {error}; a line reads {{"qid": "9-1_3", "stage": "answer", '
@@ -93,7 +93,7 @@ def _read(path: Path) -> tuple[dict[Key, _Record], str]:
     return records, hashlib.sha256(content).hexdigest()
 
 
-def _record(line: str, number: int) -> tuple[Key, _Record]:
+def _parse_record(line: str, number: int) -> tuple[Key, _Record]:
     data = json.loads(line)
     if not isinstance(data, dict):
         raise TypeError("it is no JSON object")

@@ -103,7 +103,7 @@ def parse(text: str) -> Spec:
     if "://" in head:
         raise UsageError(f"an LLM is named {_forms()}: the address of its server is given as base_url=ADDRESS")
     provider, _, name = head.partition(":")
-    if not name or (provider not in OPTIONS and not _installed(provider)):
+    if not name or (provider not in OPTIONS and not _entry_points(provider)):
         raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: it is named {_forms()}")
     if name.startswith("~/"):
         name = os.path.expanduser(name)
@@ -140,7 +140,7 @@ def _is_secret(provider: str, key: str) -> bool:
     return provider not in OPTIONS and SECRET_NAME.search(key) is not None
 
 
-def _installed(provider: str) -> list[metadata.EntryPoint]:
+def _entry_points(provider: str) -> list[metadata.EntryPoint]:
     return list(metadata.entry_points(group=GROUP, name=provider))
 
 
@@ -226,7 +226,7 @@ def llm(
         ikat.llm('openai:gpt-4o temperature=0')
     """
     options = {"cache": cache, "price_in": price_in, "price_out": price_out, "budget": budget, "retries": retries, "on_error": on_error}
-    options = {name: _checked(name, value) for name, value in options.items() if value is not None}
+    options = {name: _account_option(name, value) for name, value in options.items() if value is not None}
     if isinstance(spec_or_object, LLM | str) and (given := [*options, *(["identity"] if identity is not None else [])]):
         raise UsageError(f"{', '.join(given)}: these are arguments for an object with .generate; a specification has them as key=value")
     if isinstance(spec_or_object, LLM):
@@ -237,11 +237,11 @@ def llm(
         spec = parse(spec_or_object)
         backend = _backend(spec.provider, spec.name, {name: value for name, value in spec.options.items() if name not in ACCOUNT})
         return _model(backend, spec.options, ledger, default_path(), spec.shown)
-    backend = _of_object(spec_or_object, identity)
+    backend = _object_backend(spec_or_object, identity)
     return _model(backend, options, ledger, default_path() if getattr(backend, "told", None) is not None else IN_MEMORY, None)
 
 
-def _of_object(given: Any, identity: Any, name: str | None = None) -> Backend:
+def _object_backend(given: Any, identity: Any, name: str | None = None) -> Backend:
     if isinstance(given, type):
         raise UsageError(f"{given.__name__} is a class: give an object of it, {given.__name__}(...)")
     if isinstance(given, Backend):
@@ -254,7 +254,7 @@ def _of_object(given: Any, identity: Any, name: str | None = None) -> Backend:
     )
 
 
-def _checked(name: str, value: Any) -> Any:
+def _account_option(name: str, value: Any) -> Any:
     """The value of an account's option that is given as an argument."""
     try:
         return ACCOUNT[name].read(str(value))
@@ -292,7 +292,7 @@ def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
     Raises:
         UsageError: when several packages register the name, it cannot be loaded, takes other options, or makes no model.
     """
-    found = _installed(provider)
+    found = _entry_points(provider)
     if len({one.value for one in found}) > 1:
         raise UsageError(f"several packages register the LLM {provider}: {', '.join(one.value for one in found)}; uninstall all but one")
     try:
@@ -305,4 +305,4 @@ def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
     made = make(name, **options)
     shown = {key: value for key, value in options.items() if not _is_secret(provider, key)}
     told = {"provider": provider, "name": name, "options": shown, "identity": getattr(made, "identity", None)}
-    return _of_object(made, told, name)
+    return _object_backend(made, told, name)

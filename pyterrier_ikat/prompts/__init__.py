@@ -98,7 +98,7 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         raise UsageError(f"prompt template {names[0]} of {folder or FOLDER}: {error}; it may use {', '.join(sorted(values))}") from error
 
 
-_chosen: ContextVar[str | None] = ContextVar("prompts", default=None)
+_default: ContextVar[str | None] = ContextVar("prompts", default=None)
 
 
 class UnknownPromptWarning(UserWarning):
@@ -126,16 +126,16 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
         >>> answer.prompts == folder
         True
     """
-    token = _chosen.set(_chosen.get() if folder is None else _checked(folder))
+    token = _default.set(_default.get() if folder is None else _check_folder(folder))
     try:
         yield
     finally:
-        _chosen.reset(token)
+        _default.reset(token)
 
 
 def prompts_or_default(folder: str | None) -> str | None:
     """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's."""
-    return _chosen.get() if folder is None else folder
+    return _default.get() if folder is None else folder
 
 
 def fingerprint(folder: str | Path | None = None) -> str:
@@ -148,7 +148,7 @@ def fingerprint(folder: str | Path | None = None) -> str:
     return digest.hexdigest()
 
 
-def _checked(folder: str | Path) -> str:
+def _check_folder(folder: str | Path) -> str:
     place = Path(folder).expanduser()
     names = {path.name for path in place.glob("*.jinja")}
     ours = {path.name for path in FOLDER.glob("*.jinja")}

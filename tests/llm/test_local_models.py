@@ -110,12 +110,12 @@ def test_a_tokenizer_without_a_padding_token_pads_all_the_same(templated, tmp_pa
 
 def test_without_transformers_the_install_line_is_named(templated, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UsageError, match=r'hf: needs transformers and torch .*: pip install "pyterrier-ikat\[rank\]"'):
+    with pytest.raises(UsageError, match=r"the language model .* needs transformers: pip install 'pyterrier_ikat\[rank\]'"):
         llm(f"hf:{templated} cache=none").ask(ask("tea"))
 
 
 def test_no_model_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"is no model that can be loaded .*: give the name"):
+    with pytest.raises(UsageError, match=r"can't load the language model .*: give the folder of a downloaded model, or a name"):
         llm(f"hf:{tmp_path} cache=none").ask(ask("tea"))
 
 
