@@ -83,38 +83,30 @@ def _reason(error: BaseException | None) -> str | None:
     if isinstance(error, IkatError):
         return " ".join(str(error).split("\n")) if error.one_line else str(error)
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:  # of a closed pipe click takes care
-        return _refused(error)
+        return _refused_by_system(error)
     if isinstance(error, sqlite3.Error):
         return f"a database can't be used ({error}): make room, or correct its permissions"
     if isinstance(error, MemoryError):
         return "there is not enough memory: run fewer turns at a time (--batch), or with a smaller model"
     if isinstance(error, RecursionError):
         return "a file is nested too deeply"
-    return _reason_behind(error)
+    if error is not None and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+        return STOPPED  # a native library that was interrupted says only that something went wrong
+    return None
 
 
-def _reason_behind(error: BaseException | None) -> str | None:
-    """A native library that was interrupted says only that something went wrong."""
-    return STOPPED if error is not None and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt) else None
-
-
-def _refused(error: OSError) -> str:
-    if not _working_folder():
+def _refused_by_system(error: OSError) -> str:
+    try:
+        os.getcwd()
+    except OSError:
         return "the folder that you work in is gone: change to another one"
     where = "".join(f"{os.fsdecode(name)}: " for name in (error.filename, error.filename2) if isinstance(name, str | bytes))
     repair = REPAIRS.get(error.errno or 0)
     return f"{where}{error.strerror or error}" + (f": {repair}" if repair else "")
 
 
-def _working_folder() -> bool:
-    try:
-        return bool(os.getcwd())
-    except OSError:
-        return False
-
-
 def _take_any_text() -> None:
-    """Where a stream's encoding lacks a character, print its number: figures must not be lost because of a name."""
+    """Where a stream's encoding lacks a character, print its number: scores must not be lost because of a name."""
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

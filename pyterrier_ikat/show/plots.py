@@ -117,8 +117,8 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
-        >>> figures = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "nDCG@5": [1.0, 0.5]})
-        >>> plot_breakdown(ikat.breakdown({"AD": figures}, by="depth")).get_ylabel()
+        >>> scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "nDCG@5": [1.0, 0.5]})
+        >>> plot_breakdown(ikat.breakdown({"AD": scores}, by="depth")).get_ylabel()
         'mean nDCG@5'
     """
     by, systems = table.columns[0], [name for name in table.columns[1:] if name != "turns"]
@@ -161,7 +161,7 @@ def plot_differences(
     Raises:
         UsageError: when there are not two runs, the baseline is none of them, a result frame comes without qrels, or
             matplotlib is not installed.
-        DataError: when the runs' figures are not about the same turns.
+        DataError: when the runs' scores are not about the same turns.
 
     Example:
         >>> import pandas as pd
@@ -173,8 +173,8 @@ def plot_differences(
     if baseline not in runs or len(runs) != 2:
         raise UsageError(f"a difference is between two runs, one of them the baseline {baseline!r}: these are {', '.join(runs) or 'none'}")
     other = next(name for name in runs if name != baseline)
-    figures = scores_by_run(runs, qrels, measure)
-    change = (figures[other] - figures[baseline]).sort_values(ascending=False, kind="stable")
+    scores = scores_by_run(runs, qrels, measure)
+    change = (scores[other] - scores[baseline]).sort_values(ascending=False, kind="stable")
     ax = new_axes(8) if ax is None else ax
     places, heights = np.arange(len(change)), change.to_numpy()
     better, worse = heights >= SAME, heights <= -SAME

@@ -257,7 +257,7 @@ def check_statements(place: Place, statements: Sequence[Statement], known: Mappi
 
 def _check_statement(place: Place, one: Statement, known: Mapping[str, str]) -> None:
     if one.id is not None and one.id not in known:
-        place.error(f"the user has no statement {short_json(one.id)}: name one of {', '.join(known) or 'none, leave it out'}")
+        place.error(f"the user has no statement {short_json(one.id)}: name one of {', '.join(known) or 'none, omit it'}")
     elif one.id is not None and one.text not in (None, known[one.id]):
         place.at("text").error(f"the text of statement {one.id} differs from the topics': write {known[one.id]!r}")
     elif one.id is None and one.text is not None and one.text not in known.values():

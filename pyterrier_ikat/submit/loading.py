@@ -47,7 +47,7 @@ def _load_json(path: str | Path, place: Place) -> Values:
     except OSError as error:
         raise DataError(f"{path}: can't be read ({error.strerror}); give the path of a submission") from error
     if content.startswith(_GZIP):
-        place.error("the file is packed by gzip: hand in plain text, unpack it with gunzip")
+        place.error("the file is packed by gzip: submit plain text, unpack it with gunzip")
         return []
     try:
         text = content.decode("utf-8")

@@ -14,7 +14,7 @@ class Problem:
     """One thing that is wrong with a submission.
 
     Attributes:
-        severity: ``"error"``: it must not be handed in like this; ``"warning"``: it may be, but somebody should look.
+        severity: ``"error"``: it must not be submitted like this; ``"warning"``: it may be, but somebody should look.
         turn: the turn's id; empty for what concerns the whole file.
         field: the path of the field, such as ``responses[0].passage_provenance[3].score``, counted from 0.
         message: what is wrong, and the repair.

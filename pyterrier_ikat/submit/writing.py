@@ -58,7 +58,7 @@ def write_submission(
         run: the folder of a finished run whose system wrote responses (Respond), or two frames: results (``qid``, ``docno``,
             ``score``, ``rank``, ``used``, optionally ``text``) and turns. Either may have the responses, ``qanswer``, and
             ``qstatements``; what the results say of a turn counts before what the turns say, so that a draft in the turns,
-            which Respond calls ``qdraft`` in its results, is not handed in.
+            which Respond calls ``qdraft`` in its results, is not submitted.
         dataset: the topics to answer; the sample and the mini collection are submitted like 2023.
         path: the file to write; an old one stays as it is until the new one is whole and valid.
         run_id: the run's name, without white space.
@@ -91,7 +91,7 @@ def write_submission(
     _check_header(topics.year, run_type, team)
     results, turns = _frames_of(run)
     if run_type == "automatic" and ("qresolved" in results or "qresolved" in turns):
-        raise UsageError("the run was made with manual rewrites (qresolved): hand it in as manual, or run a system without them")
+        raise UsageError("the run was made with manual rewrites (qresolved): submit it as manual, or run a system without them")
     responses = _results_first("qanswer", _responses(results), _responses(turns), _by_turn(results, "qdraft"))
     statements = _results_first("qstatements", _statements(results), _statements(turns), {})
     rankings = _rankings(results, topics.year)
@@ -120,7 +120,7 @@ def _check_header(year: int, run_type: str, team: str | None) -> None:
     if run_type not in RUN_TYPES[year]:
         raise UsageError(f"run type {run_type!r} is none of {year}: give {' or '.join(RUN_TYPES[year])}")
     if (team is None) == (year == 2025):
-        raise UsageError("a submission of 2025 names the team: give team" if team is None else f"{year} asks for no team: leave it out")
+        raise UsageError("a submission of 2025 names the team: give team" if team is None else f"{year} asks for no team: omit it")
 
 
 def _frames_of(run: RunFolder | Frames) -> Frames:
@@ -172,7 +172,7 @@ def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, 
     for qid, value in results.items():
         if turns.get(qid, value) not in (value, drafts.get(qid)):
             raise DataError(
-                f"turn {qid}: the results have another {name} than the turns, and only one can be handed in: "
+                f"turn {qid}: the results have another {name} than the turns, and only one can be submitted: "
                 f"drop the column {name} from the frame that is not to be heard"
             )
     return {**turns, **results}

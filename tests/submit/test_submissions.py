@@ -273,7 +273,7 @@ def test_two_responses_to_a_turn_are_refused(tmp_path, drafted):
     twice = pd.concat([turns, turns.head(1).assign(qanswer="another draft")])
     torn = results.assign(qanswer=["other words", *results["qanswer"][1:]])
     for given, message in (
-        ((results, edited), f"turn {first}: the results have another qanswer than the turns, and only one can be handed in: drop"),
+        ((results, edited), f"turn {first}: the results have another qanswer than the turns, and only one can be submitted: drop"),
         ((results, twice), f"turn {first} has rows with different qanswer: keep those of one"),
         ((torn, turns[["qid"]]), f"turn {first} has rows with different qanswer"),
     ):

@@ -318,7 +318,7 @@ def test_keys_that_occur_twice(tmp_path, year, old, new, turn, field):
         (b"[" * 100_000, "nested too deeply"),
         (b"[1, 2]", "it has to be an object"),
         (b"\xef\xbb\xbf" + text_of(valid(2023)).encode(), "byte order mark"),
-        (gzip.compress(text_of(valid(2023)).encode(), mtime=0), "packed by gzip: hand in plain text"),
+        (gzip.compress(text_of(valid(2023)).encode(), mtime=0), "packed by gzip: submit plain text"),
         (text_of(valid(2023)).encode("utf-16"), "byte 0 is no UTF-8"),
         (text_of(valid(2023)).replace("Yes", "Oui, café").encode("latin-1"), "is no UTF-8"),
         (b"9-1_1 Q0 clueweb22-en0000-00-00000:1 1 3.0 run\n", "`ikat submit` writes the submission of a run folder"),

@@ -1,6 +1,6 @@
 """What a report knows: the runs, wherever they come from, and what their dataset adds to them.
 
-A run folder tells most: the ranking, what the system wrote for each turn, its figures, its LLM calls and how it was made. A
+A run folder tells most: the ranking, what the system wrote for each turn, its scores, its LLM calls and how it was made. A
 submission tells ranking, response, chosen statements and cited passages; a TREC run only the ranking; a result frame whatever columns
 it has.
 """

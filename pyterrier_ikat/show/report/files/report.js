@@ -8,8 +8,8 @@
     chip: one(`.strip a[href="#${element.id}"]`),
     conversation: element.dataset.conversation,
     depth: Number(element.dataset.depth),
-    figures: (element.dataset.figures || "").split("|").map((row) => row.split(" ").map(Number)),
-    judged: "figures" in element.dataset,
+    scores: (element.dataset.scores || "").split("|").map((row) => row.split(" ").map(Number)),
+    judged: "scores" in element.dataset,
   }));
   const framed = location.protocol === "about:"; // a notebook's frame has no address of its own
   let here = -1;
@@ -43,9 +43,9 @@
     const least = number("least", -Infinity), most = number("most", Infinity), outcome = value("outcome");
     if (least === -Infinity && most === Infinity && !outcome) return true;
     if (!turn.judged) return false;
-    const figure = turn.figures[run][measure], change = figure - turn.figures[0][measure];
+    const score = turn.scores[run][measure], change = score - turn.scores[0][measure];
     const found = Math.abs(change) < 0.00005 ? "tie" : change > 0 ? "win" : "loss";
-    return figure >= least && figure <= most && (!outcome || outcome === found);
+    return score >= least && score <= most && (!outcome || outcome === found);
   }
 
   function fits(turn, words) {
