@@ -41,6 +41,8 @@ _ITEM = re.compile(
 _CALLED = re.compile(
     r"\b(?:statement|number|ptkb|id|no|one)s?\b\.?(?: (?:is|are))?\W{0,3}(\d{1,3}\b(?:(?:,|,? and| &) \d{1,3}\b)*)", re.IGNORECASE
 )
+_ENDED = re.compile(r"(?s:.*)(?:\n|\S[ \t]+\S*[.!?]\s)")
+"""Whole lines and sentences; a number before a line is no sentence."""
 _BRACKET = re.compile(r"[\[{]")
 _WITHIN = re.compile(r"\[([\s\d,#*\"']*)(\]|\Z)")
 _NEXT = re.compile(r"[ \t]*(?:,|;|&|and\b)[ \t]*\[\s*#?(\d{1,3})\s*\]")
@@ -63,8 +65,8 @@ class Found(list[Any]):
 def read_ids(text: str) -> Found | None:
     r"""The statement numbers in a completion; a stray number in running text is none.
 
-    The first list counts. It is on the first line, or in brackets (JSON or nearly so, fenced or in prose), or on the first lines that
-    hold numbers or begin with one. Without a list, the first sentence that names statements counts.
+    The first list counts: in brackets (JSON or nearly so, fenced or in prose), on lines that hold numbers or begin with one, or in a
+    sentence that names statements. Without a list, a sentence that names one statement counts.
 
     Returns:
         The numbers as text, in the completion's order; empty where it says that no statement matters; ``None`` where it
@@ -97,19 +99,26 @@ def _first_list(text: str) -> Found | None:
     first = _SENTENCE.split(lines[0], maxsplit=1)[0]
     if NONE.match(first) and not _BRACKET.search(first):
         return None if EXCEPT.search(first) else Found()
-    found = None if _numbers(lines[0]) else _in_brackets(text)
-    return _in_lines(lines) if found is None and not _BRACKET.match(text) else found
+    place, bracketed = _in_brackets(text)
+    if bracketed is None:
+        return None if _BRACKET.match(text) else _in_lines(lines)
+    before = _ENDED.match(text, 0, place)
+    found = _in_lines(before[0].split("\n"), least=2) if before else None
+    if found is None:
+        return bracketed
+    found.rest += [f"[{number}]" for number in bracketed if number not in found]
+    return found
 
 
-def _in_brackets(text: str) -> Found | None:
-    """What the first brackets choose that hold a list or an object and are not denied."""
+def _in_brackets(text: str) -> tuple[int, Found | None]:
+    """Where the first brackets are that hold a list or an object and are not denied, and what they choose."""
     for opening in islice(_BRACKET.finditer(text), TRIED):
         start = opening.start()
         clause = re.split(r"[.!?,;\n]", text[max(0, start - 60) : start])[-1]
         found, end = (None, start) if _DENIED.search(clause) else _bracket_at(text, start)
         if found is not None and not _DENIED_AFTER.match(text, end):
-            return found
-    return None
+            return start, found
+    return 0, None
 
 
 def _bracket_at(text: str, start: int) -> tuple[Found | None, int]:
@@ -134,15 +143,15 @@ def _labels(items: Iterable[Any]) -> list[str]:
     return [label for item in items if not _refused(item) for label in (_labels(item) if isinstance(item, list) else [_label(item)])]
 
 
-def _in_lines(lines: Iterable[str]) -> Found | None:
-    """What the first line says that holds numbers alone or begins with one, and the lines like it below; else what a sentence says."""
+def _in_lines(lines: Iterable[str], least: int = 1) -> Found | None:
+    """The first lines that hold numbers alone or begin with one, or what the first sentence says that names ``least`` statements."""
     lines = list(_not_denied(lines))
     for index, line in enumerate(lines):
         if _numbers(line):
             return Found(number for numbers in takewhile(bool, map(_numbers, lines[index:])) for number in numbers)
         if _ITEM.match(line):
             return _items(lines[index:])
-        if any(_named_in(sentence) for sentence in _SENTENCE.split(line)):
+        if any(len(_named_in(sentence)) >= least for sentence in _SENTENCE.split(line)):
             return _first_sentence("\n".join(lines[index:]))
     return None
 
@@ -157,10 +166,9 @@ def _items(lines: Iterable[str]) -> Found:
     """The numbers before the lines; a line that says that its statement is irrelevant is rest."""
     found = Found()
     for line in lines:
-        if _DENIED.search(line):
-            found.rest.append(line.strip())
-        elif item := _ITEM.match(line):
-            found.append(item[1])
+        if item := _ITEM.match(line):
+            denied = _DENIED.search(line) is not None
+            (found.rest if denied else found).append(line.strip() if denied else item[1])
     return found
 
 
