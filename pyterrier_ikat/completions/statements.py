@@ -151,7 +151,7 @@ def _in_lines(lines: Iterable[str], least: int = 1) -> Found | None:
             return Found(number for numbers in takewhile(bool, map(_numbers, lines[index:])) for number in numbers)
         if _ITEM.match(line):
             return _items(lines[index:])
-        if any(len(_named_in(sentence)) >= least for sentence in _SENTENCE.split(line)):
+        if any(len(_named_in(sentence)) >= least and not _DENIED.search(sentence) for sentence in _SENTENCE.split(line)):
             return _first_sentence("\n".join(lines[index:]))
     return None
 

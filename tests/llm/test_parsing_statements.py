@@ -96,6 +96,7 @@ FIRST = [
     ("Statements 3, 5 and 7 matter.\n\n[3] is about nuts.", ["3", "5", "7"]),
     ("The relevant statements are 3 and 5. [3] - the nuts", ["3", "5"]),
     ("1. [3, 5]", ["3", "5"]),
+    ("Statement 1 is not relevant.\nAnswer: 3, 5", ["3", "5"]),
     ("The relevant statements are 3 and 5:\n1. The diet.\n2. The home.", ["3", "5"]),
     ("Statements 1 and 2 are not relevant, so the answer is [3]", ["3"]),
     ("Statement 1 is about cars and irrelevant. Statement 3 is about nuts. Answer: [3]", ["3"]),
