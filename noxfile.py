@@ -29,5 +29,5 @@ def tests(session: nox.Session, pandas: str) -> None:
     pinned = constraints(session, pandas)
     session.install("--constraint", pinned, "torch==2.13.0")
     session.install("--constraint", pinned, "--editable", ".[dev]")
-    command = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile"]
+    command = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     session.run(*command, *session.posargs, env={"OMP_NUM_THREADS": "1"})
