@@ -15,7 +15,7 @@ ELSEWHERE = {
     "retrieve/artifact.py": "SQLite, to read only",
     "retrieve/corpus.py": f"SQLite; {WORKPLACE}",
     "retrieve/shards.py": WORKPLACE,
-    "runs/account.py": "a line at a time at its end; one that was cut is passed over",
+    "running/account.py": "a line at a time at its end; one that was cut is passed over",
     "store/sqlite_file.py": "SQLite, which writes in transactions",
 }
 TO_A_PATH = ("write_text", "write_bytes", "touch", "copyfile", "copytree", "sqlite3.connect")
