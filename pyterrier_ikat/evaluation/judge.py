@@ -13,7 +13,7 @@ from ..arguments import checked
 from ..completions.numbers import grade, without_scale
 from ..completions.usable import without_reasoning
 from ..conversations import IkatDataset, datasets
-from ..conversations.frame import column, question_column, values, with_columns
+from ..conversations.frame import column, object_frame, question_column, values, with_columns
 from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import Request
@@ -196,18 +196,10 @@ class Judge(LLMOperator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Qrels of what got a label: ``qid``, ``docno``, ``label`` (int64), ``reason``, ``raw`` (the completion)."""
-        judged = [judgement is not None for judgement in found]
-        kept = [judgement for judgement in found if judgement is not None]
-        pairs = frame[["qid", "docno"]][judged] if len(frame) else frame[["qid", "docno"]]
-        return pd.DataFrame(
-            {
-                "qid": column(pairs["qid"]),
-                "docno": column(pairs["docno"]),
-                "label": np.array([judgement.label for judgement in kept], dtype=np.int64),
-                "reason": column(judgement.reason for judgement in kept),
-                "raw": column(judgement.raw for judgement in kept),
-            }
-        )
+        rows = zip(frame["qid"], frame["docno"], found, strict=True)
+        judged = [(qid, docno, *judgement) for qid, docno, judgement in rows if judgement is not None]
+        columns = {name: [row[place] for row in judged] for place, name in enumerate(("qid", "docno", *Judgement._fields))}
+        return object_frame(columns).astype({"label": np.int64})
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge a pool."""
