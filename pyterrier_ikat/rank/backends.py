@@ -10,7 +10,17 @@ import numpy as np
 
 from ..errors import UsageError
 from ..store.models import load, loaded_once
-from .load_cross_encoder import PROBES, Features, features_of, goes_in_batches, is_tensor, load_cross_encoder, predicted, scored, scores_of
+from .load_cross_encoder import (
+    PROBES,
+    Features,
+    features_of,
+    goes_in_batches,
+    is_tensor,
+    load_cross_encoder,
+    predict_scores,
+    score_batch,
+    scores_of,
+)
 from .scoring import Floats
 
 BACKENDS = ("fp32", "bf16", "openvino")
@@ -32,16 +42,18 @@ def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | N
     """
     loaded = load_cross_encoder(model, max_length)
     if backend == "fp32" and not goes_in_batches(model, max_length):
-        return np.asarray(predicted(loaded, pairs).double().cpu().numpy())
+        return np.asarray(predict_scores(loaded, pairs).double().cpu().numpy())
     most = batch_tokens or (TOKENS_ON_CPU if loaded.device.type == "cpu" else TOKENS_ON_GPU)
     return scores_of(features_of(loaded, pairs), most, load_scorer(model, max_length, backend))
 
 
-def usable(model: str, max_length: int) -> list[str]:
+def find_backends(model: str, max_length: int) -> list[str]:
     """The backends that this machine can do fast."""
+    import torch
+
     on_cpu = load_cross_encoder(model, max_length).device.type == "cpu"
     found = ["fp32"]
-    if _bf16_on_cpu() if on_cpu else _bf16_on_gpu():
+    if _bf16_on_cpu() if on_cpu else torch.cuda.is_available() and torch.cuda.is_bf16_supported():
         found.append("bf16")
     if on_cpu and find_spec("openvino") and "BF16" in _openvino_capabilities():
         found.append("openvino")
@@ -57,7 +69,7 @@ def load_scorer(model: str, max_length: int, backend: str) -> Callable[[Features
     """
     loaded = load_cross_encoder(model, max_length)
     if backend == "fp32":
-        return partial(scored, loaded)
+        return partial(score_batch, loaded)
     if backend == "openvino" and find_spec("openvino") is None:
         raise UsageError("backend='openvino' needs openvino: pip install 'pyterrier_ikat[openvino]'")
     if not goes_in_batches(model, max_length):
@@ -99,7 +111,7 @@ def _bf16(loaded: Any, head: Any) -> Callable[[Features], Any]:
         hook = head.register_forward_hook(exact)
         try:
             with torch.autocast(loaded.device.type, torch.bfloat16):
-                return scored(loaded, batch)
+                return score_batch(loaded, batch)
         finally:
             hook.remove()
 
@@ -155,12 +167,6 @@ def _bf16_on_cpu() -> bool:
     import torch
 
     return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-
-
-def _bf16_on_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
 
 
 def _openvino_capabilities() -> list[str]:

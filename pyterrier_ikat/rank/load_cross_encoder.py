@@ -129,6 +129,7 @@ def load_cross_encoder(model: str, max_length: int) -> Any:
     Raises:
         UsageError: when it can't be loaded or run, wasn't trained to score pairs, or gives more than one score per pair.
     """
+    from torch.nn import Identity, Sigmoid
 
     def make() -> Any:
         import torch
@@ -138,10 +139,11 @@ def load_cross_encoder(model: str, max_length: int) -> Any:
 
     loaded = load("cross-encoder", model, make)
     _refuse_untrained(loaded, model)
-    _without_sigmoid(loaded)
+    if isinstance(loaded.activation_fn, Sigmoid):
+        loaded.activation_fn = Identity()
     loaded.max_seq_length = min([loaded.max_seq_length, *_positions(loaded)])
     _refuse_other_scores(loaded, model)
-    cut_to_first_token(loaded.model, lambda: predicted(loaded, PROBES, batch_size=3))  # with padding, and without, which has no mask
+    cut_to_first_token(loaded.model, lambda: predict_scores(loaded, PROBES, batch_size=3))  # with padding, and without, which has no mask
     return loaded
 
 
@@ -152,11 +154,11 @@ def goes_in_batches(model: str, max_length: int) -> bool:
     features = features_of(loaded, PROBES)
     if not can_be_cut(features):
         return False
-    found, expected = scores_of(features, 16, lambda batch: scored(loaded, batch)), predicted(loaded, PROBES)
+    found, expected = scores_of(features, 16, lambda batch: score_batch(loaded, batch)), predict_scores(loaded, PROBES)
     return bool(abs(found - expected.double().cpu().numpy()).max() < NEAR * max(1, float(expected.abs().max())))
 
 
-def predicted(loaded: Any, pairs: Pairs, batch_size: int = 32) -> Any:
+def predict_scores(loaded: Any, pairs: Pairs, batch_size: int = 32) -> Any:
     """The scores of the pairs as ``sentence-transformers`` gives them, a tensor."""
     return loaded.predict(list(pairs), batch_size=batch_size, convert_to_tensor=True, show_progress_bar=False)
 
@@ -167,7 +169,7 @@ def features_of(loaded: Any, pairs: Pairs) -> Features:
     return features
 
 
-def scored(loaded: Any, batch: Features) -> Any:
+def score_batch(loaded: Any, batch: Features) -> Any:
     """The scores of a batch, a tensor of one number per pair."""
     return loaded.activation_fn(loaded(_on_device(loaded, batch))["scores"].float()).flatten()
 
@@ -202,13 +204,6 @@ def _refuse_untrained(loaded: Any, model: str) -> None:
 def _missing_weights(loaded: Any) -> list[str]:
     _, found = type(loaded.model).from_pretrained(loaded.model.name_or_path, config=loaded.config, output_loading_info=True)
     return sorted(found["missing_keys"])
-
-
-def _without_sigmoid(loaded: Any) -> None:
-    from torch.nn import Identity, Sigmoid
-
-    if isinstance(loaded.activation_fn, Sigmoid):
-        loaded.activation_fn = Identity()
 
 
 def _positions(loaded: Any) -> list[int]:

@@ -1,20 +1,21 @@
 """Re-ranking by monoT5: a T5 model says whether a passage is relevant, and how sure it is."""
 
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyterrier as pt
 
 from ..arguments import at_least
 from ..conversations.frame import column
-from ..operator import Operator
+from ..operator import with_fields
 from ..store.models import fingerprint, load, loaded_once
 from ..store.results import shared
-from .scoring import Floats, as_given, as_texts, longest_first, ranked_by, scored_once
+from .scoring import Floats, Reranker, as_texts, longest_first, scored_once
 
 
-class MonoT5(Operator):
+@with_fields
+class MonoT5(Reranker):
     """Re-rank passages by a monoT5 model, through ``pyterrier_t5``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (the logarithm of the probability of "true", 0 at most) and ``rank``
@@ -41,31 +42,19 @@ class MonoT5(Operator):
     """
 
     schematic = {"label": "MonoT5"}
-    loads_models = True
+    model: str = "castorini/monot5-base-msmarco"
+    tokenizer: str = "t5-base"
+    batch_size: int = 32
+    cache: str | Path | None = field(default=None, kw_only=True)
 
-    def __init__(
-        self,
-        model: str | Path = "castorini/monot5-base-msmarco",
-        tokenizer: str | Path = "t5-base",
-        batch_size: int = 32,
-        *,
-        cache: str | Path | None = None,
-    ) -> None:
-        super().__init__()
-        self.model = str(model)
-        self.tokenizer = str(tokenizer)
-        at_least(1, batch_size=batch_size)
-        self.batch_size = batch_size
-        self.cache = None if cache is None else str(cache)
+    def __post_init__(self) -> None:
+        at_least(1, batch_size=self.batch_size)
+        self.model, self.tokenizer, self.cache = str(self.model), str(self.tokenizer), None if self.cache is None else str(self.cache)
 
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Re-rank a result frame."""
-        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        if len(inp) == 0:
-            return as_given(inp)
+    def score(self, frame: pd.DataFrame) -> Floats:
+        """The logarithm of the probability that each row's passage is relevant."""
         model = fingerprint("monoT5", self.model, fingerprint("tokenizer", self.tokenizer).hex())
-        scores = scored_once(as_texts(inp, "query"), as_texts(inp, "text"), model, shared(self.cache), self._score)
-        return ranked_by(inp, scores, repr(self))
+        return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, shared(self.cache), self._score)
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         model = load_monot5(self.model, self.tokenizer, self.batch_size)

@@ -1,16 +1,19 @@
 """What re-rankers share: each distinct pair scored once, the new order, and errors that say what to do."""
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyterrier as pt
 from tqdm.auto import tqdm
 
 from ..conversations.frame import texts_in, turns_of, well_formed
 from ..errors import UsageError
+from ..operator import Operator
 from ..order import order_by_score, set_ranks
 from ..store.results import ResultCache, digest
 
@@ -56,9 +59,21 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
     return set_ranks(frame.take(order).reset_index(drop=True), turn[order], scores[order], by_docno=True)
 
 
-def as_given(frame: pd.DataFrame) -> pd.DataFrame:
-    """An empty frame with the columns that a re-ranker gives."""
-    return frame.assign(score=np.empty(0), rank=np.empty(0, dtype=np.int64))
+class Reranker(Operator):
+    """Base of what re-ranks passages by their text: a subclass gives the score of each row."""
+
+    loads_models = True
+
+    @abstractmethod
+    def score(self, frame: pd.DataFrame) -> Floats:
+        """The score of each row, of which there is at least one."""
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Re-rank a result frame."""
+        pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
+        if len(inp) == 0:
+            return inp.assign(score=np.empty(0), rank=np.empty(0, dtype=np.int64))
+        return ranked_by(inp, self.score(inp), repr(self))
 
 
 Hashes = npt.NDArray[np.bytes_]

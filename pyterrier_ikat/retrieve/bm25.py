@@ -15,7 +15,7 @@ import pyterrier as pt
 from ..arguments import at_least, one_of
 from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
-from ..operator import Operator
+from ..operator import Operator, with_fields
 from ..store.results import digest
 from .pisa import STEMMERS, STOPS, TIES, Ranking, ascii_text, open_bm25, search, version
 from .retriever import IndexRetriever, Query
@@ -142,6 +142,7 @@ LENGTHS = range(2, 21)
 """Characters of a feedback term, as in Anserini."""
 
 
+@with_fields
 class RM3(Operator):
     """Expand each query by the terms of its best passages, weighted by the relevance model: ``bm25 >> RM3() >> bm25``.
 
@@ -181,20 +182,18 @@ class RM3(Operator):
 
     schematic = {"label": "RM3"}
 
-    def __init__(
-        self, fb_docs: int = 10, fb_terms: int = 10, original_weight: float = 0.5, stemmer: str = "porter2", stops: str = "lucene"
-    ) -> None:
-        super().__init__()
-        at_least(1, fb_docs=fb_docs, fb_terms=fb_terms)
-        if not 0 <= original_weight <= 1:
-            raise UsageError(f"original_weight={original_weight!r}: give a number from 0 to 1, usually 0.5")
-        one_of(STEMMERS, stemmer=stemmer)
-        one_of(STOPS, stops=stops)
-        self.fb_docs = fb_docs
-        self.fb_terms = fb_terms
-        self.original_weight = original_weight
-        self.stemmer = stemmer
-        self.stops = stops
+    fb_docs: int = 10
+    fb_terms: int = 10
+    original_weight: float = 0.5
+    stemmer: str = "porter2"
+    stops: str = "lucene"
+
+    def __post_init__(self) -> None:
+        at_least(1, fb_docs=self.fb_docs, fb_terms=self.fb_terms)
+        one_of(STEMMERS, stemmer=self.stemmer)
+        one_of(STOPS, stops=self.stops)
+        if not 0 <= self.original_weight <= 1:
+            raise UsageError(f"original_weight={self.original_weight!r}: give a number from 0 to 1, usually 0.5")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Make a query frame with ``query_toks`` of a result frame."""

@@ -73,7 +73,7 @@ def test_a_statement_without_a_finite_score_is_named(change):
 
 
 def test_choosing_no_statement_is_refused():
-    with pytest.raises(ikat.UsageError, match="n=0: choose at least one"):
+    with pytest.raises(ikat.UsageError, match="n=0: give 1 or more"):
         ikat.RankStatements(Table({}), n=0)
 
 

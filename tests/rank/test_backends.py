@@ -75,7 +75,7 @@ def test_scores_that_depend_on_the_batch_are_those_of_sentence_transformers_own_
 
 def test_a_model_whose_own_batches_score_otherwise_is_noticed(folders, monkeypatch):
     monkeypatch.setattr(
-        load_cross_encoder, "scored", lambda loaded, batch: loaded(dict(batch))["scores"][:, 0] + batch["input_ids"].shape[1]
+        load_cross_encoder, "score_batch", lambda loaded, batch: loaded(dict(batch))["scores"][:, 0] + batch["input_ids"].shape[1]
     )
     assert not load_cross_encoder.goes_in_batches(folders["bert"], 17)
 
@@ -118,7 +118,7 @@ def test_without_openvino_the_install_line_is_named(folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(ikat.UsageError, match=r"needs openvino: pip install 'pyterrier_ikat\[openvino\]'"):
         score_pairs(folders["albert"], 16, "openvino", 64, PAIRS)
-    assert "openvino" not in backends.usable(folders["albert"], 16)
+    assert "openvino" not in backends.find_backends(folders["albert"], 16)
 
 
 def test_a_language_model_is_nothing_for_openvino_and_says_so(folders):
@@ -138,11 +138,11 @@ def test_a_gpu_is_asked_whether_bfloat16_is_fast_and_openvino_is_for_processors(
     monkeypatch.setattr(backends, "_bf16_on_cpu", lambda: not fast)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: fast)
-    assert backends.usable("m", 16) == ["fp32", "bf16"][: 1 + fast]
+    assert backends.find_backends("m", 16) == ["fp32", "bf16"][: 1 + fast]
 
 
 def test_a_backend_that_is_none_is_refused():
-    with pytest.raises(ikat.UsageError, match="backend='int8': give 'fp32', 'bf16', 'openvino' or 'auto'"):
+    with pytest.raises(ikat.UsageError, match="backend='int8' is unknown: choose one of fp32, bf16, openvino, auto"):
         ikat.CrossEncoder("m", backend="int8")
 
 
@@ -163,13 +163,13 @@ def machine(monkeypatch):
         calls.append((backend, len(pairs)))
         return np.array([float(len(text)) for _, text in pairs])
 
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.usable", lambda model, max_length: ["fp32", "bf16"])
+    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.find_backends", lambda model, max_length: ["fp32", "bf16"])
     monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.score_pairs", scored)
     return calls
 
 
 def test_auto_tries_once_per_model_and_says_what_it_chose(machine, monkeypatch):
-    monkeypatch.setattr(trial, "fastest", lambda tried, pairs, model: [score(pairs) for score in tried.values()] and "bf16")
+    monkeypatch.setattr(trial, "choose_fastest", lambda tried, pairs, model: [score(pairs) for score in tried.values()] and "bf16")
     operator = ikat.CrossEncoder("m", backend="auto")
     assert operator.chosen is None
     operator(frame(PAIRS))
@@ -199,6 +199,6 @@ def test_auto_on_this_machine(folders, caplog):
     operator = ikat.CrossEncoder(folders["electra"], max_length=16, backend="auto")
     with caplog.at_level(logging.INFO, "pyterrier_ikat.rank.cross_encoder"):
         ranked = operator(frame(PAIRS * 2))
-    assert operator.chosen in backends.usable(folders["electra"], 16)
+    assert operator.chosen in backends.find_backends(folders["electra"], 16)
     assert [record.message.split(":")[0] for record in caplog.records] == [f"{folders['electra']} runs with {operator.chosen}"]
     assert len(ranked) == 200

@@ -3,7 +3,7 @@ import pytest
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.rank import cross_encoder as trial
-from pyterrier_ikat.rank.cross_encoder import fastest, some, top_overlap
+from pyterrier_ikat.rank.cross_encoder import choose_fastest, draw_pairs, top_overlap
 
 PAIRS = [("q", str(number)) for number in range(trial.PAIRS)]
 EXACT = np.random.default_rng(1).normal(size=trial.PAIRS)
@@ -33,7 +33,7 @@ def test_the_fastest_that_agrees(clock, caplog):
     near = EXACT + 1e-6
     backends = {"fp32": clock.scorer(1.0), "bf16": clock.scorer(0.5, near), "openvino": clock.scorer(0.25, -EXACT)}
     with caplog.at_level("INFO"):
-        assert fastest(backends, PAIRS, "m") == "bf16"
+        assert choose_fastest(backends, PAIRS, "m") == "bf16"
     (said,) = caplog.messages
     assert said.startswith(
         "m runs with bf16: fp32 1 pairs/s, top-10 overlap 1.000; bf16 2 pairs/s, top-10 overlap 1.000; openvino 4 pairs/s"
@@ -41,12 +41,12 @@ def test_the_fastest_that_agrees(clock, caplog):
 
 
 def test_single_precision_where_nothing_is_faster(clock):
-    assert fastest({"fp32": clock.scorer(1.0), "bf16": clock.scorer(2.0)}, PAIRS, "m") == "fp32"
+    assert choose_fastest({"fp32": clock.scorer(1.0), "bf16": clock.scorer(2.0)}, PAIRS, "m") == "fp32"
 
 
 def test_scores_that_are_not_finite_do_not_agree(clock):
     broken = np.where(EXACT > 1, np.nan, EXACT)
-    assert fastest({"fp32": clock.scorer(1.0), "bf16": clock.scorer(0.1, broken)}, PAIRS, "m") == "fp32"
+    assert choose_fastest({"fp32": clock.scorer(1.0), "bf16": clock.scorer(0.1, broken)}, PAIRS, "m") == "fp32"
 
 
 def test_a_backend_that_cannot_run_the_model_is_passed_over_but_not_single_precision(clock, caplog):
@@ -54,10 +54,10 @@ def test_a_backend_that_cannot_run_the_model_is_passed_over_but_not_single_preci
         raise UsageError("no such operation")
 
     with caplog.at_level("INFO"):
-        assert fastest({"fp32": clock.scorer(1.0), "openvino": failing}, PAIRS, "m") == "fp32"
+        assert choose_fastest({"fp32": clock.scorer(1.0), "openvino": failing}, PAIRS, "m") == "fp32"
     assert "openvino can't run it: no such operation" in caplog.text
     with pytest.raises(UsageError, match="no such operation"):
-        fastest({"fp32": failing, "bf16": clock.scorer(1.0)}, PAIRS, "m")
+        choose_fastest({"fp32": failing, "bf16": clock.scorer(1.0)}, PAIRS, "m")
 
 
 def test_the_first_pairs_do_not_count(monkeypatch, clock):
@@ -67,7 +67,7 @@ def test_the_first_pairs_do_not_count(monkeypatch, clock):
         clock.now += 1000 if len(pairs) == trial.FIRST else 0
         return slow_start(pairs)
 
-    assert fastest({"fp32": clock.scorer(1.0), "bf16": score}, PAIRS, "m") == "bf16"
+    assert choose_fastest({"fp32": clock.scorer(1.0), "bf16": score}, PAIRS, "m") == "bf16"
 
 
 def test_the_overlap_of_ten_is_the_mean_over_halves():
@@ -83,11 +83,11 @@ def test_the_overlap_of_ten_is_the_mean_over_halves():
 def test_pairs_come_from_all_over_the_rows():
     queries = [f"q{number // 500}" for number in range(5000)]
     texts = [str(number) for number in range(5000)]
-    drawn = some(queries, texts)
+    drawn = draw_pairs(queries, texts)
     assert len(drawn) == len(set(drawn)) == trial.PAIRS
     assert {query for query, _ in drawn} == set(queries[: 96 * 26 * 2])
 
 
 @pytest.mark.parametrize(("rows", "distinct", "drawn"), [(1, 1, 1), (95, 95, 95), (96, 96, 96), (300, 50, 50), (1000, 1000, 96)])
 def test_as_many_as_there_are(rows, distinct, drawn):
-    assert len(some(["q"] * rows, [str(number % distinct) for number in range(rows)])) == drawn
+    assert len(draw_pairs(["q"] * rows, [str(number % distinct) for number in range(rows)])) == drawn
