@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from .main import dataset_named, main, quiet
+from .main import MEASURES, RUNS, TEXTS, dataset_named, main, quiet, text_loader_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @main.command()
-@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
 @click.option(
     "--qrels", "qrels_path", type=click.Path(), help="evaluate against this TREC qrels file; with --dataset, a variant of its qrels"
 )
-@click.option("--measures", help="separated by commas; the track's by default")
+@MEASURES
 @click.option("--baseline", help="the run that the others are compared with")
 @click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
 @quiet
@@ -104,7 +104,7 @@ def _load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
 
 
 @main.command("evaluate-ptkb")
-@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @click.option("--dataset", "dataset_name", required=True)
 @click.option("--qrels", "variant", default="ptkb", show_default=True, help="for 2023: ptkb_nist or ptkb_org")
 @quiet
@@ -121,10 +121,10 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> No
 
 
 @main.command()
-@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @click.option("--dataset", "dataset_name", required=True)
 @click.option("--llm", "llm_spec", required=True)
-@click.option("--index", "index_path", help="the passage index that the texts come from")
+@TEXTS
 @click.option("--depth", default=10, show_default=True, help="passages of each run and turn")
 @click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
 @quiet
@@ -135,11 +135,10 @@ def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: 
     from ..conversations import write_qrels
     from ..evaluation import Judge, pool_runs, with_gold
     from ..llms import llm
-    from ..retrieve import PassageIndex
 
     pooled = pool_runs(_load_runs(paths), depth)
-    texts = None if index_path is None else PassageIndex(index_path).text_loader()
-    judged = Judge(llm(llm_spec)).transform(with_gold(pooled, dataset_named(dataset_name), texts))
+    gold = with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path))
+    judged = Judge(llm(llm_spec)).transform(gold)
     write_qrels(judged, out)
     click.echo(f"{out}: {len(judged)} of {len(pooled)} passages judged, {len(pooled) - len(judged)} without a usable label")
 

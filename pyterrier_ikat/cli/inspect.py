@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from .main import dataset_named, main, quiet, resources
+from .main import MEASURES, RUNS, TEXTS, dataset_named, main, print_ledger, quiet, resources, text_loader_of
 
 
 @main.command()
@@ -70,19 +70,17 @@ def chat(**options: Any) -> None:
 
     ledger = Ledger()
     talk(open_chat(ledger=ledger, **options), echo=click.echo)
-    rows = ledger.frame()
-    if len(rows):
-        click.echo(f"\nLLM ledger:\n{rows.to_string(index=False, na_rep='unknown')}")
+    print_ledger(ledger)
 
 
 @main.command()
-@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @click.option(
     "--dataset", "dataset_name", help="its utterances, judgements and passages; by default those of the dataset that run folders name"
 )
 @click.option("--qrels", "qrels_name", help="judge by this TREC qrels file, or by this variant of the dataset's qrels")
-@click.option("--index", "index_path", help="the passage index that the texts come from")
-@click.option("--measures", help="separated by commas; the track's by default")
+@TEXTS
+@MEASURES
 @click.option("--passages", default=20, show_default=True, help="passages of each run and turn")
 @click.option("--out", required=True, type=click.Path(dir_okay=False), help="the HTML file to write")
 @quiet
@@ -98,18 +96,16 @@ def report(
     """Show RUNs as conversations to read: run folders, TREC run files or submissions, in one HTML file."""
     from ..conversations.qrels import read_qrels
     from ..evaluation import TRACK_2023, as_measures
-    from ..retrieve import PassageIndex
     from ..show import report as show
 
     wanted = TRACK_2023 if measures is None else as_measures(measures)
     qrels = read_qrels(Path(qrels_name)) if qrels_name is not None and Path(qrels_name).is_file() else qrels_name
-    texts = None if index_path is None else PassageIndex(index_path).text_loader()
-    dataset = None if dataset_name is None else dataset_named(dataset_name)
-    click.echo(show(list(paths), dataset, qrels=qrels, texts=texts, measures=wanted, passages=passages).save(out))
+    texts = text_loader_of(index_path)
+    click.echo(show(list(paths), dataset_name, qrels=qrels, texts=texts, measures=wanted, passages=passages).save(out))
 
 
 @main.command()
-@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@RUNS
 @click.option("--format", "form", type=click.Choice(["markdown", "latex", "csv"]), default="markdown", show_default=True)
 @quiet
 def ledger(paths: tuple[str, ...], form: str) -> None:

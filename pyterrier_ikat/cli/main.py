@@ -65,6 +65,20 @@ def dataset_named(name: str) -> Any:
     return dataset(name)
 
 
+def text_loader_of(index_path: str | None) -> Any:
+    """What adds the texts of the index of ``--index``; None without one."""
+    from ..retrieve import PassageIndex
+
+    return None if index_path is None else PassageIndex(index_path).text_loader()
+
+
+def print_ledger(ledger: Any, about: str = "") -> None:
+    """Print what the LLM calls came to, where there were any."""
+    rows = ledger.frame()
+    if len(rows):
+        click.echo(f"\nLLM ledger{about}:\n{rows.to_string(index=False, na_rep='unknown')}")
+
+
 def quiet(command: Callable[..., None]) -> Callable[..., None]:
     """Show warnings as one line each, without the source line that raised them."""
 
@@ -127,6 +141,10 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+MEASURES = click.option("--measures", help="separated by commas; the track's by default")
+TEXTS = click.option("--index", "index_path", help="the passage index that the texts come from")
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),

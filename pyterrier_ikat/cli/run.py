@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, UsageError, list_first
-from .main import dataset_named, main, quiet, resources
+from .main import dataset_named, main, print_ledger, quiet, resources
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,9 +151,7 @@ def print_account(comparison: "Comparison", out: str | Path) -> None:
     for name, topics in comparison.topics.items():
         if lost := sorted(set(topics["qid"]) - RunFolder(Path(out) / name).turns_with_passages()):
             click.echo(f"\n{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost, 10)}")
-    rows = comparison.ledger.frame()
-    if len(rows):
-        click.echo(f"\nLLM ledger (of this call; each run folder keeps its own):\n{rows.to_string(index=False, na_rep='unknown')}")
+    print_ledger(comparison.ledger, " (of this call; each run folder keeps its own)")
     for model in comparison.llms():
         if (limit := model.budget.limit) is not None:
             with model.budget.counting(Spending(Path(out))):

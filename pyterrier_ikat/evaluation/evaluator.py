@@ -69,7 +69,7 @@ class Evaluator:
         Raises:
             DataError: when turns are named with hyphens, or a measure can't be computed on this ranking.
         """
-        check_form(f"run {name}", ranking, self.turns)
+        check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
         found = {measure: scores for one in self._passes for measure, scores in one(run).items()}
         lost = {measure: float(measure == ir_measures.NumQ) for measure in self.measures}
@@ -143,7 +143,7 @@ def compare(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator, basel
     scores = {}
     for name, ranking in rankings:
         scores[name] = evaluator.per_turn(name, ranking)
-        check_shared(f"run {name}", ranking, evaluator.turns)
+        check_common_turns(f"run {name}", ranking, evaluator.turns)
     return experiment_rows(scores, evaluator.measures, baseline)
 
 
@@ -233,14 +233,14 @@ def describe_mismatch(ours: str, theirs: str) -> str:
     return f"{examples}; take the topics that the judgements were made for"
 
 
-def check_form(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
+def check_turn_names(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
     """Refuse turns that are wanted ones but for a hyphen in place of the underscore: each would silently count 0.
 
     Raises:
         DataError: with the first such turn and the conversion.
 
     Example:
-        >>> check_form("run a", ["9-1_3", "7_1"], ["9-1_3"])
+        >>> check_turn_names("run a", ["9-1_3", "7_1"], ["9-1_3"])
     """
     wanted = set(theirs)
     for qid in ours:
@@ -249,14 +249,14 @@ def check_form(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
             raise DataError(f"{who}: {describe_mismatch(qid, meant)}")
 
 
-def check_shared(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
+def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
     """Refuse turns of which none is wanted, unless there is none at all.
 
     Raises:
         DataError: with an example of both.
 
     Example:
-        >>> check_shared("run a", [], ["9-1_3"])
+        >>> check_common_turns("run a", [], ["9-1_3"])
     """
     given, wanted = list(ours), list(theirs)
     if given and not set(given) & set(wanted):

@@ -19,7 +19,7 @@ from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import Plan, with_fields
 from ..prompts import pick_statements, ptkb_text
-from .evaluator import check_form
+from .evaluator import check_turn_names
 
 LABELS = ("0", "1", "2", "3", "4")
 GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
@@ -92,7 +92,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
     """
     dataset = datasets.dataset(dataset)
     gold = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid").set_index("qid")
-    check_form("the pool", pooled["qid"].unique(), gold.index)
+    check_turn_names("the pool", pooled["qid"].unique(), gold.index)
     unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
     if unknown:
         more = ", ..." * (len(unknown) > 3)

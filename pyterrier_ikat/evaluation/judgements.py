@@ -15,7 +15,7 @@ from ..conversations.frame import object_frame, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice
 from ..runs import trec_eval_order
-from .evaluator import check_form
+from .evaluator import check_turn_names
 from .measures import TRACK_2023, as_measures, label
 from .scores import check_runs, evaluate, natural_key
 
@@ -145,7 +145,7 @@ def agreement(
 
 
 def _common(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    check_form("the first qrels", first["qid"].unique(), second["qid"])
+    check_turn_names("the first qrels", first["qid"].unique(), second["qid"])
     both = first.merge(second, on=["qid", "docno"], suffixes=("_a", "_b"))
     if both.empty:
         raise DataError(

@@ -15,7 +15,7 @@ from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
 from ..runs import RunFolder
 from ..runs.turns import chosen_statements
-from .evaluator import Evaluator, check_form, describe_mismatch, judgements_by_turn
+from .evaluator import Evaluator, check_turn_names, describe_mismatch, judgements_by_turn
 from .measures import label
 
 
@@ -150,7 +150,7 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
     """
     who, qrels = f"system {name}" if name else "the system", _check_ptkb_qrels(qrels)
     chosen = statements_by_turn(system)
-    check_form(who, chosen, qrels["qid"])
+    check_turn_names(who, chosen, qrels["qid"])
     _check_statements(who, chosen, qrels)
     evaluator = Evaluator(judgements_by_turn(qrels.itertuples(index=False, name=None)), TRACK_PTKB)
     ranking = {qid: {name: float(-place) for place, name in enumerate(names)} for qid, names in chosen.items() if names}

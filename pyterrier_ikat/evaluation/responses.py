@@ -13,7 +13,7 @@ from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import is_missing, object_frame, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError
 from ..runs.turns import as_json, response_column, used_marks
-from .evaluator import check_form, describe_mismatch
+from .evaluator import check_turn_names, describe_mismatch
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
@@ -123,7 +123,7 @@ def _check_turns(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
     repeated = turns["qid"].duplicated()
     if repeated.any():
         raise DataError(f"turn {turns.loc[repeated, 'qid'].iloc[0]} is there twice: give the turns to judge once each")
-    check_form("the answers", answers["qid"].unique(), turns["qid"])
+    check_turn_names("the answers", answers["qid"].unique(), turns["qid"])
     if len(turns) and len(answers) and not answers["qid"].isin(turns["qid"]).any():
         raise DataError(f"the answers have none of the turns: {describe_mismatch(answers['qid'].iloc[0], turns['qid'].iloc[0])}")
 

@@ -13,7 +13,7 @@ from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
 from ..runs.trec import scores_by_turn
-from .evaluator import Evaluator, check_baseline, check_shared, compare, judgements_by_turn, text_table
+from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn, text_table
 from .measures import TRACK_2023, as_measures, label
 
 RANKING = ("qid", "docno", "score", "rank")
@@ -43,14 +43,14 @@ def check_runs(runs: Any) -> None:
             raise UsageError(f"run {name} is a {type(run).__name__}: give a frame, such as read_run(path) or RunFolder(path).results()")
 
 
-def open_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
+def make_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
     """What scores runs by these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
     judged = check_qrels(qrels)
     rows = zip(*(judged[name].tolist() for name in ("qid", "docno", "label")), strict=True)
     return Evaluator(judgements_by_turn(rows), as_measures(measures))
 
 
-def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
+def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
     """The scores of a result frame by turn.
 
     Raises:
@@ -103,8 +103,8 @@ def evaluate(
     """
     check_runs(runs)
     check_baseline(runs, baseline)
-    rankings = ((name, ranking_of(name, run)) for name, run in runs.items())
-    return pd.DataFrame(compare(rankings, open_evaluator(qrels, measures), baseline))
+    rankings = ((name, check_ranking(name, run)) for name, run in runs.items())
+    return pd.DataFrame(compare(rankings, make_evaluator(qrels, measures), baseline))
 
 
 @checked
@@ -124,8 +124,8 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
         >>> per_turn(run, qrels, [nDCG @ 5]).values.tolist()
         [['1_1', 1.0], ['1_2', 0.0]]
     """
-    evaluator = open_evaluator(qrels, measures)
-    return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", ranking_of("to evaluate", run))})
+    evaluator = make_evaluator(qrels, measures)
+    return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", check_ranking("to evaluate", run))})
 
 
 def format_table(table: pd.DataFrame, baseline: str | None = None) -> str:
@@ -278,9 +278,9 @@ def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measu
     if "docno" in frame.columns:
         if qrels is None:
             raise UsageError(f"{name} is a ranking: give the qrels to judge it by")
-        evaluator, ranking = open_evaluator(qrels, measure), ranking_of(name, frame)
+        evaluator, ranking = make_evaluator(qrels, measure), check_ranking(name, frame)
         scores = evaluator.per_turn(name, ranking)[wanted]
-        check_shared(f"run {name}", ranking, evaluator.turns)
+        check_common_turns(f"run {name}", ranking, evaluator.turns)
         return pd.Series(scores, index=pd.Index(evaluator.turns, name="qid", dtype=object))
     if wanted not in frame.columns or "qid" not in frame.columns:
         raise DataError(f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}")

@@ -16,7 +16,7 @@ from ..conversations.folder import STATEMENTS
 from ..conversations.frame import each_turn_once, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import UsageError, advice, option
-from ..evaluation.evaluator import check_form
+from ..evaluation.evaluator import check_turn_names
 from ..llms import LLM, Ledger
 from ..methods import Method
 from ..operator import every_stage, parts_of
@@ -95,7 +95,7 @@ def prepare_comparison(
     frames = {manual: _topics(data, topics, turns, manual) for manual in {entry.manual for entry in methods.values()}}
     of_each = {name: frames[entry.manual] for name, entry in methods.items()}
     if topics is not None:
-        check_form("the topics frame", topics["qid"], judgements["qid"])
+        check_turn_names("the topics frame", topics["qid"], judgements["qid"])
     asked = {qid for frame in frames.values() for qid in frame["qid"]}
     here = judgements[judgements["qid"].isin(asked)].reset_index(drop=True)
     scored = judgements if topics is None and turns is None and len(here) else here

@@ -13,8 +13,8 @@ from ..arguments import checked
 from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, as_measures
-from ..evaluation.evaluator import check_baseline, check_form, check_shared, experiment_rows
-from ..evaluation.scores import open_evaluator, ranking_of
+from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
+from ..evaluation.scores import check_ranking, make_evaluator
 from ..operator import Operator, frame_for, stages
 from ..runs import trec_eval_order, write_run
 from .comparison import prepare_comparison
@@ -86,16 +86,16 @@ def experiment(
     for name, system in comparison.systems.items():
         if isinstance(system, _Finished):
             found = system.frame["qid"].unique()
-            check_form(f"run {name}", found, comparison.qrels["qid"])
-            check_shared(f"run {name}", found, comparison.qrels["qid"])
-    files, evaluator = _run_files(save, comparison.systems), open_evaluator(comparison.qrels, wanted)
+            check_turn_names(f"run {name}", found, comparison.qrels["qid"])
+            check_common_turns(f"run {name}", found, comparison.qrels["qid"])
+    files, evaluator = _run_files(save, comparison.systems), make_evaluator(comparison.qrels, wanted)
     scores: dict[str, dict[str, list[float]]] = {}
 
     def keep(name: str, found: pd.DataFrame) -> None:
         if len(found) == 0:
             raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
-        check_shared(f"system {name}", found["qid"].unique(), evaluator.turns)
-        scores[name] = evaluator.per_turn(name, ranking_of(name, found))
+        check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
+        scores[name] = evaluator.per_turn(name, check_ranking(name, found))
         if name in files:
             write_run(trec_eval_order(found), files[name], name)
 

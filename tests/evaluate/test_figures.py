@@ -33,9 +33,9 @@ from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs, win_tie_loss
-from pyterrier_ikat.evaluation.evaluator import check_form
+from pyterrier_ikat.evaluation.evaluator import check_turn_names
 from pyterrier_ikat.evaluation.measures import provider_of
-from pyterrier_ikat.evaluation.scores import open_evaluator, ranking_of, scores_by_run
+from pyterrier_ikat.evaluation.scores import check_ranking, make_evaluator, scores_by_run
 
 
 def trec_evals(rows):
@@ -165,10 +165,10 @@ def test_measures_that_need_a_program_name_it(monkeypatch):
 
 def test_one_evaluator_serves_many_runs_of_any_string_column():
     runs, qrels = random_runs(turns=6)
-    evaluator = open_evaluator(qrels, [nDCG @ 5])
+    evaluator = make_evaluator(qrels, [nDCG @ 5])
     for name, run in runs.items():
         for frame in (run.astype({"qid": object, "docno": object}), run.astype({"qid": "str", "docno": "str"}), run.sample(frac=1)):
-            found = evaluator.per_turn(name, ranking_of(name, frame))
+            found = evaluator.per_turn(name, check_ranking(name, frame))
             assert found["nDCG@5"] == per_turn(run, qrels, [nDCG @ 5])["nDCG@5"].tolist()
 
 
@@ -282,6 +282,6 @@ def test_labels_written_as_text_count_as_numbers():
 
 
 def test_hyphens_are_refused_only_where_they_hide_a_wanted_turn():
-    check_form("run x", ["9-1_3", "9-1-4", "0_8"], ["9-1_3"])
+    check_turn_names("run x", ["9-1_3", "9-1-4", "0_8"], ["9-1_3"])
     with pytest.raises(DataError, match="its turns are like 0-8, the wanted ones like 0_8; convert them"):
-        check_form("run x", ["9-1_3", "0-8"], ["9-1_3", "0_8"])
+        check_turn_names("run x", ["9-1_3", "0-8"], ["9-1_3", "0_8"])

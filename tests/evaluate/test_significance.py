@@ -9,7 +9,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from test_evaluate import random_runs
 
-from pyterrier_ikat.evaluation import evaluate, experiment, per_turn
+import pyterrier_ikat as ikat
+from pyterrier_ikat.evaluation import evaluate, per_turn
 
 MEASURES = [nDCG @ 5, P(rel=2) @ 20, NumRet]
 
@@ -27,7 +28,7 @@ def test_the_table_is_pyterriers(baseline, correction):
     assert set(ours.columns) == set(theirs.columns)
     pd.testing.assert_frame_equal(ours, theirs[ours.columns], check_dtype=False, atol=1e-12, rtol=1e-9)
     topics = pd.DataFrame({"qid": qrels["qid"].unique(), "query": "q"})
-    pd.testing.assert_frame_equal(experiment(runs, measures=MEASURES, baseline=baseline, topics=topics, qrels=qrels), ours)
+    pd.testing.assert_frame_equal(ikat.experiment(runs, measures=MEASURES, baseline=baseline, topics=topics, qrels=qrels), ours)
 
 
 def test_bonferroni_is_statsmodels():
