@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..errors import list_first
+
 ERROR, WARNING = "error", "warning"
 
 
@@ -91,8 +93,7 @@ def format_problems(problems: Iterable[Problem], turns: int = 10) -> list[str]:
 
 def _line(field: str, same: Sequence[Problem], turns: int) -> str:
     names = list(dict.fromkeys(problem.turn for problem in same))
-    some = ", ".join(names[:turns]) + ", ..." * (len(names) > turns)
-    where = f"turn {some}" if len(names) == 1 else f"{len(names)} turns ({some})"
+    where = f"turn {names[0]}" if len(names) == 1 else f"{len(names)} turns ({list_first(names, turns)})"
     times = f" ({len(same)} times)" * (len(same) > len(names))
     return f"{same[0].severity}: {', '.join(filter(None, [where, field]))}: {same[0].message}{times}"
 

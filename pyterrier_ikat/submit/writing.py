@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import values
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, list_first
 from ..generate.respond import count_words, cut_at_sentence
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.turns import as_stored, chosen_statements, response_column, used_marks
@@ -243,5 +243,5 @@ def _repair(unanswered: Sequence[str], run: RunFolder | Frames) -> str:
     if not unanswered:
         return ""
     where = f'"response" to their lines in {run.path / "turns.jsonl"}' if isinstance(run, RunFolder) else "their qanswer to the turns"
-    some = ", ".join(unanswered[:SHOWN]) + (" ..." if len(unanswered) > SHOWN else "")
-    return f"{len(unanswered)} turns have no response, Respond writes none where no passage was found: add {where} ({some})"
+    turns = f"{len(unanswered)} turns have no response, Respond writes none where no passage was found"
+    return f"{turns}: add {where} ({list_first(unanswered, SHOWN)})"
