@@ -82,7 +82,8 @@ def reranker(name, models):
     return [electra, roberta] if name in ("wghtdrerank_2", "short_long_2", "short_long_3") else electra
 
 
-# What the definitions give for turn 1-1_3, whose history has two responses, the first of them long: (llm, second llm). The recorded
+# What the definitions give, counted by hand, for turn 1-1_3, whose history has two responses, the first of them long: (llm, second llm).
+# Of a method that is not here, the calls are those of its plan. The recorded
 # model chooses statement 2 for RtG (2 and 6 on the manual rewrite), and 2 and 4 with scores for InfoSense.
 CALLS = {
     "raw": (0, 0),
@@ -145,8 +146,8 @@ def calls(llm):
     return int(frame["calls"].sum()), int(frame["fallbacks"].sum())
 
 
-def test_the_table_of_calls_is_whole():
-    assert set(CALLS) == set(METHODS)
+def test_the_table_of_calls_is_of_methods():
+    assert set(CALLS) <= set(METHODS)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -154,6 +155,7 @@ def test_every_method_runs_whole(name, built, data):
     topics = data.get_topics("manual" if METHODS[name].manual else None)
     turn = topics[topics["qid"] == "1-1_3"].reset_index(drop=True)
     system, first, second = built(name)
+    planned = ikat.plan({name: system}, turn).total["calls"]
     results = system(turn)
     assert results["qid"].tolist() == ["1-1_3"] * len(results)
     assert results["docno"].is_unique
@@ -166,7 +168,8 @@ def test_every_method_runs_whole(name, built, data):
         assert results["score"].is_unique
     if "rewriter" in METHODS[name].needs:
         assert results["qrewrite"][0] != turn["qutterance"][0]  # the model wrote it
-    assert (calls(first)[0], calls(second)[0]) == CALLS[name]
+    asked = calls(first)[0], calls(second)[0]
+    assert asked == CALLS[name] if name in CALLS else sum(asked) == planned
     assert (calls(first)[1], calls(second)[1]) == (0, 0)
 
 

@@ -256,9 +256,9 @@ def test_an_unknown_table_is_named():
 def test_unknown_methods_and_missing_resources():
     with pytest.raises(ikat.UsageError, match="there is no method 'aqda': did you mean aqd"):
         find("aqda")
-    with pytest.raises(ikat.UsageError, match="method aqd_given needs second_llm: give --second-llm"):
+    with pytest.raises(ikat.UsageError, match="method aqd_given needs second_llm: give second_llm="):
         find("aqd_given").build(llm=scripted()[0], retriever=Retriever())
-    with pytest.raises(ikat.UsageError, match="method aqd_a needs reranker: give --reranker"):
+    with pytest.raises(ikat.UsageError, match="method aqd_a needs reranker: give reranker="):
         find("aqd_a").build(llm=scripted()[0], retriever=Retriever())
 
 

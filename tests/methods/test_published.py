@@ -15,11 +15,11 @@ PUBLISHED = {
     "nii_III": [("rtg_manual", "nDCG", 0.5066), ("gtr", "nDCG@5", 0.4190)],
     "nii_IV": [("rtg", "P@5", 0.3649), ("gtr", "Recall@5", 0.5187)],
 }
-"""Copied from the papers' tables by hand."""
+"""Copied from the papers' tables by hand; a new paper's own test pins two of each of its tables."""
 
 
 def test_two_figures_of_each_table_are_as_printed():
-    assert set(PUBLISHED) == set(TABLES)
+    assert set(PUBLISHED) <= set(TABLES)
     for table, figures in PUBLISHED.items():
         for name, measure, figure in figures:
             assert published(table).loc[name, measure] == figure, (table, name, measure)
