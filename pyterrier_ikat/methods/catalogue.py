@@ -18,9 +18,8 @@ import pyterrier as pt
 from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
-from ..operator import Operator, Plan
 from ..planning import estimate
-from .definition import Method, Table, methods_of
+from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")
 _PAPERS = [import_module(f"{__package__}.{found.name}") for found in iter_modules([str(Path(__file__).parent)]) if found.name not in _OWN]
@@ -104,21 +103,6 @@ def _line(error: Exception, file: Path) -> str:
     return "" if line is None else f" (line {line})"
 
 
-class _StandIn(Operator):
-    """Stands for a resource in a plan, and counts the rows that it is given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows = 0
-
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-        self.rows += len(frame)
-        return frame
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        raise UsageError("this only stands for a resource: build the method with a real one")
-
-
 class _Unasked(Backend):
     """A backend that has answered nothing yet."""
 
@@ -156,7 +140,7 @@ def _counted(entry: Method, statements: int) -> tuple[int, int]:
     chat = [{"role": role, "content": content} for role, content in said]
     turn = conversation(chat, [f"statement {number}" for number in range(statements)])
     turn = turn.assign(qresolved=turn["query"], qgoldptkb=[[str(number + 1) for number in range(statements)]])
-    retriever, model, other = _StandIn(), LLM(_Unasked()), _StandIn()
+    retriever, model, other = StandIn("retriever"), LLM(_Unasked()), StandIn("other")
     resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
     rows = estimate({entry.name: entry.build(retriever=retriever, **resources)}, turn)
     return int(rows["calls"].sum()), retriever.rows

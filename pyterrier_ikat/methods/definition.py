@@ -16,6 +16,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import UsageError, option
+from ..operator import Operator, Plan
 from ..prompts import prompts_from
 
 RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
@@ -49,14 +50,20 @@ class Table:
         return pd.DataFrame(values, index=[row[0] for row in rows], columns=list(self.measures))
 
 
-class _Named(pt.Transformer):
-    """Stands for a resource in a printed expression."""
+class StandIn(Operator):
+    """Stands for a resource in a printed expression and in a plan, where it counts the rows that it is given."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name = name
+        self.name, self.rows = name, 0
+
+    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+        """The frame; its rows are counted."""
+        self.rows += len(frame)
+        return frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Refused: it is no resource."""
         raise UsageError(f"{self.name} only stands for a resource: build the method with a real one")
 
     ask = transform
@@ -179,7 +186,7 @@ class Method:
     @property
     def expression(self) -> str:
         """The expression as text, over the names of its resources."""
-        names: dict[str, Any] = {name: _Named(name) for name in RESOURCES}
+        names: dict[str, Any] = {name: StandIn(name) for name in RESOURCES}
         built = self.build(**names)
         return re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built)).removeprefix("(").removesuffix(")")
 

@@ -21,7 +21,7 @@ from ..llms import LLM, Ledger
 from ..methods import Method
 from ..operator import every_stage, parts_of
 from ..planning import PlanTable, estimate
-from .systems import Resources, Systems, deviations, methods_in, unused
+from .systems import Resources, Systems, deviations, distinct_parts, methods_in, unused
 
 RANKING = ("qid", "docno", "score", "rank")
 
@@ -58,7 +58,7 @@ class Comparison:
 
     def llms(self) -> list[LLM]:
         """The language models of all systems."""
-        return [part for part in _parts(self.systems.values()) if isinstance(part, LLM)]
+        return [part for part in distinct_parts(self.systems.values()) if isinstance(part, LLM)]
 
 
 def prepare_comparison(
@@ -90,7 +90,7 @@ def prepare_comparison(
     given, counting = Resources.of(resources, methods.values()), ledger or Ledger()
     opened = given.opened(counting)
     built = {name: opened.build(entry) for name, entry in methods.items()}
-    if given.prompts is not None and str(given.prompts) not in map(str, _parts(built.values())):
+    if given.prompts is not None and str(given.prompts) not in map(str, distinct_parts(built.values())):
         raise unused("prompts")
     frames = {manual: _topics(data, topics, turns, manual) for manual in {entry.manual for entry in methods.values()}}
     of_each = {name: frames[entry.manual] for name, entry in methods.items()}
@@ -283,13 +283,8 @@ def load_models(systems: Iterable[pt.Transformer]) -> None:
                 part.warm_up()
 
 
-def _parts(systems: Iterable[pt.Transformer]) -> list[Any]:
-    """The models, indexes and folders of systems, each once."""
-    return list({id(part): part for system in systems for part in parts_of(system)}.values())
-
-
 def _indexes(systems: Iterable[pt.Transformer]) -> list[Any]:
     """The indexes that are searched: not those that only give the texts of another one."""
-    found = [part for part in _parts(systems) if hasattr(part, "docnos")]
+    found = [part for part in distinct_parts(systems) if hasattr(part, "docnos")]
     texts = [getattr(getattr(index, "text", None), "index", None) for index in found]
     return [index for index in found if all(index is not one for one in texts)]

@@ -1,22 +1,30 @@
-"""Systems of any kind by name, and what they run on: an index, language models, re-rankers, rewriters."""
+"""Systems of any kind by name, what they run on (an index, language models, re-rankers), and what makes one's run this run."""
 
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyterrier as pt
 
+from .. import prompts
 from ..errors import UsageError, advice, option
 from ..generate import Seq2SeqRewrite
-from ..llms import Ledger, llm
+from ..llms import LLM, Ledger, llm
+from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
+from ..operator import parts_of, stages
 from ..rank import load_reranker
 from ..retrieve import PassageIndex, SpladeIndex
 from ..retrieve.splade import is_splade
+from ..store.models import fingerprint
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 System = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 Systems = System | Mapping[str, System] | Sequence[System]
@@ -231,3 +239,57 @@ def _opened_passages(path: str) -> PassageIndex:
     index = PassageIndex(path)
     index.describe()
     return index
+
+
+def distinct_parts(systems: Iterable[pt.Transformer]) -> list[Any]:
+    """The language models, indexes and folders that systems are made of, each once."""
+    found = chain.from_iterable(map(parts_of, systems))
+    return list({part if isinstance(part, str) else id(part): part for part in found}.values())
+
+
+def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None) -> dict[str, Any]:
+    """What a run depends on beside its topics: package, prompts, its stages, and the state of models, indexes and folders.
+
+    Stages are told apart by their repr, without what their results don't depend on: the path of an index, which has a fingerprint, the
+    budget of an LLM, an address in memory.
+    """
+    named = dict(_named(distinct_parts([pipeline])))
+    written = [_written(repr(stage), named) for stage in stages(pipeline)]
+    return {
+        "package": metadata.version("pyterrier_ikat"),
+        "prompts_sha256": prompts.fingerprint(templates),
+        "stages": {str(number): text for number, text in enumerate(written, 1)},
+        "parts": {name: _state(part) for name, (_, part) in named.items()},
+        "on_error": {name: part.on_error for name, (_, part) in named.items() if hasattr(part, "on_error")},
+        "expression": _written(repr(pipeline), named),
+    }
+
+
+def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Name -> (what a repr has in its place, part)."""
+    indexes = 0
+    for part in found:
+        if isinstance(part, str):
+            yield part, (part, part)
+        elif isinstance(part, LLM):
+            yield f"ikat.llm({_deciding(part.spec)!r})", (repr(part), part)
+        else:
+            indexes += 1
+            yield "index" if indexes == 1 else f"index {indexes}", (repr(part), part)
+
+
+def _state(part: Any) -> Any:
+    return fingerprint("model", part).hex() if isinstance(part, str) else part.fingerprint()
+
+
+def _written(text: str, named: dict[str, tuple[str, Any]]) -> str:
+    for name, (shown, _) in sorted(named.items(), key=lambda one: -len(one[1][0])):
+        text = text.replace(shown, name)
+    return ADDRESS.sub("", text)
+
+
+def _deciding(spec: str) -> str:
+    try:
+        return deciding_options(spec)
+    except UsageError:  # the name of a user's object
+        return ADDRESS.sub("", spec)
