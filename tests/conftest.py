@@ -95,7 +95,7 @@ def fresh_writers(monkeypatch):
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch):
     """No test gets what another one searched or scored."""
-    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
 
 
 @pytest.fixture(autouse=True)

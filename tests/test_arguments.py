@@ -208,7 +208,7 @@ def test_a_pickle_holds_no_key_no_connection_and_no_lock(monkeypatch, tmp_path):
     llm.open()
     llm.budget.spend(2.0)
     llm.ledger.count("answer", "m", calls=1)
-    llm.cache.check_writable()
+    llm.cache.get(["any"])
     packed = pickle.dumps(ikat.Answer(llm) >> ikat.MultiQuery(llm))
     assert KEY.encode() not in packed
     other = pickle.loads(packed)
@@ -217,7 +217,7 @@ def test_a_pickle_holds_no_key_no_connection_and_no_lock(monkeypatch, tmp_path):
     assert (first, hash(first), repr(first)) == (llm, hash(llm), repr(llm))
     assert (first.budget.spent, first.ledger.frame()["calls"].tolist()) == (2.0, [1])
     first.open()
-    first.cache.check_writable()
+    first.cache.get(["any"])
     for one in (llm, first):
         one.close()
 

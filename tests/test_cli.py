@@ -113,7 +113,7 @@ def test_searches_and_scores_kept_in_a_file_are_not_repeated(sample_index, tmp_p
     told = ["qr", "--dataset", "ikat:sample", "--index", sample_index, "--llm", "recorded:sample", "--cache", tmp_path / "c.sqlite"]
     first = call("run", *told, "--out", tmp_path / "first")
     assert first.exit_code == 0, first.output
-    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     again = call("run", *told, "--out", tmp_path / "again")
     assert len(searched) == 24
     runs = [(tmp_path / name / "qr" / "run.trec").read_text() for name in ("first", "again")]
@@ -418,7 +418,7 @@ def test_a_path_in_the_home_folder_is_there_wherever_it_is_written(tmp_path, mon
     done = call("run", *told, "--llm", "recorded:~/r.jsonl")
     assert done.exit_code == 0, done.output
     llm = ikat.llm("openai:m cache=~/llm.sqlite base_url=http://127.0.0.1:9/v1")
-    llm.cache.check_writable()
+    llm.cache.get(["any"])
     llm.close()
     assert {"i", "runs", "c.sqlite", "llm.sqlite"} <= set(os.listdir(tmp_path / "home"))
     assert os.listdir(tmp_path / "work") == []

@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.store import results as result_cache
-from pyterrier_ikat.store.results import OF_AN_ITEM, ResultCache, digest, shared
+from pyterrier_ikat.store import cache as result_cache
+from pyterrier_ikat.store.cache import OF_AN_ITEM, Cache, open_cache
+from pyterrier_ikat.store.files import digest
 
 A, B, C = digest("a"), digest("b"), digest("c")
 
 
 @pytest.fixture(params=["memory", "file"])
 def cache(request, tmp_path):
-    made = ResultCache(None if request.param == "memory" else tmp_path / "deep" / "results.sqlite")
+    made = Cache(None if request.param == "memory" else tmp_path / "deep" / "results.sqlite")
     yield made
     made.close()
 
@@ -59,7 +60,7 @@ def test_threads_share_it(cache):
 
 
 def test_memory_is_bounded_and_what_was_put_longest_ago_goes():
-    cache = ResultCache(max_bytes=2 * (OF_AN_ITEM + 16 + 10))
+    cache = Cache(max_bytes=2 * (OF_AN_ITEM + 16 + 10))
     cache.put({A: bytes(10)})
     cache.put({B: bytes(10)})
     cache.put({A: bytes(10)})
@@ -69,7 +70,7 @@ def test_memory_is_bounded_and_what_was_put_longest_ago_goes():
 
 
 def test_that_memory_is_full_is_said_once(caplog):
-    cache = ResultCache(max_bytes=2 << 20)
+    cache = Cache(max_bytes=2 << 20)
     cache.put({A: bytes(1 << 20)})
     assert caplog.messages == []
     for _ in range(2):
@@ -93,24 +94,24 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
 
 def test_two_processes_revise_one_file(tmp_path):
     script = (
-        "import sys; from pyterrier_ikat.store.results import ResultCache; cache = ResultCache(sys.argv[1])\n"
+        "import sys; from pyterrier_ikat.store.cache import Cache; cache = Cache(sys.argv[1])\n"
         "for _ in range(25): cache.revise([b'k' * 16], lambda known: {b'k' * 16: b'%d' % (int(known.get(b'k' * 16, b'0')) + 1)})"
     )
     path = tmp_path / "results.sqlite"
     both = [subprocess.Popen([sys.executable, "-c", script, str(path)]) for _ in range(2)]
     assert [process.wait(120) for process in both] == [0, 0]
-    assert ResultCache(path).get([b"k" * 16]) == {b"k" * 16: b"50"}
+    assert Cache(path).get([b"k" * 16]) == {b"k" * 16: b"50"}
 
 
 def test_what_is_larger_than_the_bound_is_not_kept():
-    cache = ResultCache(max_bytes=1000)
+    cache = Cache(max_bytes=1000)
     cache.put({A: bytes(1000)})
     assert (cache.get([A]), cache.bytes) == ({}, 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.binary(max_size=400)), max_size=20))
 def test_bytes_are_those_of_what_is_kept(puts):
-    cache = ResultCache(max_bytes=1200)
+    cache = Cache(max_bytes=1200)
     for key, value in puts:
         cache.put({key: value})
     kept = cache.get([A, B, C])
@@ -121,13 +122,13 @@ def test_bytes_are_those_of_what_is_kept(puts):
 
 def test_another_process_finds_what_one_put(tmp_path):
     path = tmp_path / "results.sqlite"
-    script = "import sys; from pyterrier_ikat.store.results import ResultCache; ResultCache(sys.argv[1]).put({b'k' * 16: b'v'})"
+    script = "import sys; from pyterrier_ikat.store.cache import Cache; Cache(sys.argv[1]).put({b'k' * 16: b'v'})"
     subprocess.run([sys.executable, "-c", script, str(path)], check=True)
-    assert ResultCache(path).get([b"k" * 16]) == {b"k" * 16: b"v"}
+    assert Cache(path).get([b"k" * 16]) == {b"k" * 16: b"v"}
 
 
 def test_a_forked_process_opens_the_file_anew(tmp_path):
-    cache = ResultCache(tmp_path / "results.sqlite")
+    cache = Cache(tmp_path / "results.sqlite")
     cache.put({A: b"1"})
     child = os.fork()
     if child == 0:
@@ -138,7 +139,7 @@ def test_a_forked_process_opens_the_file_anew(tmp_path):
 
 
 def test_what_a_forked_process_puts_stays_when_its_parent_closes_the_file(tmp_path):
-    cache, (heard, say), (told, tell) = ResultCache(tmp_path / "results.sqlite"), os.pipe(), os.pipe()
+    cache, (heard, say), (told, tell) = Cache(tmp_path / "results.sqlite"), os.pipe(), os.pipe()
     cache.put({A: b"1"})
     child = os.fork()
     if child == 0:
@@ -158,10 +159,10 @@ def test_what_a_forked_process_puts_stays_when_its_parent_closes_the_file(tmp_pa
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_waits_for_who_is_at_the_file_and_frees_it_in_both(tmp_path):
-    cache, at_it, go_on = ResultCache(tmp_path / "results.sqlite"), threading.Event(), threading.Event()
+    cache, at_it, go_on = Cache(tmp_path / "results.sqlite"), threading.Event(), threading.Event()
 
     def slow():
-        with cache._file.connection():
+        with cache.connection():
             at_it.set()
             go_on.wait(120)
 
@@ -180,81 +181,81 @@ def test_a_fork_waits_for_who_is_at_the_file_and_frees_it_in_both(tmp_path):
 
 def test_a_file_that_was_removed_meanwhile_is_made_anew(tmp_path):
     path = tmp_path / "results.sqlite"
-    cache = ResultCache(path)
+    cache = Cache(path)
     cache.put({A: b"1"})
     path.unlink()
     assert cache.get([A]) == {}
     cache.put({B: b"2"})
     cache.close()
-    assert ResultCache(path).get([A, B]) == {B: b"2"}
+    assert Cache(path).get([A, B]) == {B: b"2"}
 
 
 @pytest.mark.parametrize("damage", ["value = x'00'", "value = 'text'", "checksum = x'00'", f"key = x'{B.hex()}'"])
 def test_a_damaged_value_is_a_miss(tmp_path, damage):
-    ResultCache(tmp_path / "results.sqlite").put({A: b"1"})
+    Cache(tmp_path / "results.sqlite").put({A: b"1"})
     with sqlite3.connect(tmp_path / "results.sqlite") as connection:
-        connection.execute(f"UPDATE results SET {damage}")
+        connection.execute(f"UPDATE cache SET {damage}")
     connection.close()
-    assert ResultCache(tmp_path / "results.sqlite").get([A, B]) == {}
+    assert Cache(tmp_path / "results.sqlite").get([A, B]) == {}
 
 
 def test_what_is_no_database_is_an_error_and_stays_as_it_was(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("my notes\n" * 500)
     with pytest.raises(DataError, match=r"notes.txt cannot be used \(file is not a database\).*name another one with cache=PATH"):
-        ResultCache(path).put({A: b"1"})
+        Cache(path).put({A: b"1"})
     assert path.read_text() == "my notes\n" * 500
 
 
 def test_a_file_cut_short_is_an_error_or_a_miss(tmp_path):
     path = tmp_path / "results.sqlite"
-    cache = ResultCache(path)
+    cache = Cache(path)
     cache.put({digest(str(number)): bytes(5000) for number in range(50)})
     cache.close()
     path.write_bytes(path.read_bytes()[:10_000])
     with pytest.raises(DataError, match="cannot be used"):
-        ResultCache(path).get([digest("1")])
+        Cache(path).get([digest("1")])
 
 
 def test_another_database_is_refused(tmp_path):
     path = tmp_path / "other.sqlite"
     with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE results (key, value, checksum)")
+        connection.execute("CREATE TABLE cache (key, value, checksum)")
     connection.close()
     with pytest.raises(DataError, match="is a database of something else, no cache of results"):
-        ResultCache(path).get([A])
+        Cache(path).get([A])
 
 
 def test_another_format_is_refused(tmp_path):
     path = tmp_path / "results.sqlite"
-    ResultCache(path).put({A: b"1"})
+    Cache(path).put({A: b"1"})
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 1")
     connection.close()
-    with pytest.raises(DataError, match="has format 2, this version writes 1"):
-        ResultCache(path).get([A])
+    with pytest.raises(DataError, match="has format 1, this version writes 2"):
+        Cache(path).get([A])
 
 
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(DataError, match=r"cannot be used \(unable to open database file\)"):
-        ResultCache(tmp_path).get([A])
+        Cache(tmp_path).get([A])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     path = tmp_path / "results.sqlite"
-    cache = ResultCache(path)
+    cache = Cache(path)
     cache.put({A: b"1"})
     cache.close()
     path.chmod(0o444)
     with pytest.raises(DataError, match="cannot be used .*correct its permissions"):
-        ResultCache(path).put({B: b"2"})
+        Cache(path).put({B: b"2"})
 
 
 def test_after_an_error_the_cache_works_again(tmp_path):
     path = tmp_path / "deep" / "results.sqlite"
     (tmp_path / "deep").write_text("in the way")
-    cache = ResultCache(path)
+    cache = Cache(path)
     with pytest.raises(DataError):
         cache.get([A])
     (tmp_path / "deep").unlink()
@@ -264,10 +265,10 @@ def test_after_an_error_the_cache_works_again(tmp_path):
 
 def test_one_object_per_file_and_process(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert shared() is shared(None)
-    assert shared("a.sqlite") is shared(tmp_path / "b" / ".." / "a.sqlite")
-    assert shared("a.sqlite") is not shared("b.sqlite")
-    assert shared().path is None
+    assert open_cache() is open_cache(None)
+    assert open_cache("a.sqlite") is open_cache(tmp_path / "b" / ".." / "a.sqlite")
+    assert open_cache("a.sqlite") is not open_cache("b.sqlite")
+    assert open_cache().path is None
 
 
 def test_the_digest_is_blake2b_of_the_parts_with_their_lengths_before_them():
@@ -283,12 +284,12 @@ def test_other_parts_have_another_digest(one, other):
 
 def test_what_operators_share_can_be_kept_in_a_file(tmp_path, monkeypatch):
     file = tmp_path / "results.sqlite"
-    shared().put({b"before": b"1"})
-    result_cache.keep_in(file)
-    assert shared() is shared(file)
-    assert shared().get([b"before"]) == {}
-    shared().put({b"after": b"2"})
-    monkeypatch.setattr(result_cache, "_known", {})
-    assert shared().get([b"after"]) == {}
-    result_cache.keep_in(file)
-    assert shared().get([b"after"]) == {b"after": b"2"}
+    open_cache().put({b"before": b"1"})
+    result_cache.set_default_cache(file)
+    assert open_cache() is open_cache(file)
+    assert open_cache().get([b"before"]) == {}
+    open_cache().put({b"after": b"2"})
+    monkeypatch.setattr(result_cache, "_opened", {})
+    assert open_cache().get([b"after"]) == {}
+    result_cache.set_default_cache(file)
+    assert open_cache().get([b"after"]) == {b"after": b"2"}

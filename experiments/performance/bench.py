@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pyterrier_ikat.store import results as result_cache
+from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.files import atomic_write
 
 BENCHMARKS: dict[str, tuple[str, ...]] = {
@@ -107,7 +107,7 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3, warm: int = 1) -> 
 
 def anew(work: Callable[..., Result], *given: Any) -> Result:
     """``work(*given)`` with an empty memory: what was searched or scored before is searched and scored once more."""
-    result_cache._known.clear()
+    result_cache._opened.clear()
     return work(*given)
 
 

@@ -39,7 +39,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve.bm25 import stop_terms, tokenize
 from pyterrier_ikat.retrieve.pisa import ascii_text, open_bm25, search
 from pyterrier_ikat.retrieve.retriever import packed, unpacked
-from pyterrier_ikat.store.results import ResultCache, digest
+from pyterrier_ikat.store.cache import Cache
+from pyterrier_ikat.store.files import digest
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
 QUERIES = 8
@@ -141,7 +142,7 @@ def _remembered(index: ikat.PassageIndex, queries: pd.DataFrame) -> Row:
     texts = queries["query"].tolist()
     rankings = search(retriever, "query", texts, DEPTH)
     keys = [digest(text) for text in texts]
-    memory = ResultCache()
+    memory = Cache()
 
     def keep() -> None:
         memory.get(keys)

@@ -30,7 +30,7 @@ from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank import backends
 from pyterrier_ikat.retrieve import BM25, bm25
-from pyterrier_ikat.store import results as result_cache
+from pyterrier_ikat.store import cache as result_cache
 
 FEW_TURNS, TOKENS = 2, 64
 Things = dict[str, list[Any]]
@@ -134,7 +134,7 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
         encoder = ikat.CrossEncoder(model, TOKENS)
         encoder(pd.DataFrame([("t", "tea", "d", "rooibos")], columns=["qid", "query", "docno", "text"], dtype=object))  # loads it
         systems = _systems(index, {"LLM requests": []}, encoder)
-        result_cache._known.clear()
+        result_cache._opened.clear()
         with patch.object(bm25, "search", noted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
             seconds = _experiment(systems, topics)
         started = perf_counter()

@@ -27,7 +27,7 @@ from index_build import synthetic
 from process_memory import held_mb, watched
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.store.results import ResultCache
+from pyterrier_ikat.store.cache import Cache
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
 SECONDS = float(os.environ.get("IKAT_BENCH_SECONDS", "20"))
@@ -65,7 +65,7 @@ class _Task:
     def __init__(self, index: ikat.PassageIndex, checksums: "np.ndarray") -> None:
         import pyterrier_ikat.retrieve.retriever as module
 
-        module.shared = lambda _: ResultCache()  # an empty one each time, in place of the process's, which would know the answers
+        module.open_cache = lambda _: Cache()  # an empty one each time, in place of the process's, which would know the answers
         self.index, self.checksums, self.queries = index, checksums, _queries()
         self.retriever = index.bm25(num_results=DEPTH)
         self.right = [self.retriever(self._asked([number]))[["docno", "score"]] for number in range(len(self.queries))]

@@ -21,7 +21,7 @@ from pyterrier_ikat.rank import backends
 from pyterrier_ikat.rank import cross_encoder as trial
 from pyterrier_ikat.rank.bi_encoder import load_bi_encoder
 from pyterrier_ikat.rank.scoring import scored_once
-from pyterrier_ikat.store import results as result_cache
+from pyterrier_ikat.store import cache as result_cache
 
 QUERIES, TEXTS = 2, 48
 TURNS, PER_TURN, FOUND, PASSAGES = 60, 5, 20, 150
@@ -147,12 +147,12 @@ def _keeping(random: np.random.Generator) -> Row:
     def free(pairs: list[tuple[str, str]]) -> np.ndarray:
         return np.zeros(len(pairs))
 
-    cold = median_seconds(lambda: scored_once(queries, found, b"m", result_cache.ResultCache(), free), warm=0)
-    known = result_cache.ResultCache()
+    cold = median_seconds(lambda: scored_once(queries, found, b"m", result_cache.Cache(), free), warm=0)
+    known = result_cache.Cache()
     scored_once(queries, found, b"m", known, free)
     warm = median_seconds(lambda: scored_once(queries, found, b"m", known, free))
     with tempfile.TemporaryDirectory() as folder:
-        kept = result_cache.ResultCache(Path(folder) / "kept.sqlite")
+        kept = result_cache.Cache(Path(folder) / "kept.sqlite")
         on_disk = median_seconds(lambda: scored_once(queries, found, b"m", kept, free), repeats=1, warm=0)
         kept.close()
     more = {

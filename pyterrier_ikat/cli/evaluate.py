@@ -30,13 +30,13 @@ def evaluate(
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
     from ..evaluation.evaluator import Evaluator, check_baseline, compare, text_table
     from ..evaluation.measures import TRACK_2023, as_measures
-    from ..store.trec import named
+    from ..store.trec import name_runs
 
     wanted = list(TRACK_2023) if measures is None else as_measures(measures)
     if dataset_name is None and qrels_path is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
     judged = _judged(dataset_name, qrels_path)
-    rankings = {name: _ranking(path) for name, path in named(paths).items()}
+    rankings = {name: _ranking(path) for name, path in name_runs(paths).items()}
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
         from ..running.comparison import refuse_statements
@@ -98,9 +98,9 @@ def _load_run(path: Path) -> "pd.DataFrame":
 
 def _load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     """Runs by their names, that of the folder or the file."""
-    from ..store.trec import named
+    from ..store.trec import name_runs
 
-    return {name: _load_run(path) for name, path in named(paths).items()}
+    return {name: _load_run(path) for name, path in name_runs(paths).items()}
 
 
 @main.command("evaluate-ptkb")
@@ -111,11 +111,11 @@ def _load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
 def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
     """Evaluate the PTKB statements chosen in RUNs: folders made by `ikat run`, or submissions."""
     from ..evaluation.ptkb import evaluate_ptkb as table
-    from ..store.trec import named
+    from ..store.trec import name_runs
     from ..submit import read_submission
 
     dataset = dataset_named(dataset_name)
-    systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in named(paths).items()}
+    systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in name_runs(paths).items()}
     figures = table(systems, dataset.get_qrels(variant))
     click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 

@@ -101,10 +101,10 @@ def run(
     from ..running.comparison import prepare_comparison
     from ..running.in_folders import check_places, run_in_folders
     from ..running.systems import methods_in
-    from ..store.results import keep_in
+    from ..store.cache import set_default_cache
 
     if cache is not None:
-        keep_in(cache)
+        set_default_cache(cache)
     given = {name: value for name, value in options.items() if value is not None}
     methods = methods_in(names)
     if not only_plan:

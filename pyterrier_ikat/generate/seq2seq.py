@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 import pyterrier as pt
-from tqdm.auto import tqdm
 
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
 from ..errors import UsageError
 from ..operator import Operator, Plan
+from ..store.cache import compute_missing, open_cache
+from ..store.files import digest
 from ..store.models import fingerprint, load, loaded_once
-from ..store.results import digest, shared
 
 ROOM = 512
 """Tokens of the input at most: the length that T5 is trained with."""
@@ -100,25 +100,20 @@ class Seq2SeqRewrite(Operator):
     def _outputs(self, texts: Sequence[str]) -> list[str]:
         model = fingerprint("seq2seq", self.model, str(self.max_length), str(self.num_beams))
         keys = {text: digest(model, text) for text in texts}
-        known = shared().get(list(keys.values()))
-        known |= self._decoded({text: key for text, key in keys.items() if key not in known})
-        return [known[keys[text]].decode() for text in texts]
+        found = compute_missing(
+            open_cache(),
+            {keys[text]: text for text in sorted(keys, key=lambda text: (-len(text), text))},
+            self._decode,
+            encode=str.encode,
+            decode=bytes.decode,
+            at_once=self.batch_size,
+            label="rewriting",
+            unit="turn",
+        )
+        return [found[keys[text]] for text in texts]
 
-    def _decoded(self, keys: dict[str, bytes]) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
-        if not keys:
-            return found
-        tokenizer, model = load_seq2seq(self.model)
-        texts = sorted(keys, key=lambda text: (-len(text), text))
-        with tqdm(total=len(texts), desc="rewriting", unit="turn", delay=2, leave=False) as bar:
-            for start in range(0, len(texts), self.batch_size):
-                batch = texts[start : start + self.batch_size]
-                outputs = decode(tokenizer, model, batch, self.max_length, self.num_beams)
-                written = {keys[text]: output.encode() for text, output in zip(batch, outputs, strict=True)}
-                shared().put(written)
-                found |= written
-                bar.update(len(batch))
-        return found
+    def _decode(self, texts: list[str]) -> list[str]:
+        return decode(*load_seq2seq(self.model), texts, self.max_length, self.num_beams)
 
 
 def source(history: Sequence[dict[str, str]], question: str, responses: int = 0) -> str:

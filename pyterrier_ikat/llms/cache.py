@@ -1,28 +1,37 @@
-"""Finished completions in one sqlite file, so that nothing that was paid for is asked again.
+"""Finished completions in one file, so that nothing that was paid for is asked again.
 
-Every completion is committed when it arrives: a killed run keeps all finished calls. Many threads and processes may share a file (WAL).
-Values are JSON with their SHA-256 beside them; a damaged value is a miss, a damaged file an error, never a wrong answer.
+Every completion is kept when it arrives: a killed run repeats no finished call. Many threads and processes may share a file; what one of
+them is asking, the others wait for. Nobody who asks waits for another one meanwhile, so that nobody waits in a circle.
 """
 
-import hashlib
 import json
+import logging
 import os
-import sqlite3
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 import pyterrier as pt
 
-from ..store.sqlite_file import SqliteFile
-from .claims import Claims
+from ..errors import DataError
+from ..store.cache import Cache, Kind
+from ..store.files import digest, hold_lock, lock_holder, remove_empty
 from .request import Completion, Request, as_read, fault_of
 
 FORMAT = 1
-APPLICATION_ID = 0x696B6174
-"""``ikat`` in ASCII: marks our files in sqlite's header."""
-TABLE = "CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL, sha256 TEXT NOT NULL)"
+IN_MEMORY = ":memory:"
+COMPLETIONS = Kind("cache of completions", b"ikat", "cache=PATH", " (cache=none works without)")
+PAUSES = (0.005, 0.1)
+"""The first and the longest wait between two looks at what others ask, in seconds."""
+REPORT_AFTER = 5.0
+
+log = logging.getLogger("pyterrier_ikat")
 
 
 def default_path() -> Path:
@@ -45,79 +54,163 @@ def key_of(identity: Mapping[str, Any], request: Request) -> str:
         "params": {**identity.get("params", {}), **request.params},
         "sample": request.sample,
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return digest(json.dumps(content, sort_keys=True, separators=(",", ":"))).hex()
 
 
-class Cache:
+class CompletionCache:
     """Completions by key.
+
+    A completion is JSON in a :class:`~pyterrier_ikat.store.cache.Cache`. While a key is asked for, a claim stands in its place: the name
+    of a lock that its process holds, its number, and how many seconds the call may take. A claim lapses when its process has ended, or
+    when somebody has watched it for as long: no clock of another machine is trusted.
 
     Args:
         path: the file, made when it is missing, ``~`` is the home folder; ``":memory:"`` keeps everything in this process.
-
-    Attributes:
-        claims: the keys that are being asked for.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = os.path.expanduser(path)
-        self._file = SqliteFile(
-            self.path, "cache of completions", application_id=APPLICATION_ID, form=0, table=TABLE, hint=" (cache=none works without)"
-        )
-        self.claims = Claims(self._file)
+        self._cache = Cache(None if self.path == IN_MEMORY else self.path, COMPLETIONS)
+        self._claimed: set[str] = set()
+        self._watched: dict[bytes, float] = {}
+        self._numbers = count()
+        self._locking = Lock()
+        self._lock = ("", ExitStack())
 
-    def __reduce__(self) -> tuple[type["Cache"], tuple[str]]:
-        return Cache, (self.path,)  # another process opens the file itself; what is kept in memory stays here
+    def __reduce__(self) -> tuple[type["CompletionCache"], tuple[str]]:
+        return CompletionCache, (self.path,)  # another process opens the file itself; what is kept in memory stays here
 
-    def get(self, key: str) -> Completion | None:
-        """The completion under ``key``; None without one, or where it is not whole: earlier versions kept some of those, too.
+    def get(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """The completions of those keys that have a whole one: earlier versions kept some that are not.
 
         Raises:
             DataError: when the file is no cache or damaged.
         """
-        with self._file.connection() as connection:
-            return _read(connection, key)
+        return _completions(self._cache.get([key.encode() for key in keys]))
 
     def put(self, key: str, completion: Completion) -> Completion:
-        """Store ``completion`` for good, unless there is one already: the first answer stays. Gives the one that is stored.
+        """Keep ``completion`` for good, unless there is one already: the first answer stays. Gives the one that is kept.
 
         Raises:
             DataError: when it cannot be written.
         """
-        value = json.dumps(asdict(replace(completion, cached=True)))
-        with self._file.connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            first = _read(connection, key)
-            if first is None:
-                connection.execute("INSERT OR REPLACE INTO completions VALUES (?, ?, ?)", (key, value, _checksum(key, value.encode())))
-            self.claims.end(connection, key)
-            connection.execute("COMMIT")
-        self.claims.ended(key)
-        return completion if first is None else first
+        first = [completion]
 
-    def check_writable(self) -> None:
-        """Make sure that what is about to be paid for can be kept.
+        def add(known: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
+            if (earlier := _completion(known.get(key.encode(), b""))) is None:
+                return {key.encode(): json.dumps(asdict(replace(completion, cached=True))).encode()}
+            first[:] = [earlier]
+            return {}
+
+        self._cache.revise([key.encode()], add, durable=True)
+        self._claimed.discard(key)
+        return first[0]
+
+    @contextmanager
+    def claim(self, keys: Collection[str], seconds: float) -> Iterator[tuple[dict[str, Completion], set[str]]]:
+        """Claim those of ``keys`` that have no completion and nobody else has claimed, until the block ends.
+
+        Args:
+            keys: what is to be asked.
+            seconds: how long that may take; then others may ask it, too.
+
+        Yields:
+            The completions that there are, and the claimed keys.
 
         Raises:
-            DataError: when the file cannot be written.
+            DataError: when the file can't be written.
         """
-        with self._file.connection() as connection:
-            connection.execute("DELETE FROM completions WHERE key = ''")
+        hits, ours = dict[str, Completion](), set[str]()
+        claim = json.dumps([self._own_lock(), next(self._numbers), seconds]).encode()
+
+        def add(known: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
+            hits.update(_completions(known))
+            ours.update(set(keys) - hits.keys() - self._owners(known).keys())
+            return {key.encode(): claim for key in ours}
+
+        def remove(known: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
+            return {key: None for key, value in known.items() if value == claim}
+
+        self._cache.revise([key.encode() for key in keys], add)
+        self._claimed |= ours
+        try:
+            yield hits, ours
+        finally:
+            if left := ours & self._claimed:
+                self._claimed -= left
+                with suppress(DataError):  # a claim that stays lapses
+                    self._cache.revise([key.encode() for key in left], remove)
+
+    def wait(self, keys: Collection[str]) -> list[str]:
+        """Wait until somebody else's claim on one of ``keys`` has ended; gives all that nobody claims."""
+        pause, longest = PAUSES
+        started, reported = time.monotonic(), False
+        while len(owners := self.owners(keys)) == len(keys):
+            if not reported and time.monotonic() - started > REPORT_AFTER:
+                reported = True
+                who = ", ".join(sorted({owner.partition(" since ")[0] for owner in owners.values()}))
+                log.warning("waiting for %d answers that others ask for: %s", len(owners), who)
+            time.sleep(pause)
+            pause = min(1.5 * pause, longest)
+        return [key for key in keys if key not in owners]
+
+    def owners(self, keys: Collection[str]) -> dict[str, str]:
+        """Those of ``keys`` that are claimed, with who claims them, in words."""
+        return self._owners(self._cache.get([key.encode() for key in keys]))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        self._file.close()
+        self._cache.close()
+        self._lock[1].close()
+        self._lock = ("", ExitStack())
+        remove_empty(self._locks)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _owners(self, known: Mapping[bytes, bytes]) -> dict[str, str]:
+        owners = {value: self._owner(value) for value in set(known.values())}
+        return {key.decode(): owner for key, value in known.items() if (owner := owners[value]) is not None}
+
+    def _owner(self, value: bytes) -> str | None:
+        try:
+            lock, _, seconds = json.loads(value)
+        except (TypeError, ValueError):
+            return None  # a completion
+        now = time.monotonic()
+        if now - self._watched.setdefault(value, now) >= seconds:
+            return None
+        if self.path == IN_MEMORY:
+            return lock if lock == self._own_lock() else None  # a forked process has a copy of the claims of its parent
+        return lock_holder(self._locks / lock)
+
+    def _own_lock(self) -> str:
+        """The lock that this process holds from its first claim on, until it ends or closes the cache."""
+        process = f"{os.getpid()}-"
+        if self.path == IN_MEMORY:
+            return process
+        with self._locking:
+            if not self._lock[0].startswith(process):
+                name, held = f"{process}{uuid4().hex}", ExitStack()
+                try:
+                    held.enter_context(hold_lock(self._locks / name))
+                except OSError as error:
+                    raise self._cache.unusable(error) from None
+                self._lock = name, held
+            return self._lock[0]
+
+    @property
+    def _locks(self) -> Path:
+        return Path(f"{self.path}.claims")
 
 
-def _read(connection: sqlite3.Connection, key: str) -> Completion | None:
-    rows = connection.execute("SELECT CAST(value AS BLOB), CAST(sha256 AS BLOB) FROM completions WHERE key = ?", (key,)).fetchall()
-    if not rows or _checksum(key, rows[0][0]).encode() != rows[0][1]:
-        return None
+def _completions(known: Mapping[bytes, bytes]) -> dict[str, Completion]:
+    return {key.decode(): found for key, value in known.items() if (found := _completion(value)) is not None}
+
+
+def _completion(value: bytes) -> Completion | None:
     try:
-        kept = Completion(**json.loads(rows[0][0]))
+        kept = Completion(**json.loads(value))
         return as_read(kept) if fault_of(kept) is None else None
     except (TypeError, ValueError, AttributeError, RecursionError):
         return None
-
-
-def _checksum(key: str, value: bytes) -> str:
-    return hashlib.sha256(key.encode() + b" " + value).hexdigest()

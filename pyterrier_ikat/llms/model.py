@@ -11,7 +11,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..completions.usable import usable_text
-from .cache import Cache, key_of
+from .cache import CompletionCache, key_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .ledger import Budget, Ledger
 from .limits import Retry, Stopped, Throttle, run_all
@@ -47,8 +47,6 @@ class Sending:
         Returns:
             The outcome of each that no other thread or process is asking.
         """
-        if self.llm.cache is not None:
-            self.llm.cache.check_writable()
         self.llm.open()
         items, size = list(requests.items()), self.llm.backend.batch_size
         batches = [items[start : start + size] for start in range(0, len(items), size)]
@@ -119,9 +117,8 @@ class Sending:
             return
         timeout = self.llm.backend.timeout
         seconds = NO_LONGER if timeout is None else timeout + MORE
-        with cache.claims.holding([key for key, _ in batch], seconds) as ours:
-            hits: dict[str, Outcome] = {key: hit for key in ours if (hit := cache.get(key)) is not None}
-            yield hits, [(key, request) for key, request in batch if key in ours and key not in hits]
+        with cache.claim([key for key, _ in batch], seconds) as (hits, ours):
+            yield dict[str, Outcome](hits), [(key, request) for key, request in batch if key in ours]
 
     def _call(self, batch: Batch) -> dict[str, Outcome]:
         llm = self.llm
@@ -195,7 +192,7 @@ class LLM:
         backend: Backend,
         *,
         ledger: Ledger | None = None,
-        cache: Cache | None = None,
+        cache: CompletionCache | None = None,
         budget: Budget | None = None,
         retry: Retry | None = None,
         on_error: str = "raise",
@@ -252,7 +249,8 @@ class LLM:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
         if (reply := self.backend.find(request)) is not None:
             return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
-        return self._cached(key_of(self.backend.identity, request))
+        key = key_of(self.backend.identity, request)
+        return self._hits([key]).get(key)
 
     def fingerprint(self) -> dict[str, Any]:
         """What decides its answers."""
@@ -298,14 +296,11 @@ class LLM:
                 answers.update(got)
                 sent.update(key for key, outcome in got.items() if not (isinstance(outcome, Completion) and outcome.cached))
             left = [key for key in first if key not in answers]
-            free = self.cache.claims.wait(left) if left and self.cache is not None else []
+            free = self.cache.wait(left) if left and self.cache is not None else []
         return answers, sent
 
     def _hits(self, keys: Iterable[str]) -> dict[str, Completion]:
-        return {key: hit for key in keys if (hit := self._cached(key)) is not None}
-
-    def _cached(self, key: str) -> Completion | None:
-        return self.cache.get(key) if self.cache is not None else None
+        return {} if self.cache is None else self.cache.get(keys)
 
     def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
         if isinstance(outcome, LLMFailure):

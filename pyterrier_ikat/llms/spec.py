@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
-from ..store.sqlite_file import IN_MEMORY
-from .cache import Cache, default_path
+from .cache import IN_MEMORY, CompletionCache, default_path
 from .generator import GeneratorBackend
 from .hf import HFBackend
 from .ledger import Budget, Ledger
@@ -272,7 +271,7 @@ def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, 
             f"nothing tells the completions of {backend.model} from those of another model in {place}: give identity=..., what decides "
             "its answers, or the object a model_id; or leave cache= away"
         )
-    cache = None if place == "none" or backend.replays else Cache(place)
+    cache = None if place == "none" or backend.replays else CompletionCache(place)
     retry = Retry(tries=1 + options.get("retries", 5))
     return LLM(backend, ledger=ledger, cache=cache, budget=budget, retry=retry, on_error=options.get("on_error", "raise"), text=shown)
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from tqdm.auto import tqdm
 
 from ..arguments import at_least
 from ..operator import with_fields
+from ..store.cache import Cache, compute_missing, open_cache
+from ..store.files import digest
 from ..store.models import fingerprint, load, loaded_once
-from ..store.results import ResultCache, digest, shared
 from .scoring import Floats, Reranker, as_texts, distinct, longest_first, scoring
 
 Embeddings = npt.NDArray[np.float32]
@@ -68,7 +68,7 @@ class BiEncoder(Reranker):
         return cosines(as_texts(frame, "query"), as_texts(frame, "text"), self._embed)
 
     def _embed(self, texts: Sequence[str], of: str) -> Embeddings:
-        return embedded_once(texts, fingerprint("bi-encoder", self.model, of), shared(self.cache), partial(self._encode, of=of))
+        return embedded_once(texts, fingerprint("bi-encoder", self.model, of), open_cache(self.cache), partial(self._encode, of=of))
 
     def _encode(self, texts: list[str], of: str) -> Embeddings:
         model = load_bi_encoder(self.model)
@@ -111,7 +111,7 @@ def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Seque
     return scores
 
 
-def embedded_once(texts: Sequence[str], model: bytes, cache: ResultCache, encode: Callable[[list[str]], Embeddings]) -> Embeddings:
+def embedded_once(texts: Sequence[str], model: bytes, cache: Cache, encode: Callable[[list[str]], Embeddings]) -> Embeddings:
     """The embeddings of ``texts``, one row each; only those that ``cache`` has not go through the model.
 
     Args:
@@ -122,17 +122,17 @@ def embedded_once(texts: Sequence[str], model: bytes, cache: ResultCache, encode
     """
     keys = [digest(model, text) for text in texts]
     with scoring:
-        known = cache.get(keys)
-        missing = [place for place in longest_first([len(text) for text in texts]) if keys[place] not in known]
-        with tqdm(total=len(missing), desc="embedding", unit="text", delay=2, leave=False) as bar:
-            for start in range(0, len(missing), TEXTS_AT_ONCE):
-                part = missing[start : start + TEXTS_AT_ONCE]
-                found = np.asarray(encode([texts[place] for place in part]), dtype=np.float32)
-                new = {keys[place]: row for place, row in zip(part, found, strict=True)}
-                known |= {key: row.tobytes() for key, row in new.items()}
-                cache.put({key: known[key] for key, row in new.items() if np.isfinite(row).all()})
-                bar.update(len(part))
-    return np.frombuffer(b"".join(known[key] for key in keys), dtype=np.float32).reshape(len(keys), -1)
+        found = compute_missing(
+            cache,
+            {keys[place]: texts[place] for place in longest_first([len(text) for text in texts])},
+            lambda part: [row.tobytes() for row in np.asarray(encode(part), dtype=np.float32)],
+            encode=lambda row: row if np.isfinite(np.frombuffer(row, dtype=np.float32)).all() else None,
+            decode=bytes,
+            at_once=TEXTS_AT_ONCE,
+            label="embedding",
+            unit="text",
+        )
+    return np.frombuffer(b"".join(found[key] for key in keys), dtype=np.float32).reshape(len(keys), -1)
 
 
 def _bundled_weights() -> str:

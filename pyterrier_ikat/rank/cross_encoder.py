@@ -13,8 +13,8 @@ import pandas as pd
 from ..arguments import at_least, one_of
 from ..errors import UsageError
 from ..operator import with_fields
+from ..store.cache import open_cache
 from ..store.models import fingerprint
-from ..store.results import shared
 from .backends import BACKENDS, find_backends, score_pairs
 from .scoring import Floats, Reranker, as_texts, scored_once, scoring
 
@@ -84,7 +84,7 @@ class CrossEncoder(Reranker):
             self._choose(queries, texts)
         backend = self.chosen or "fp32"
         model = fingerprint("cross-encoder", self.model, str(self.max_length), backend)
-        return scored_once(queries, texts, model, shared(self.cache), self._score_by(backend))
+        return scored_once(queries, texts, model, open_cache(self.cache), self._score_by(backend))
 
     def check_shippable(self) -> None:
         """Refuse ``backend="auto"``, which each process would decide by itself."""

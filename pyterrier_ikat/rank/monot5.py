@@ -9,8 +9,8 @@ import pandas as pd
 from ..arguments import at_least
 from ..conversations.frame import column
 from ..operator import with_fields
+from ..store.cache import open_cache
 from ..store.models import fingerprint, load, loaded_once
-from ..store.results import shared
 from .scoring import Floats, Reranker, as_texts, longest_first, scored_once
 
 
@@ -54,7 +54,7 @@ class MonoT5(Reranker):
     def score(self, frame: pd.DataFrame) -> Floats:
         """The logarithm of the probability that each row's passage is relevant."""
         model = fingerprint("monoT5", self.model, fingerprint("tokenizer", self.tokenizer).hex())
-        return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, shared(self.cache), self._score)
+        return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, open_cache(self.cache), self._score)
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:
         model = load_monot5(self.model, self.tokenizer, self.batch_size)

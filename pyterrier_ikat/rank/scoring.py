@@ -2,20 +2,20 @@
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
-from tqdm.auto import tqdm
 
 from ..conversations.frame import texts_in, turns_of, well_formed
 from ..errors import UsageError
 from ..operator import Operator
 from ..order import order_by_score, set_ranks
-from ..store.results import ResultCache, digest
+from ..store.cache import Cache, parts_of
+from ..store.files import digest
 
 Floats = npt.NDArray[np.float64]
 
@@ -88,7 +88,7 @@ scoring = threading.Lock()
 """One thread scores at a time: others may be about to ask for the same pairs, and would share the same processor anyway."""
 
 
-def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cache: ResultCache, score: Score) -> Floats:
+def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cache: Cache, score: Score) -> Floats:
     """The score of each query with the text beside it.
 
     Args:
@@ -106,22 +106,16 @@ def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cach
     hashes = np.array([digest(text) for text in text_values], dtype=HASH)[of_text]
     with scoring:
         scores = _known(cache, keys, of_query, hashes)
-        for part in _parts(np.flatnonzero(np.isnan(scores))):
+        missing = np.flatnonzero(np.isnan(scores))
+        for place in parts_of(len(missing), PAIRS_AT_ONCE, "re-ranking", "pair"):
+            part = missing[place]
             asked = [(query_values[query], text_values[text]) for query, text in zip(of_query[part], of_text[part], strict=True)]
             scores[part] = score(asked)
             _keep(cache, keys, of_query[part], hashes[part], scores[part])
     return np.asarray(scores[places])
 
 
-def _parts(missing: Numbers) -> Iterator[Numbers]:
-    with tqdm(total=len(missing), desc="re-ranking", unit="pair", delay=2, leave=False) as bar:
-        for start in range(0, len(missing), PAIRS_AT_ONCE):
-            part = missing[start : start + PAIRS_AT_ONCE]
-            yield part
-            bar.update(len(part))
-
-
-def _known(cache: ResultCache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes) -> Floats:
+def _known(cache: Cache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes) -> Floats:
     """The scores that the cache has, NaN for the others; ``of_query`` must be sorted."""
     scores = np.full(len(hashes), np.nan)
     entries = cache.get(keys)
@@ -132,7 +126,7 @@ def _known(cache: ResultCache, keys: Sequence[bytes], of_query: Numbers, hashes:
     return scores
 
 
-def _keep(cache: ResultCache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes, scores: Floats) -> None:
+def _keep(cache: Cache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes, scores: Floats) -> None:
     of_key = {keys[number]: of_query == number for number in np.unique(of_query)}
 
     def with_ours(entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:

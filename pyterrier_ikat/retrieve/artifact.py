@@ -1,6 +1,5 @@
 """An index on disk: a PyTerrier artifact with a description that is checked, and the texts of its passages by docno."""
 
-import hashlib
 import json
 import sqlite3
 import tempfile
@@ -13,12 +12,14 @@ from typing import Any, ClassVar
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, advice
+from ..errors import DataError, UsageError, advice
 from ..operator import Operator
-from ..store.files import atomic_write, write_description
+from ..store.files import atomic_write, digest, write_description
 from .pisa import read_docnos
 
 PISA, TEXTS, PT_META = "pisa", "texts.sqlite", "pt_meta.json"
+OPENS = {"ikat_index.json": "PassageIndex", "ikat_splade.json": "SpladeIndex"}
+"""The description of an index -> the class that opens it."""
 AT_ONCE = 500
 
 
@@ -64,7 +65,7 @@ class IndexArtifact(pt.Artifact):
     def fingerprint(self) -> str:
         """A checksum that an index of other passages, or one built with other settings, does not have."""
         described = {name: value for name, value in self.describe().items() if name != "files"}
-        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        return digest(json.dumps(described, sort_keys=True)).hex()
 
     @property
     def pisa(self) -> Path:
@@ -181,6 +182,19 @@ class IndexArtifact(pt.Artifact):
 
     def __hash__(self) -> int:
         return hash((type(self), *self._identity()))
+
+
+def refuse_other_index(path: str | Path) -> None:
+    """Make sure that no index is where another one is to be.
+
+    Raises:
+        UsageError: when one is, saying first how it is opened.
+    """
+    for name, opens in OPENS.items():
+        if (Path(path) / name).exists():
+            opening = advice(f"ikat.{opens}({str(path)!r}) opens", f"--index {path} takes")
+            new = f"for a new one: {path} exists already: remove it, or give a path where nothing is"
+            raise UsageError(f"{opening} the index that is there; {new}")
 
 
 class PassageText(Operator):

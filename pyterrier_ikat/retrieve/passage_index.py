@@ -8,7 +8,7 @@ import pyterrier as pt
 from ..arguments import checked
 from ..errors import UsageError, advice
 from ..store.files import read_description, resumable_folder
-from .artifact import PISA, TEXTS, IndexArtifact
+from .artifact import PISA, TEXTS, IndexArtifact, refuse_other_index
 from .bm25 import BM25
 from .corpus import Corpus, CorpusReader, check_expected
 from .pisa import STEMMERS, STOPS, UNCOMPRESSED
@@ -92,6 +92,7 @@ class PassageIndex(IndexArtifact):
         if (Path(self.path) / META).exists():
             self._check_same(corpus, expected, stemmer=stemmer, stops=stops)
             return self
+        refuse_other_index(self.path)
         k1, b = 0.9, 0.4
         with resumable_folder(self.path, holds_shards) as workplace:
             read = index_shards(workplace, TEXTS, corpus, stemmer=stemmer, threads=threads, k1=k1, b=b, expected=expected)

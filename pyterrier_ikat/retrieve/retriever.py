@@ -8,20 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from tqdm.auto import tqdm
 
 from ..conversations.frame import STALE_WITH_QUERY, NoResultWarning, each_turn_once, report_turns_without_result
 from ..errors import DataError, UsageError
 from ..operator import Operator, frame_for
 from ..order import order_by_score, set_ranks
-from ..store.results import ResultCache, shared
+from ..store.cache import Cache, compute_missing, open_cache
 from .artifact import IndexArtifact
 from .pisa import NOTHING, Ranking
 
@@ -99,7 +97,7 @@ class IndexRetriever(Operator):
         queries, fingerprint = self.queries(inp), self.index.fingerprint()
         keys = [self.key(fingerprint, query.query) for query in queries]
         distinct = {key: query.query for key, query in zip(keys, queries, strict=True)}
-        found = cached_rankings(distinct, self.num_results, shared(self.cache), partial(self.find_rankings, fingerprint), self.label)
+        found = cached_rankings(distinct, self.num_results, open_cache(self.cache), partial(self.find_rankings, fingerprint), self.label)
         rankings = {query.row: self._weigh(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}
         return self.index.with_text(result_frame(inp, rankings))  # type: ignore[no-any-return]
 
@@ -116,7 +114,7 @@ class IndexRetriever(Operator):
 
 
 def cached_rankings(
-    queries: Mapping[bytes, Any], depth: int, cache: ResultCache, find: Callable[[list[Any]], list[Ranking]], label: str
+    queries: Mapping[bytes, Any], depth: int, cache: Cache, find: Callable[[list[Any]], list[Ranking]], label: str
 ) -> dict[bytes, Ranking]:
     """The ranking of each query; only those that ``cache`` doesn't have are searched.
 
@@ -127,16 +125,16 @@ def cached_rankings(
         find: gives the rankings of up to 256 queries, ``depth`` deep.
         label: the progress bar's.
     """
-    known = ((key, unpacked(value, depth)) for key, value in cache.get(list(queries)).items())
-    found = {key: ranking for key, ranking in known if ranking is not None}
-    missing = iter([key for key in queries if key not in found])
-    with tqdm(total=len(queries), initial=len(found), desc=label, unit="query", delay=2, leave=False) as bar:
-        while batch := list(islice(missing, AT_ONCE)):
-            new = dict(zip(batch, find([queries[key] for key in batch]), strict=True))
-            cache.put({key: packed(ranking, depth) for key, ranking in new.items()})
-            found |= new
-            bar.update(len(batch))
-    return found
+    return compute_missing(
+        cache,
+        queries,
+        find,
+        encode=partial(packed, depth=depth),
+        decode=partial(unpacked, depth=depth),
+        at_once=AT_ONCE,
+        label=label,
+        unit="query",
+    )
 
 
 def packed(ranking: Ranking, depth: int) -> bytes:

@@ -1,6 +1,5 @@
 """Texts as sparse vectors of terms: the encoder, and passages encoded once in batches."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -14,7 +13,7 @@ from tqdm.auto import tqdm
 
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError
-from ..store.files import atomic_write
+from ..store.files import atomic_write, digest
 from ..store.models import fingerprint, load, loaded_once
 
 SCALE = 100
@@ -152,7 +151,7 @@ def has_terms(file: Path) -> bool:
 
 
 def _key(made_by: str, batch: Sequence[tuple[str, str]]) -> str:
-    return hashlib.sha256(json.dumps([SCALE, made_by, batch]).encode()).hexdigest()[:32]
+    return digest(json.dumps([SCALE, made_by, batch])).hex()
 
 
 def _chunks(passages: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:

@@ -1,6 +1,5 @@
 """SPLADE: a masked language model that weighs the terms of a text, and terms that it lacks; its index, and retrieval over that."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +11,10 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import DataError, UsageError, advice
-from ..store.files import OPENS, read_description, whole_folder
+from ..store.files import atomic_folder, digest, read_description
 from ..store.models import files_below
 from ..store.models import fingerprint as model_fingerprint
-from ..store.results import digest
-from .artifact import PISA, PT_META, TEXTS, IndexArtifact, read_all_texts
+from .artifact import OPENS, PISA, PT_META, TEXTS, IndexArtifact, read_all_texts, refuse_other_index
 from .corpus import Corpus, CorpusReader, write_texts
 from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
 from .retriever import IndexRetriever
@@ -246,7 +244,8 @@ class Splade:
             return index
         encoded = Path(path).absolute()
         encoded = encoded.with_name(f"{encoded.name}.encoded")
-        with whole_folder(path) as folder:
+        refuse_other_index(path)
+        with atomic_folder(path) as folder:
             load_sparse_encoder(self.model)  # before a corpus of hours is read
             read = write_texts(folder / TEXTS, corpus)
             count = read.count
@@ -290,15 +289,13 @@ def checksum_model(model: str) -> str:
 
 def _checksum_files(folder: Path, names: Iterable[str]) -> str:
     """What tells files of hundreds of gigabytes from others: each one's name, size, first and last mebibyte."""
-    found = hashlib.sha256()
+    found = []
     for name in sorted(names):
         with (folder / name).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(0)
-            found.update(f"{name} {size}\n".encode() + file.read(ENDS))
+            first, size = file.read(ENDS), file.seek(0, 2)
             file.seek(max(size - ENDS, 0))
-            found.update(file.read(ENDS))
-    return found.hexdigest()
+            found.append(digest(name, str(size), first, file.read(ENDS)))
+    return digest(*found).hex()
 
 
 def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:

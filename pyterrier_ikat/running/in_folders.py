@@ -20,7 +20,7 @@ from ..llms import LLM, Ledger
 from ..operator import alike, parts_of
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.turns import Part, checksum_of
-from ..store.files import alone, atomic_write
+from ..store.files import atomic_write, lock_folders
 from .account import Spending
 from .batches import Batches
 from .comparison import Comparison, prepare_comparison
@@ -120,7 +120,7 @@ def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = 
     if not set(comparison.qrels["qid"]) & {qid for topics in comparison.topics.values() for qid in topics["qid"]}:
         text = f"none of the turns is judged in the qrels of {comparison.dataset}: there will be no scores"
         warnings.warn(text, NotJudgedWarning, stacklevel=3)
-    with alone(*(folder.path for folder in folders.values())), ExitStack() as counted:
+    with lock_folders(*(folder.path for folder in folders.values())), ExitStack() as counted:
         for model in comparison.llms():
             counted.enter_context(model.budget.counting(Spending(Path(out))))
         for ledger in _ledgers(comparison.llms()):

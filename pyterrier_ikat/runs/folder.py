@@ -25,7 +25,7 @@ import pandas as pd
 
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, option
-from ..store.files import atomic_write, neighbour
+from ..store.files import atomic_write, temporary_name
 from .trec import read_run, write_run
 from .turns import Part, check_turns, write_turns
 
@@ -254,7 +254,7 @@ class RunFolder:
         Raises:
             DataError: as :meth:`write`.
         """
-        partial = neighbour(self.path)
+        partial = temporary_name(self.path)
         partial.mkdir(parents=True)
         try:
             with atomic_write(partial / "run.trec", "wb") as ranking, atomic_write(partial / "turns.jsonl", "wb") as turns:

@@ -1,6 +1,8 @@
-"""Files and folders that are whole or absent, and locks on folders."""
+"""Files and folders that are whole or absent, the lock, and the checksum of content."""
 
+import errno
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -14,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = neighbour(path)
+    temporary = temporary_name(path)
     try:
         with temporary.open(mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
             yield file
@@ -50,19 +52,13 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
         raise
 
 
-def neighbour(path: Path) -> Path:
+def temporary_name(path: Path) -> Path:
     """A hidden name beside ``path`` that nothing else has."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
 
 
-PLACES, PLACE = 64, 1 << 16
-
-OPENS = {"ikat_index.json": "PassageIndex", "ikat_splade.json": "SpladeIndex"}
-"""The description of an index -> what opens it."""
-
-
 @contextmanager
-def whole_folder(path: str | Path) -> Iterator[Path]:
+def atomic_folder(path: str | Path) -> Iterator[Path]:
     """Make a folder that appears under its name only when the block ends well.
 
     Args:
@@ -74,7 +70,7 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
     Raises:
         UsageError: when something is at the path already.
     """
-    target = free_place(path)
+    target = require_free(path)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp") as name:
         workplace = Path(name) / "index"
         workplace.mkdir()
@@ -84,7 +80,7 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def resumable_folder(path: str | Path, keep: Callable[[Path], bool]) -> Iterator[Path]:
-    """As :func:`whole_folder`, for work of hours: what an interrupted block leaves is there for the next one.
+    """As :func:`atomic_folder`, for work of hours: the next call goes on with what an interrupted block left.
 
     Args:
         path: where the folder is to be; nothing but an empty folder may be there.
@@ -96,29 +92,19 @@ def resumable_folder(path: str | Path, keep: Callable[[Path], bool]) -> Iterator
     Raises:
         UsageError: when something is at the path already, or another process is at work.
     """
-    target = free_place(path)
+    target = require_free(path)
     workplace = target.with_name(f"{target.name}.partial")
-    workplace.mkdir(exist_ok=True)
-    with (workplace / "lock").open("w") as lock:
-        if not _is_ours(lock, workplace / "lock"):
-            raise UsageError(f"another process is making {path} (in {workplace}): wait for it, or stop it")
+    with lock_folders(target):
+        require_free(path)  # one that was at work until now may just have put it there
+        workplace.mkdir(exist_ok=True)
         try:
-            free_place(path)  # one that was at work until now may just have put it there
             yield workplace
-            os.replace(workplace / "index", free_place(path))
+            os.replace(workplace / "index", require_free(path))
         except BaseException:
             if not keep(workplace):
                 shutil.rmtree(workplace)
             raise
         shutil.rmtree(workplace)
-
-
-def _is_ours(lock: IO[str], path: Path) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(lock.fileno()), path.stat())  # not one that a finished process has removed
-    except (BlockingIOError, FileNotFoundError):
-        return False
 
 
 def link(source: str | Path, target: str | Path) -> None:
@@ -131,7 +117,7 @@ def link(source: str | Path, target: str | Path) -> None:
         shutil.copyfile(source, target)
 
 
-def free_place(path: str | Path) -> Path:
+def require_free(path: str | Path) -> Path:
     """``path`` from the root, its parent made, when nothing but an empty folder is there.
 
     Raises:
@@ -139,24 +125,42 @@ def free_place(path: str | Path) -> Path:
     """
     target = Path(path).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        opens = next((name for description, name in OPENS.items() if (target / description).exists()), None)
-        opening = advice(f"ikat.{opens}({str(path)!r}) opens", f"--index {path} takes")
-        hint = "" if opens is None else f"{opening} the index that is there; for a new one: "
-        raise UsageError(f"{hint}{path} exists already: remove it, or give a path where nothing is")
+        raise UsageError(f"{path} exists already: remove it, or give a path where nothing is")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
+
+
+def digest(*parts: str | bytes) -> bytes:
+    """A key of 16 bytes (BLAKE2b). It changes when any part changes, or when the parts are split differently.
+
+    Args:
+        parts: bytes, or strings, which count as their UTF-8 bytes.
+
+    Example:
+        >>> from pyterrier_ikat.store.files import digest
+        >>> digest("ab", "c") == digest("a", "bc")
+        False
+    """
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        found.update(len(content).to_bytes(8, "little") + content)
+    return found.digest()
+
+
+PLACES, PLACE = 64, 1 << 16
 
 
 def write_description(path: Path, fields: Mapping[str, Any]) -> None:
     """Write ``fields``, and the size and checksum of every file of the folder that ``path`` is in."""
     folder = path.parent
     there = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
-    files, checks = ({name: about(file) for name, file in there.items()} for about in (lambda file: file.stat().st_size, sampled))
+    files, checks = ({name: about(file) for name, file in there.items()} for about in (lambda file: file.stat().st_size, sample_checksum))
     with atomic_write(path) as file:
         json.dump({**fields, "files": files, "checks": checks}, file, indent=1)
 
 
-def sampled(path: Path) -> int:
+def sample_checksum(path: Path) -> int:
     """A checksum of a whole file up to 4 MiB, and of 64 places of a larger one: enough to find zeros, rubbish, or another index's file.
 
     What PISA reads of a damaged file ends the process, or gives other rankings, without a word.
@@ -198,7 +202,7 @@ def read_description(path: Path, *, form: int, repair: str, spare: Collection[st
             what = "is missing" if found is None else f"has {found} bytes instead of {size}"
             raise DataError(f"the index {folder} isn't whole: {name} {what}; copy it again, or remove it and {repair}")
     for name, check in described.pop("checks", {}).items():  # the first indexes have none
-        if (folder / name).exists() and sampled(folder / name) != check:
+        if (folder / name).exists() and sample_checksum(folder / name) != check:
             raise DataError(
                 f"the index {folder} is damaged: {name} has other content than was written; copy it again, or remove it and {repair}"
             )
@@ -206,64 +210,99 @@ def read_description(path: Path, *, form: int, repair: str, spare: Collection[st
 
 
 @contextmanager
-def alone(*folders: Path) -> Iterator[None]:
-    """Hold the run folders of a comparison, so that no other process writes into them.
+def lock_folders(*folders: Path) -> Iterator[None]:
+    """Hold folders that are being made, so that no other process writes into them.
 
-    Beside each folder lies ``.<name>.lock`` meanwhile. One that a killed process left is taken over.
+    Beside each folder lies ``.<name>.lock`` meanwhile.
 
     Args:
-        folders: where the runs are to be; they need not be there.
+        folders: they need not be there.
 
     Raises:
         UsageError: at once, when another process holds one of them; it says which one. No lock is kept then.
 
     Example:
         >>> from pathlib import Path
-        >>> from pyterrier_ikat.store.files import alone
-        >>> with alone(Path("/tmp/ikat-runs/aqd"), Path("/tmp/ikat-runs/raw")):
+        >>> from pyterrier_ikat.store.files import lock_folders
+        >>> with lock_folders(Path("/tmp/ikat-runs/aqd"), Path("/tmp/ikat-runs/raw")):
         ...     sorted(path.name for path in Path("/tmp/ikat-runs").iterdir())
         ['.aqd.lock', '.raw.lock']
     """
     with ExitStack() as held:
         for folder in sorted(folders):  # in one order, so that of two processes one gets them all
-            held.enter_context(_held(folder))
+            path, holder = folder.with_name(f".{folder.name}.lock"), "another process"
+            if not folder.parent.exists():
+                held.callback(remove_empty, folder.parent)
+            if not held.enter_context(hold_lock(path)):
+                with suppress(FileNotFoundError):  # released just now
+                    holder = path.read_text(encoding="utf-8") or holder
+                raise UsageError(f"{folder} is being made by {holder}: wait for it or stop it, or choose another folder")
         yield
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    path, made = folder.with_name(f".{folder.name}.lock"), not folder.parent.exists()
-    with _locked(path, folder) as file:
+def hold_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock, unless another thread or process holds it; yields whether it is held now.
+
+    Args:
+        path: the file that is the lock; it is removed at the end. One that a killed process left is taken over.
+
+    Raises:
+        UsageError: where the disk has no locks.
+    """
+    file, process = _lock(path), os.getpid()
+    if file is None:
+        yield False
+        return
+    with file:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC")
         file.flush()
         try:
-            yield
+            yield True
         finally:
-            path.unlink(missing_ok=True)  # while it is locked: nobody can have taken it
-            if made:
-                with suppress(OSError):  # not empty
-                    folder.parent.rmdir()
+            if os.getpid() == process:  # a forked one leaves it to its parent
+                path.unlink(missing_ok=True)  # while it is locked: nobody can have taken it
 
 
-def _locked(path: Path, folder: Path) -> IO[str]:
-    while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Whoever held it until now may just have removed it, and the folder that it had made.
-        with suppress(FileNotFoundError), ExitStack() as opened:
-            file = opened.enter_context(path.open("a+", encoding="utf-8"))
-            _lock(file, folder)
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                opened.pop_all()
-                return file
+ATTEMPTS = 100
 
 
-def _lock(file: IO[str], folder: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        holder = file.read() or "another process"
-        raise UsageError(f"{folder} is being made by {holder}: wait for it or stop it, or choose another --out") from None
-    except OSError as error:
-        raise UsageError(f"{folder} can't be locked ({error.strerror}): choose an --out on a disk that has locks") from error
+def lock_holder(path: Path) -> str | None:
+    """Who holds a lock that is held once, in words; None when nobody does. The file that a killed process left is removed."""
+    with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return file.read()
+        path.unlink()
+    return None
+
+
+def _lock(path: Path) -> IO[str] | None:
+    for attempt in range(ATTEMPTS):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as opened:
+                file = opened.enter_context(path.open("a+", encoding="utf-8"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    opened.pop_all()
+                    return file
+        except BlockingIOError:
+            return None
+        except (FileNotFoundError, FileExistsError):
+            # Whoever held it until now removed it meanwhile, and the folder that it had made.
+            if attempt == ATTEMPTS - 1:
+                raise
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            raise UsageError(f"{path} can't be locked ({error.strerror}): choose a folder on a disk that has locks") from error
+    return None
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder, unless something is in it."""
+    with suppress(OSError):
+        folder.rmdir()

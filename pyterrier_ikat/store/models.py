@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from ..errors import UsageError
-from .results import digest
+from .files import digest
 
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")

@@ -17,7 +17,7 @@ _LABEL = re.compile(r"[+-]?[0-9]{1,4}")
 _JUDGEMENT = "a line is: qid 0 docno label"
 
 
-def named(paths: Sequence[str]) -> dict[str, Path]:
+def name_runs(paths: Sequence[str]) -> dict[str, Path]:
     """The paths of runs by their names, that of the folder or the file.
 
     Raises:

@@ -16,7 +16,7 @@ from pyterrier_ikat.conversations import check_qrels, read_qrels
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import Judge, parse_judgement, with_gold
 from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, Reply, StageError
-from pyterrier_ikat.llms.cache import Cache
+from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.runs import write_run
 
 
@@ -141,7 +141,7 @@ class Quota(Backend):
 def test_judging_again_after_a_stop_asks_only_for_what_is_not_in_the_cache(tmp_path):
     data, pooled = sample_pool()
     backend = Quota()
-    llm = LLM(backend, cache=Cache(tmp_path / "llm.sqlite"))
+    llm = LLM(backend, cache=CompletionCache(tmp_path / "llm.sqlite"))
     with pytest.raises(FatalLLMError, match="2 calls are done and kept, 1 are left"):
         Judge(llm)(with_gold(pooled, data))
     backend.limit = 3

@@ -10,7 +10,7 @@ from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
 from pyterrier_ikat.generate.seq2seq import decode, load_seq2seq, source
-from pyterrier_ikat.store import results as result_cache
+from pyterrier_ikat.store import cache as result_cache
 
 HISTORY = [
     {"role": "user", "content": "which tea has no caffeine ?"},
@@ -95,11 +95,11 @@ def test_the_same_frame_gives_the_same_queries(t5):
     operator = ikat.Seq2SeqRewrite(t5, max_length=8)
     asked = turns("what is tea ?", "which one ?", history=HISTORY)
     first = operator(asked)["query"].tolist()
-    result_cache._known.clear()
+    result_cache._opened.clear()
     assert operator(asked)["query"].tolist() == first
 
 
-def test_a_model_that_is_set_to_sample_is_not_sampled(tmp_path):
+def test_a_model_that_is_set_to_sample_is_not_sample_checksum(tmp_path):
     from transformers import GenerationConfig
 
     folder = save_tiny_bart(tmp_path)

@@ -17,7 +17,7 @@ from chat_server import ask, said
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, llm
-from pyterrier_ikat.llms.cache import Cache, default_path, key_of
+from pyterrier_ikat.llms.cache import CompletionCache, default_path, key_of
 
 COMPLETION = Completion("text \u2028 \x00 🙂", "m", "stop", 5, None, 0.5, cached=True)
 ROOT = Path(__file__).parents[2]
@@ -25,18 +25,17 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def cache(tmp_path):
-    made = Cache(tmp_path / "deep" / "llm.sqlite")
+    made = CompletionCache(tmp_path / "deep" / "llm.sqlite")
     yield made
     made.close()
 
 
 def test_what_is_put_is_got_also_by_another_connection(cache):
-    assert cache.get("k") is None
+    assert cache.get(["k"]) == {}
     cache.put("k", replace(COMPLETION, cached=False))
-    assert cache.get("k") == COMPLETION
-    other = Cache(cache.path)
-    assert other.get("k") == COMPLETION
-    assert other.get("other") is None
+    assert cache.get(["k"]) == {"k": COMPLETION}
+    other = CompletionCache(cache.path)
+    assert other.get(["k", "other"]) == {"k": COMPLETION}
     other.close()
 
 
@@ -45,7 +44,7 @@ def test_the_mark_of_the_file_is_pinned_so_that_caches_stay_valid(cache):
     cache.close()
     with contextlib.closing(sqlite3.connect(cache.path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone()[0].to_bytes(4, "big") == b"ikat"
-        assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 def test_it_lies_where_the_home_variable_says(home, tmp_path, monkeypatch):
@@ -106,7 +105,8 @@ def test_the_key_is_pinned_so_that_caches_stay_valid():
         '{"base_url":"http://localhost:1/v1","format":1,"messages":[{"content":"a","role":"user"}],"model":"m",'
         '"params":{"temperature":0.0},"provider":"openai","sample":0}'
     )
-    assert key() == hashlib.sha256(canonical.encode()).hexdigest()
+    content = len(canonical).to_bytes(8, "little") + canonical.encode()
+    assert key() == hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def test_the_environments_base_url_is_in_the_key(monkeypatch):
@@ -120,7 +120,7 @@ def test_a_damaged_value_is_a_miss_and_is_asked_again(model, server, home):
     made = model()
     made.ask(ask("a"))
     with sqlite3.connect(home / "llm.sqlite") as connection:
-        connection.execute("UPDATE completions SET value = replace(value, 'answer', 'ANSWER')")
+        connection.execute("UPDATE cache SET value = CAST(replace(value, 'answer', 'ANSWER') AS BLOB)")
     connection.close()
     assert made.peek(REQUEST) is None
     assert made.ask(ask("a"))[0].text == "answer to a"
@@ -144,16 +144,16 @@ def test_what_an_earlier_version_kept_and_is_not_whole_is_asked_again_and_replac
 
 def test_what_an_earlier_version_kept_is_read_without_its_reasoning_and_half_characters(cache):
     cache.put("k", replace(COMPLETION, text="<thinking>Score: 1?</thinking>3 \ud83e"))
-    assert cache.get("k") == replace(COMPLETION, text="3 \N{REPLACEMENT CHARACTER}")
+    assert cache.get(["k"])["k"] == replace(COMPLETION, text="3 \N{REPLACEMENT CHARACTER}")
 
 
 def test_a_value_under_another_key_is_a_miss(cache):
     cache.put("k", COMPLETION)
     cache.close()
     with sqlite3.connect(cache.path) as connection:
-        connection.execute("UPDATE completions SET key = 'other'")
+        connection.execute("UPDATE cache SET key = CAST('other' AS BLOB)")
     connection.close()
-    assert cache.get("other") is None
+    assert cache.get(["other"]) == {}
 
 
 def _file(tmp_path, content):
@@ -177,7 +177,7 @@ def test_somebody_elses_database_is_named_and_left_alone(tmp_path):
     connection.close()
     before = path.read_bytes()
     with pytest.raises(DataError, match="database of something else"):
-        Cache(path).get("k")
+        CompletionCache(path).get(["k"])
     assert path.read_bytes() == before
 
 
@@ -192,14 +192,14 @@ def test_a_truncated_file_is_an_error_or_a_miss_never_another_answer(cache, cut)
     for number in range(200):
         got = None
         with contextlib.suppress(DataError):
-            got = cache.get(f"key {number}")
+            got = cache.get([f"key {number}"]).get(f"key {number}")
         assert got is None or got.text.startswith(f"text {number} ")
 
 
 def test_a_full_disk_stops_the_stage_before_more_is_paid(model, server):
     made = model("concurrency=1")
     made.ask(ask("a"))
-    with made.cache._file.connection() as connection:
+    with made.cache._cache.connection() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
     server.respond = lambda body: said("x" * 50_000)
@@ -211,7 +211,7 @@ def test_a_full_disk_stops_the_stage_before_more_is_paid(model, server):
 def test_a_read_only_file_is_said_before_anything_is_paid(model, server, tmp_path):
     made = model()
     made.ask(ask("a"))
-    with made.cache._file.connection() as connection:
+    with made.cache._cache.connection() as connection:
         connection.execute("PRAGMA query_only = ON")
     assert made.ask(ask("a"))[0].cached
     with pytest.raises(DataError, match="readonly"):
@@ -219,20 +219,22 @@ def test_a_read_only_file_is_said_before_anything_is_paid(model, server, tmp_pat
     assert server.calls == 1
 
 
-def test_an_error_leaves_a_cache_in_memory_as_it_was_before():
-    cache = Cache(":memory:")
-    cache.put("a", COMPLETION)
-    with contextlib.suppress(KeyboardInterrupt), cache._file.connection() as connection:
-        connection.execute("BEGIN")
-        connection.execute("DELETE FROM completions")
-        raise KeyboardInterrupt
-    cache.put("b", COMPLETION)
-    assert [cache.get(key) == COMPLETION for key in "ab"] == [True, True]
+def test_a_file_of_the_first_format_is_refused_in_one_line_and_left_alone(tmp_path):
+    path = tmp_path / "old.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL, sha256 TEXT NOT NULL)")
+        connection.execute(f"PRAGMA application_id = {int.from_bytes(b'ikat', 'big')}")
+    connection.close()
+    before = path.read_bytes()
+    told = r"^the cache of completions .*old\.sqlite has format 0, this version writes 2: name another one with cache=PATH$"
+    with pytest.raises(DataError, match=told):
+        CompletionCache(path).get(["k"])
+    assert path.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, model):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be made"):
+    with pytest.raises(DataError, match=r"llm\.sqlite cannot be used .*file'\): .*name another one with cache=PATH"):
         model(f"cache={tmp_path}/file/llm.sqlite").ask(ask("a"))
 
 
@@ -252,17 +254,17 @@ def test_the_file_holds_json_under_a_hash_and_no_question(model, server, home):
     made.close()
     assert b"illness" not in (home / "llm.sqlite").read_bytes()
     with sqlite3.connect(home / "llm.sqlite") as connection:
-        ((key_text, value),) = connection.execute("SELECT key, value FROM completions").fetchall()
+        ((key_text, value),) = connection.execute("SELECT key, value FROM cache").fetchall()
     connection.close()
-    assert len(key_text) == 64
+    assert len(key_text) == 32
     assert json.loads(value)["text"] == "fine"
 
 
 WRITER = """
 import sys, threading
-from pyterrier_ikat.llms.cache import Cache
+from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms import Completion
-cache, name = Cache(sys.argv[1]), sys.argv[2]
+cache, name = CompletionCache(sys.argv[1]), sys.argv[2]
 def work(thread):
     for number in range(10):
         cache.put(f"{name} {thread} {number}", Completion(f"{name} {thread} {number}", "m", None, None, None, 0.0, True))
@@ -285,7 +287,8 @@ def test_two_processes_with_16_threads_share_a_new_file(cache):
     for name in "ab":
         for thread in range(16):
             for number in range(10):
-                assert cache.get(f"{name} {thread} {number}").text == f"{name} {thread} {number}"
+                key = f"{name} {thread} {number}"
+                assert cache.get([key])[key].text == key
 
 
 ASKER = """
@@ -331,7 +334,7 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
     assert first.returncode != 0
     assert how != signal.SIGINT or "KeyboardInterrupt" in errors
     with sqlite3.connect(path) as connection:
-        kept = connection.execute("SELECT count(*) FROM completions").fetchone()[0]
+        kept = connection.execute("SELECT count(*) FROM cache WHERE substr(value, 1, 1) = x'7B'").fetchone()[0]
     connection.close()
     assert kept == 12 if how == signal.SIGKILL else 16 <= kept < 30
     before = server.calls
@@ -342,10 +345,10 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
 
 def test_a_forked_process_uses_its_own_connection(cache):
     cache.put("k", COMPLETION)
-    inherited = cache._file._connection
+    inherited = cache._cache._connection
     child = os.fork()
     if child == 0:
         cache.put("child", COMPLETION)
-        os._exit(0 if cache._file._connection is not inherited else 1)
+        os._exit(0 if cache._cache._connection is not inherited else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert cache.get("child") == COMPLETION
+    assert cache.get(["child"]) == {"child": COMPLETION}

@@ -1,7 +1,9 @@
 """Threads and processes that ask the same at one moment: one call for all of them, and one answer."""
 
+import errno
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -9,7 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late  # before Python 3.11 not the built-in one
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -20,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llms import BadRequest, Completion, FatalLLMError, claims, llm
-from pyterrier_ikat.llms.cache import Cache
+from pyterrier_ikat.llms import BadRequest, Completion, FatalLLMError, llm
+from pyterrier_ikat.llms import cache as cache_module
+from pyterrier_ikat.llms.cache import CompletionCache
 
 COMPLETION = Completion("first", "m", "stop", 5, 3, 0.5, cached=True)
 
@@ -42,16 +45,16 @@ class Held:
 def two(made, held, first, second):
     """What two threads get: the second one asks while the first one's calls are on their way."""
     waiting = threading.Event()
-    holding = made.cache.claims.holding
+    claim = made.cache.claim
 
     def noted(keys, seconds):
         waiting.set()
-        return holding(keys, seconds)
+        return claim(keys, seconds)
 
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(made.ask, first)
         assert held.asked.wait(120)
-        made.cache.claims.holding = noted
+        made.cache.claim = noted
         other = pool.submit(made.ask, second)
         assert waiting.wait(120)
         held.let.set()
@@ -72,8 +75,8 @@ def test_equal_requests_of_two_threads_are_paid_once(model, server):
 
 def test_a_thread_that_waits_for_another_one_sleeps(model, server):
     made, looked = model(), []
-    held, look = Held(server), made.cache.claims.held
-    made.cache.claims.held = lambda keys: looked.append(keys) or look(keys)
+    held, look = Held(server), made.cache.owners
+    made.cache.owners = lambda keys: looked.append(keys) or look(keys)
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(made.ask, ask("a"))
         assert held.asked.wait(120)
@@ -105,13 +108,13 @@ def test_the_end_of_one_threads_stage_does_not_hold_the_other(model, server):
 
 def test_what_another_one_got_just_before_the_claim_is_not_asked(model, server):
     made, another = model(), model()
-    holding = made.cache.claims.holding
+    claim = made.cache.claim
 
     def late(keys, seconds):
         another.ask(ask("a"))
-        return holding(keys, seconds)
+        return claim(keys, seconds)
 
-    made.cache.claims.holding = late
+    made.cache.claim = late
     (completion,) = made.ask(ask("a"))
     assert (completion.text, completion.cached, server.calls) == ("answer to a", True, 1)
     assert made.ledger.frame()[["calls", "cache_hits", "cost"]].values.tolist() == [[0, 1, 0.0]]
@@ -148,7 +151,7 @@ def test_a_call_that_is_tried_again_leaves_its_claim_meanwhile(model, server):
 
     def between(seconds):
         wait(seconds)
-        seen.append(made.cache.claims.held([made._key(ask("a")[0], 0)]))
+        seen.append(made.cache.owners([made._key(ask("a")[0], 0)]))
 
     made.retry = replace(made.retry, sleep=between)
     server.script = [refused(500), refused(500)]
@@ -233,8 +236,8 @@ def test_a_stopped_process_holds_the_others_no_longer_than_a_call_may_take_and_u
     made = model()
     owner = asker(server, made.cache.path, ["a"])
     assert gone.wait(120)
-    with made.cache._file.connection() as connection:
-        connection.execute("UPDATE claims SET seconds = 0.5")
+    ((key, claim),) = made.cache._cache.get([made._key(ask("a")[0], 0).encode()]).items()
+    made.cache._cache.put({key: json.dumps([*json.loads(claim)[:2], 0.5]).encode()})
     owner.send_signal(signal.SIGSTOP)
     assert made.ask(ask("a"))[0].text == "answer 1"
     late.set()
@@ -255,8 +258,8 @@ def test_a_budget_that_one_process_has_spent_does_not_hold_the_other(server, mod
 
 
 @pytest.fixture
-def shared(tmp_path):
-    made = [Cache(tmp_path / "llm.sqlite") for _ in range(2)]
+def caches(tmp_path):
+    made = [CompletionCache(tmp_path / "llm.sqlite") for _ in range(2)]
     yield made
     for one in made:
         one.close()
@@ -267,124 +270,126 @@ KEYS = st.lists(st.text("abc", max_size=1), unique=True)
 
 @given(KEYS, KEYS)
 def test_a_key_is_claimed_once_and_free_again(first, second):
-    made = Cache(":memory:").claims
-    with made.holding(first, 60) as ours:
+    made = CompletionCache(":memory:")
+    with made.claim(first, 60) as (_, ours):
         assert ours == {*first}
-        with made.holding(second, 60) as theirs:
+        with made.claim(second, 60) as (_, theirs):
             assert theirs == {*second} - {*first}
-            assert made.held("abc").keys() == {*first, *second} - {""}
-        assert made.held([*"abc", ""]).keys() == {*first}
-    assert made.held([*"abc", ""]) == {}
+            assert made.owners("abc").keys() == {*first, *second} - {""}
+        assert made.owners([*"abc", ""]).keys() == {*first}
+    assert made.owners([*"abc", ""]) == {}
 
 
-def test_many_keys_are_claimed_in_one_go(shared):
+def test_many_keys_are_claimed_in_one_go(caches):
     keys = [str(number) for number in range(1203)]
-    with shared[0].claims.holding(keys, 60) as ours:
+    with caches[0].claim(keys, 60) as (_, ours):
         assert len(ours) == 1203
-        assert len(shared[1].claims.held(keys)) == 1203
+        assert len(caches[1].owners(keys)) == 1203
 
 
-def test_the_first_answer_stays_and_ends_the_claim(shared):
-    one, other = shared
-    with one.claims.holding(["k"], 60):
-        assert other.claims.held(["k"])
+def test_a_claim_gives_what_there_is_and_leaves_nothing_behind(caches, tmp_path):
+    one, other = caches
+    one.put("k", COMPLETION)
+    with other.claim(["k", "l"], 60) as (hits, ours):
+        assert (hits, ours) == ({"k": COMPLETION}, {"l"})
+        (lock,) = (tmp_path / "llm.sqlite.claims").iterdir()
+        assert lock.read_text().startswith(f"process {os.getpid()} on ")
+    assert one._cache.get([b"l"]) == {}
+    other.close()
+    assert not (tmp_path / "llm.sqlite.claims").exists()
+
+
+def test_the_first_answer_stays_and_ends_the_claim(caches):
+    one, other = caches
+    with one.claim(["k"], 60):
+        assert other.owners(["k"])
         assert one.put("k", COMPLETION) == COMPLETION
-        assert other.claims.held(["k"]) == {}
-    assert other.put("k", replace(COMPLETION, text="second")) == COMPLETION == one.get("k")
+        assert other.owners(["k"]) == {}
+    assert other.put("k", replace(COMPLETION, text="second")) == COMPLETION == one.get(["k"])["k"]
 
 
-def test_a_damaged_answer_is_not_the_first_one(shared):
-    shared[0].put("k", replace(COMPLETION, text="damaged"))
-    with shared[0]._file.connection() as connection:
-        connection.execute("UPDATE completions SET value = replace(value, 'damaged', 'DAMAGED')")
-    assert shared[1].put("k", COMPLETION) == COMPLETION == shared[0].get("k")
+def test_a_damaged_answer_is_not_the_first_one(caches):
+    caches[0].put("k", replace(COMPLETION, text="damaged"))
+    with caches[0]._cache.connection() as connection:
+        connection.execute("UPDATE cache SET value = CAST(replace(value, 'damaged', 'DAMAGED') AS BLOB)")
+    assert caches[1].put("k", COMPLETION) == COMPLETION == caches[0].get(["k"])["k"]
 
 
-def planted(cache, owner, seconds=60.0):
-    with cache.claims.holding(["k"], seconds), cache._file.connection() as connection:
-        connection.execute("UPDATE claims SET owner = ?", (owner,))
-
-
-def owner_of(host=None, process=None, since="", number=7):
-    return json.dumps([host or claims._host(), process or os.getpid(), since, number])
-
-
-def ended():
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return child.pid
-
-
-@pytest.mark.parametrize(
-    "owner",
-    [
-        "",
-        "[]",
-        "no JSON",
-        owner_of(),  # a call of this process that is over
-        owner_of(process=ended()),
-        owner_of(process=os.getppid(), since="1"),  # another process of that number
-    ],
-    ids=["none", "empty", "damaged", "a call that is over", "a process that has ended", "another process of that number"],
-)
-def test_the_claim_of_an_owner_that_has_ended_is_free(shared, owner):
-    planted(shared[0], owner)
-    assert shared[1].claims.held(["k"]) == {}
-    with shared[1].claims.holding(["k"], 60) as ours:
+@pytest.mark.parametrize("claim", [b"", b"[]", b"no JSON", b'["of a killed process", 1, 60.0]', b'["x", "y"]', b"\xff"])
+def test_the_claim_of_an_owner_that_has_ended_is_free(caches, claim):
+    caches[0]._cache.put({b"k": claim})
+    assert caches[1].owners(["k"]) == {}
+    with caches[1].claim(["k"], 60) as (_, ours):
         assert ours == {"k"}
 
 
-def test_the_claim_of_another_machine_lapses_after_its_seconds_whatever_the_clocks_say(shared, monkeypatch):
-    planted(shared[0], owner_of(host="elsewhere", process=1), seconds=150.0)
+def test_the_lock_that_a_killed_process_left_is_nobodys(caches, tmp_path):
+    lock = tmp_path / "llm.sqlite.claims" / "owner"
+    lock.parent.mkdir()
+    lock.write_text("process 1 on elsewhere")
+    caches[0]._cache.put({b"k": b'["owner", 1, 60.0]'})
+    assert caches[1].owners(["k"]) == {}
+    assert not lock.exists()
+
+
+def test_a_claim_lapses_after_its_seconds_whatever_the_clocks_say(caches, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(claims.time, "monotonic", lambda: now[0])
-    for wall, passed, is_held in ((0.0, 0, True), (9e9, 149, True), (5.0, 1, False)):
-        monkeypatch.setattr(claims.time, "time", lambda wall=wall: wall)
-        now[0] += passed
-        assert bool(shared[1].claims.held(["k"])) is is_held
-    planted(shared[0], owner_of(host="elsewhere", process=1, number=8), seconds=150.0)
-    assert shared[1].claims.held(["k"])
+    monkeypatch.setattr(cache_module.time, "monotonic", lambda: now[0])
+    with caches[0].claim(["k"], 150.0):
+        for wall, passed, is_held in ((0.0, 0, True), (9e9, 149, True), (5.0, 1, False)):
+            monkeypatch.setattr(cache_module.time, "time", lambda wall=wall: wall)
+            now[0] += passed
+            assert bool(caches[1].owners(["k"])) is is_held
+        with caches[1].claim(["k"], 150.0) as (_, ours):
+            assert ours == {"k"}
+            assert caches[0].owners(["k"])
+            assert caches[1].put("k", COMPLETION)
+        assert caches[0].put("k", replace(COMPLETION, text="late")) == COMPLETION
 
 
-def test_who_waits_long_says_for_whom(shared, monkeypatch, caplog):
-    planted(shared[0], owner_of(host="elsewhere boot", process=42), seconds=0.05)
-    monkeypatch.setattr(claims, "TELL_AFTER", 0.0)
-    assert shared[1].claims.wait(["k"]) == ["k"]
-    assert [record.getMessage() for record in caplog.records] == ["waiting for 1 answers that others ask for: process 42 on elsewhere"]
+def test_who_waits_long_says_for_whom(caches, monkeypatch, caplog):
+    monkeypatch.setattr(cache_module, "REPORT_AFTER", 0.0)
+    with caches[0].claim(["k"], 0.05):
+        assert caches[1].wait(["k"]) == ["k"]
+    told = f"waiting for 1 answers that others ask for: process {os.getpid()} on {platform.node()}"
+    assert [record.getMessage() for record in caplog.records] == [told]
 
 
 def test_a_claim_that_another_process_copied_with_its_memory_holds_nobody():
-    cache = Cache(":memory:")
-    with cache.claims.holding(["k"], 60):
+    cache = CompletionCache(":memory:")
+    with cache.claim(["k"], 60):
         child = os.fork()
         if child == 0:
-            os._exit(len(cache.claims.held(["k"])))
+            os._exit(len(cache.owners(["k"])))
         assert os.waitpid(child, 0)[1] == 0
-        assert cache.claims.held(["k"])
+        assert cache.owners(["k"])
 
 
-def test_a_claim_on_a_full_disk_is_an_error_before_anything_is_paid(model, server):
-    made = model("concurrency=1")
+def test_a_claim_on_a_full_disk_is_an_error_before_anything_is_paid(model, server, monkeypatch):
+    made = model()
     made.ask(ask("a"))
-    with made.cache._file.connection() as connection:
-        connection.execute("DROP TABLE claims")
-        connection.execute("VACUUM")
-        connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
-    with pytest.raises(DataError, match=r"full.*free space"):
+    made.close()
+
+    @contextmanager
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        yield
+
+    monkeypatch.setattr(cache_module, "hold_lock", full)
+    with pytest.raises(DataError, match=r"llm\.sqlite cannot be used .*No space left.*free space"):
         made.ask(ask("b"))
     assert server.calls == 1
     assert made.ask(ask("a"))[0].cached
 
 
-def test_a_cache_without_claims_of_an_older_version_is_used(shared):
-    shared[0].put("k", COMPLETION)
-    with shared[0]._file.connection() as connection:
-        connection.execute("DROP TABLE claims")
-    assert shared[1].get("k") == COMPLETION
-    assert shared[1].claims.held(["k"]) == {}
-    with ExitStack() as held:
-        assert held.enter_context(shared[1].claims.holding(["k", "l"], 60)) == {"k", "l"}
-        assert held.enter_context(shared[0].claims.holding(["l", "m"], 60)) == {"m"}
+def test_a_folder_without_room_for_claims_is_an_error_before_anything_is_paid(model, server):
+    made = model()
+    made.ask(ask("a"))
+    made.close()
+    Path(f"{made.cache.path}.claims").write_text("in the way")
+    with pytest.raises(DataError, match=r"cannot be used \(.*free space"):
+        made.ask(ask("b"))
+    assert server.calls == 1
 
 
 def test_a_generator_that_fails_leaves_no_claim():
@@ -394,4 +399,4 @@ def test_a_generator_that_fails_leaves_no_claim():
 
     made = llm(Failing())
     assert "no memory" in made.ask(ask("a"))[0].reason
-    assert made.cache.claims.held([made._key(ask("a")[0], 0)]) == {}
+    assert made.cache.owners([made._key(ask("a")[0], 0)]) == {}

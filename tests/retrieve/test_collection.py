@@ -149,7 +149,7 @@ def test_two_builds_of_one_index_are_not_mixed(tmp_path, toy_pisa):
 
     def corpus():
         yield CORPUS[0]
-        with pytest.raises(UsageError, match="another process is making"):
+        with pytest.raises(UsageError, match="is being made by process"):
             ikat.PassageIndex(tmp_path / "i").index(CORPUS)
         yield CORPUS[1]
 

@@ -19,7 +19,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.retrieve import artifact, corpus, shards
 from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import pisa_writer as writer
-from pyterrier_ikat.store import files as whole_folder
+from pyterrier_ikat.store import files
 
 pytestmark = pytest.mark.usefixtures("fresh_writers")
 
@@ -45,7 +45,7 @@ def test_the_compressed_postings_do_not_depend_on_the_parameters_and_are_there_o
     for path in (linked, pisa_build.bm25_files(folder / "pisa", 1.2, 0.75)[0]):
         path.rename(tmp_path / path.name)
     monkeypatch.setattr(pisa_build, "_reuse_postings", lambda *_: None)
-    monkeypatch.setattr("pyterrier_ikat.store.results._known", {})
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     ikat.PassageIndex(folder).bm25(k1=1.2, b=0.75)(TEA)
     assert not linked.samefile(first)
     for path in pisa_build.bm25_files(folder / "pisa", 1.2, 0.75):  # PISA's own
@@ -69,7 +69,7 @@ def test_the_uncompressed_postings_may_be_removed(built, folder, monkeypatch):
     found = index.bm25()(TEA)
     assert len(index) == 40
     with monkeypatch.context() as patch:
-        patch.setattr("pyterrier_ikat.store.results._known", {})
+        patch.setattr("pyterrier_ikat.store.cache._opened", {})
         pd.testing.assert_frame_equal(found, built.bm25()(TEA))
     with pytest.raises(
         DataError, match=r"isn't ready for BM25 with k1=1.2, b=0.75, only for bm25.k1-0.9.b-0.4, and inv.docs was removed: put"
@@ -197,30 +197,19 @@ def test_the_writer_does_not_outlive_its_parent(tmp_path):
 
 
 def test_a_builder_that_comes_when_another_ends_neither_joins_nor_spoils(tmp_path, toy_pisa, monkeypatch):
-    """Between the second one's look at the free place and its lock, the first one puts its index there and removes its workplace."""
-    mkdir = Path.mkdir
+    """Between the second one's look at the free place and its lock, the first one puts its index there."""
+    lock = files.lock_folders
 
-    def slow(path, **options):
-        mkdir(path, **options)
-        if path.name == "i.partial" and not (tmp_path / "i").exists():
-            monkeypatch.setattr(Path, "mkdir", mkdir)
-            ikat.PassageIndex(tmp_path / "i").index(CORPUS)
-            mkdir(path)
+    def late(*folders):
+        monkeypatch.setattr(files, "lock_folders", lock)
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+        return lock(*folders)
 
-    monkeypatch.setattr(Path, "mkdir", slow)
+    monkeypatch.setattr(files, "lock_folders", late)
     with pytest.raises(UsageError, match="i exists already"):
         ikat.PassageIndex(tmp_path / "i").index(CORPUS[:1])
     assert len(ikat.PassageIndex(tmp_path / "i")) == 40
     assert os.listdir(tmp_path) == ["i"]
-
-
-def test_a_lock_that_was_removed_is_nobodys(tmp_path):
-    with (tmp_path / "lock").open("w") as lock:
-        assert whole_folder._is_ours(lock, tmp_path / "lock")
-        (tmp_path / "lock").unlink()
-        assert not whole_folder._is_ours(lock, tmp_path / "lock")
-        (tmp_path / "lock").touch()
-        assert not whole_folder._is_ours(lock, tmp_path / "lock")
 
 
 def test_hundreds_of_shards_may_be_open_at_once_and_share_their_buffers(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from pyterrier_ikat.retrieve import NoResultWarning, bm25, splade
 from pyterrier_ikat.retrieve.bm25 import query_bytes, word_queries
 from pyterrier_ikat.retrieve.pisa import Ranking
 from pyterrier_ikat.retrieve.retriever import cached_rankings, packed, unpacked
-from pyterrier_ikat.store.results import ResultCache, shared
+from pyterrier_ikat.store.cache import Cache, open_cache
 
 DOCNOS = st.lists(st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1), unique=True, max_size=30)
 
@@ -39,7 +39,7 @@ def test_a_ranking_comes_back_bit_for_bit_or_not_at_all(docnos, searched, wanted
 
 
 def test_only_what_is_not_known_deep_enough_is_searched():
-    cache, calls = ResultCache(), []
+    cache, calls = Cache(), []
 
     def search(queries):
         calls.append(queries)
@@ -69,7 +69,7 @@ def test_queries_are_searched_256_at_a_time():
         sizes.append(len(queries))
         return [ranking(query) for query in queries]
 
-    found = cached_rankings({str(n).encode(): str(n) for n in range(600)}, 1, ResultCache(), search, "")
+    found = cached_rankings({str(n).encode(): str(n) for n in range(600)}, 1, Cache(), search, "")
     assert sizes == [256, 256, 88]
     assert found[b"599"].docnos == ["599"]
 
@@ -119,7 +119,7 @@ def test_what_is_remembered_is_what_would_be_searched(index, searched, monkeypat
         for queries in (asking, weighted):
             remembered = [retriever(queries) for _ in range(2)][1]
             with monkeypatch.context() as patch:
-                patch.setattr("pyterrier_ikat.store.results._known", {})
+                patch.setattr("pyterrier_ikat.store.cache._opened", {})
                 pd.testing.assert_frame_equal(remembered, retriever(queries), check_exact=True)
     assert len(searched) == 2 * 6 + 4 * 6  # those of k1=0.9, b=0.4 and of 1.2, 0.75 once; and each again without a memory
 
@@ -223,7 +223,7 @@ def test_a_cache_is_an_argument_of_the_operator(index, tmp_path):
     assert eval(repr(cached)) == cached != index.bm25(num_results=5)
     assert cached.fuse_rank_cutoff(2).cache == cached.cache
     cached(frame("tea"))
-    assert not shared().bytes
+    assert not open_cache().bytes
     assert (tmp_path / "c").exists()
 
 

@@ -23,7 +23,7 @@ from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve.artifact import read_all_texts, read_texts
 from pyterrier_ikat.retrieve.corpus import CorpusReader, write_texts
 from pyterrier_ikat.retrieve.pisa import ascii_text
-from pyterrier_ikat.store import results as result_cache
+from pyterrier_ikat.store import cache as result_cache
 
 LUCENE_STOPS = re.findall(
     "[a-z]+",
@@ -225,7 +225,7 @@ def test_parameters_that_are_set_later_are_those_that_are_searched_with(index):
     tuned.set_parameter("b", 0.0)
     after = tuned(asked)
     assert after["score"].tolist() != before["score"].tolist()
-    result_cache._known.clear()
+    result_cache._opened.clear()
     assert after["score"].tolist() == index.bm25(0.1, 0.0)(asked)["score"].tolist()
     tuned.set_parameter("b", 2.0)
     with pytest.raises(ikat.UsageError, match="b=2.0"):

@@ -14,7 +14,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.running.comparison import prepare_comparison
 from pyterrier_ikat.running.in_folders import run_in_folders
 from pyterrier_ikat.store import files as lock
-from pyterrier_ikat.store.files import alone
+from pyterrier_ikat.store.files import lock_folders
 
 
 class Holder:
@@ -24,7 +24,7 @@ class Holder:
         said, self.pipes = os.pipe(), os.pipe()
 
         def hold():
-            with alone(*folders):
+            with lock_folders(*folders):
                 os.write(said[1], b"held")
                 os.read(self.pipes[0], 1)
 
@@ -50,10 +50,10 @@ class Holder:
 def test_the_second_process_is_told_who_is_at_it_and_a_third_folder_is_free(tmp_path):
     out = tmp_path / "runs"
     other = Holder(out / "aqd", out / "raw")
-    told = rf"raw is being made by process {other.pid} on .* UTC: wait for it or stop it, or choose another --out"
-    with pytest.raises(ikat.UsageError, match=told), alone(out / "qr", out / "raw"):
+    told = rf"raw is being made by process {other.pid} on .* UTC: wait for it or stop it, or choose another folder"
+    with pytest.raises(ikat.UsageError, match=told), lock_folders(out / "qr", out / "raw"):
         pass
-    with alone(out / "qr"):  # nothing of the refused one stays locked
+    with lock_folders(out / "qr"):  # nothing of the refused one stays locked
         assert sorted(os.listdir(out)) == [".aqd.lock", ".qr.lock", ".raw.lock"]
     other.end()
     assert list(tmp_path.iterdir()) == []  # the folder that the other made was empty
@@ -63,7 +63,7 @@ def test_a_killed_process_keeps_nothing_locked(tmp_path):
     other = Holder(tmp_path / "aqd")
     other.kill()
     assert os.listdir(tmp_path) == [".aqd.lock"]
-    with alone(tmp_path / "aqd"):
+    with lock_folders(tmp_path / "aqd"):
         assert (tmp_path / ".aqd.lock").read_text().startswith(f"process {os.getpid()} on ")
     assert os.listdir(tmp_path) == []
 
@@ -82,7 +82,7 @@ def test_a_session_is_refused_before_anything_is_run(tmp_path):
 
 
 def test_an_error_sets_it_free(tmp_path):
-    with pytest.raises(ZeroDivisionError), alone(tmp_path / "runs" / "aqd"):
+    with pytest.raises(ZeroDivisionError), lock_folders(tmp_path / "runs" / "aqd"):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
 
@@ -99,7 +99,7 @@ def test_a_lock_that_its_holder_removes_meanwhile_is_not_held(tmp_path, monkeypa
         flock(file, how)
 
     monkeypatch.setattr(lock.fcntl, "flock", ends_meanwhile)
-    with alone(tmp_path / "runs" / "aqd"):
+    with lock_folders(tmp_path / "runs" / "aqd"):
         assert path.read_text().startswith("process ")
     assert len(calls) == 2
 
@@ -109,8 +109,8 @@ def test_a_disk_without_locks_is_said(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(lock.fcntl, "flock", refuse)
-    told = "aqd can't be locked .No locks available.: choose an --out on a disk that has locks"
-    with pytest.raises(ikat.UsageError, match=told), alone(tmp_path / "aqd"):
+    told = "aqd.lock can't be locked .No locks available.: choose a folder on a disk that has locks"
+    with pytest.raises(ikat.UsageError, match=told), lock_folders(tmp_path / "aqd"):
         pass
 
 
@@ -123,7 +123,7 @@ def test_of_many_that_start_together_one_gets_everything(tmp_path):
     def want(order):
         together.wait()
         try:
-            with alone(*order):
+            with lock_folders(*order):
                 got.append(order)
                 assert all_refused.wait(120)
         except ikat.UsageError as error:

@@ -20,8 +20,9 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, Request, llm
 from pyterrier_ikat.llms import cache as completions
-from pyterrier_ikat.llms.cache import Cache, key_of
-from pyterrier_ikat.store.results import ResultCache, digest
+from pyterrier_ikat.llms.cache import CompletionCache, key_of
+from pyterrier_ikat.store.cache import Cache
+from pyterrier_ikat.store.files import digest
 
 from .killing import started
 
@@ -36,13 +37,13 @@ class Completions:
     """The cache of completions, as a numbered store of texts."""
 
     def __init__(self, path):
-        self.cache = Cache(path)
+        self.cache = CompletionCache(path)
 
     def put(self, number):
         self.cache.put(f"key {number}", completion(number))
 
     def get(self, number):
-        found = self.cache.get(f"key {number}")
+        found = self.cache.get([f"key {number}"]).get(f"key {number}")
         assert found in (None, completion(number)), "a wrong answer"
         return found
 
@@ -54,7 +55,7 @@ class Results:
     """The cache of searches and scores, as a numbered store of bytes."""
 
     def __init__(self, path):
-        self.cache = ResultCache(path)
+        self.cache = Cache(path)
 
     def put(self, number):
         self.cache.put({digest(str(number)): b"%d " % number * 100})
@@ -189,13 +190,12 @@ def test_each_cache_refuses_the_file_of_the_other_and_leaves_it_alone(kind, tmp_
 
 @pytest.mark.parametrize("value", ["", "[]", '"text"', "{}", '{"text": "x"}', json.dumps({"text": "x", "future": 1}), "\x80\x04N."])
 def test_a_value_that_is_no_completion_though_its_checksum_is_right_is_a_miss(tmp_path, value):
-    made = Cache(tmp_path / "cache.sqlite")
+    made = CompletionCache(tmp_path / "cache.sqlite")
     made.put("key", completion(1))
-    with made._file.connection() as connection:
-        connection.execute("UPDATE completions SET value = ?, sha256 = ?", (value, completions._checksum("key", value.encode())))
-    assert made.get("key") is None
+    made._cache.put({b"key": value.encode()})
+    assert made.get(["key"]) == {}
     made.put("key", completion(2))
-    assert made.get("key") == completion(2)
+    assert made.get(["key"]) == {"key": completion(2)}
     made.close()
 
 

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "retrieve/corpus.py": f"SQLite; {WORKPLACE}",
     "retrieve/shards.py": WORKPLACE,
     "running/account.py": "a line at a time at its end; one that was cut is passed over",
-    "store/sqlite_file.py": "SQLite, which writes in transactions",
+    "store/cache.py": "SQLite, which writes in transactions",
 }
 TO_A_PATH = ("write_text", "write_bytes", "touch", "copyfile", "copytree", "sqlite3.connect")
 TO_A_PATH_OR_FILE = ("to_csv", "to_json", "to_parquet", "to_pickle", "tofile", "savez", "savez_compressed", "savefig")

@@ -1,0 +1,338 @@
+"""One cache for everything that is computed once: bytes by key, in memory or in a sqlite file that threads and processes share.
+
+Each value has its checksum beside it: a damaged value is a miss, a damaged or foreign file is an error, never a wrong answer.
+"""
+
+import logging
+import math
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+from weakref import WeakSet
+
+from tqdm.auto import tqdm
+
+from ..errors import DataError, advice
+from .files import digest
+
+FORMAT = 2
+TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
+WAIT_FOR_OTHERS = 60.0
+KEYS_AT_ONCE = 500
+ROWS_AT_ONCE = 100
+BYTES_IN_MEMORY, BYTES_IN_A_FILE = 1 << 30, 10 << 30
+OF_AN_ITEM = 250
+"""Bytes that an item in memory takes beside those of its key and value: two Python objects and a place in a dictionary."""
+
+log = logging.getLogger("pyterrier_ikat")
+Asked = TypeVar("Asked")
+Value = TypeVar("Value")
+
+
+class Kind(NamedTuple):
+    """What the values of a cache are.
+
+    Attributes:
+        name: what errors call the file.
+        mark: four letters that mark the file in sqlite's header.
+        option: how the command line names another file.
+        hint: what else a user can do when the file cannot be used.
+        bounded: whether the oldest values are removed where there are too many.
+    """
+
+    name: str
+    mark: bytes
+    option: str
+    hint: str = ""
+    bounded: bool = False
+
+
+RESULTS = Kind("cache of results", b"ikrc", "--cache FILE", bounded=True)
+
+
+class Cache:
+    """Bytes by key, for any number of threads; with a file, for any number of processes, too.
+
+    The file is opened at its first use, and again after a fork or when it was removed or replaced.
+
+    Args:
+        path: the sqlite file, made when it is missing. None keeps everything in memory.
+        kind: what the values are. A file of another kind is refused.
+        max_bytes: how much a bounded cache keeps at most: 1 GiB in memory and 10 GiB in a file when None. What was kept longest ago is
+            removed first.
+
+    Raises:
+        DataError: at use, when the file can't be read or written, is damaged, or is no cache of this kind and version.
+
+    Example:
+        >>> from pyterrier_ikat.store.cache import Cache
+        >>> from pyterrier_ikat.store.files import digest
+        >>> cache = Cache()
+        >>> cache.put({digest("tea"): b"green"})
+        >>> cache.get([digest("tea"), digest("coffee")]) == {digest("tea"): b"green"}
+        True
+    """
+
+    def __init__(self, path: str | Path | None = None, kind: Kind = RESULTS, max_bytes: float | None = None) -> None:
+        self.path = None if path is None else str(path)
+        self.kind = kind
+        default = BYTES_IN_MEMORY if path is None else BYTES_IN_A_FILE
+        self.max_bytes = max_bytes or (default if kind.bounded else math.inf)
+        self.bytes = 0
+        self._memory: dict[bytes, bytes] = {}
+        self._full = False
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._place: tuple[int, int] | None = None
+        with _making:
+            _caches.add(self)
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The values of those keys that have one."""
+        if self.path is None:
+            with self._lock:
+                return {key: self._memory[key] for key in keys if key in self._memory}
+        with self.connection() as connection:
+            return dict(_read(connection, keys))
+
+    def put(self, items: Mapping[bytes, bytes]) -> None:
+        """Keep ``items`` in the place of what their keys had; a file keeps all or none of them."""
+        self.revise([], lambda _: items)
+
+    def revise(
+        self, keys: Sequence[bytes], change: Callable[[Mapping[bytes, bytes]], Mapping[bytes, bytes | None]], *, durable: bool = False
+    ) -> None:
+        """Look up ``keys`` and keep what ``change`` makes of their values; no thread or process changes anything in between.
+
+        Args:
+            keys: what to look up.
+            change: given the values that are known, gives the values to keep by key. None removes a key.
+            durable: whether a file survives the loss of power after this call, which takes longer. It survives a kill in any case.
+        """
+        if self.path is None:
+            with self._lock:
+                self._remember(change({key: self._memory[key] for key in keys if key in self._memory}))
+            return
+        with self.connection() as connection:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            connection.execute("BEGIN IMMEDIATE")
+            items = change(dict(_read(connection, keys)))
+            connection.executemany("DELETE FROM cache WHERE key = ?", [(key,) for key, value in items.items() if value is None])
+            rows = ((key, value, digest(key, value)) for key, value in items.items() if value is not None)
+            connection.executemany("INSERT OR REPLACE INTO cache VALUES (?, ?, ?)", rows)
+            self._remove_oldest(connection)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """The connection to the file, for one thread at a time; what was begun and not committed is rolled back.
+
+        Raises:
+            DataError: see the class.
+        """
+        with self._lock:
+            try:
+                if self._place != self._inode():  # what is written to a removed file is lost
+                    self.close()
+                if self._connection is None:
+                    self._connection = self._connect()
+                    self._place = self._inode()
+                yield self._connection
+            except (sqlite3.Error, OSError) as error:
+                self.close()
+                raise self.unusable(error) from None
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def unusable(self, error: Exception) -> DataError:
+        """The error that says why the file cannot be used, and what to do."""
+        return DataError(
+            f"the {self.kind.name} {self.path} cannot be used ({error}): free space or correct its permissions, "
+            f"or move the file away, or {self._elsewhere()}{self.kind.hint}"
+        )
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _elsewhere(self) -> str:
+        return f"name another one with {advice('cache=PATH', self.kind.option)}"
+
+    def _inode(self) -> tuple[int, int] | None:
+        """Which file lies at the path now."""
+        try:
+            there = os.stat(str(self.path))
+        except OSError:
+            return None
+        return there.st_dev, there.st_ino
+
+    def _connect(self) -> sqlite3.Connection:
+        Path(str(self.path)).parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(str(self.path), timeout=WAIT_FOR_OTHERS, isolation_level=None, check_same_thread=False)
+        try:
+            if not self._is_ours(connection):
+                self._create(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _is_ours(self, connection: sqlite3.Connection) -> bool:
+        if _pragma(connection, "application_id") != int.from_bytes(self.kind.mark, "big"):
+            return False
+        if (version := _pragma(connection, "user_version")) != FORMAT:
+            raise DataError(f"the {self.kind.name} {self.path} has format {version}, this version writes {FORMAT}: {self._elsewhere()}")
+        return True
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        if not self._is_ours(connection):
+            if _pragma(connection, "application_id") or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise DataError(f"{self.path} is a database of something else, no {self.kind.name}: {self._elsewhere()}")
+            connection.execute(TABLE)
+            connection.execute(f"PRAGMA application_id = {int.from_bytes(self.kind.mark, 'big')}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+        # Another process may be in the file already; it works in either mode, and the next one to open it finds WAL set or tries no more.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+
+    def _remove_oldest(self, connection: sqlite3.Connection) -> None:
+        oldest = f"DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache ORDER BY rowid LIMIT {ROWS_AT_ONCE})"
+        while self.kind.bounded and _bytes_used(connection) > self.max_bytes and connection.execute(oldest).rowcount:
+            self._warn_full()
+
+    def _remember(self, items: Mapping[bytes, bytes | None]) -> None:
+        for key, value in items.items():
+            self._forget(key)
+            if value is not None:
+                self._memory[key] = value
+                self.bytes += len(key) + len(value) + OF_AN_ITEM
+        while self.bytes > self.max_bytes:
+            self._warn_full()
+            self._forget(next(iter(self._memory)))
+
+    def _forget(self, key: bytes) -> None:
+        if key in self._memory:
+            self.bytes -= len(key) + len(self._memory.pop(key)) + OF_AN_ITEM
+
+    def _warn_full(self) -> None:
+        if self._full:
+            return
+        self._full = True
+        place, more = f"the {self.kind.name} {self.path}", ""
+        if self.path is None:
+            place, more = "the memory for searches and scores", "; a file keeps more (ikat run --cache FILE, cache=FILE)"
+        full = f"{place} ({int(self.max_bytes) >> 20} MiB) is full"
+        log.warning("%s: what was kept first is removed, and computed again where it is needed%s", full, more)
+
+
+def compute_missing(
+    cache: Cache,
+    asked: Mapping[bytes, Asked],
+    compute: Callable[[list[Asked]], Iterable[Value]],
+    *,
+    encode: Callable[[Value], bytes | None],
+    decode: Callable[[bytes], Value | None],
+    at_once: int,
+    label: str,
+    unit: str,
+) -> dict[bytes, Value]:
+    """The value of each key. Only what ``cache`` lacks is computed, and every part is kept as soon as it is done.
+
+    Args:
+        cache: where values are looked up and kept.
+        asked: by key, what its value is computed from.
+        compute: gives the values of up to ``at_once`` of these, in their order.
+        encode: a value as bytes; None when it is not to be kept.
+        decode: bytes as a value; None when it does not serve, so that it is computed again.
+        at_once: how many are computed before they are kept: a kill loses no more.
+        label: what the progress bar says.
+        unit: what the progress bar counts.
+    """
+    found = {key: value for key, content in cache.get(list(asked)).items() if (value := decode(content)) is not None}
+    missing = [key for key in asked if key not in found]
+    for part in parts_of(len(missing), at_once, label, unit):
+        values = dict(zip(missing[part], compute([asked[key] for key in missing[part]]), strict=True))
+        cache.put({key: content for key, value in values.items() if (content := encode(value)) is not None})
+        found |= values
+    return found
+
+
+def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]:
+    """The slices of ``count`` things, ``at_once`` in each, with a progress bar."""
+    with tqdm(total=count, desc=label, unit=unit, delay=2, leave=False) as bar:
+        for start in range(0, count, at_once):
+            end = min(start + at_once, count)
+            yield slice(start, end)
+            bar.update(end - start)
+
+
+_opened: dict[str | None, Cache] = {}
+"""The caches of results of this process, by path; under None the one of operators that name none."""
+_opening = threading.Lock()
+
+
+def open_cache(path: str | Path | None = None) -> Cache:
+    """The cache of results in this file, or the one in memory: the same object for the same file throughout the process."""
+    place = None if path is None else os.path.realpath(os.path.expanduser(path))
+    with _opening:
+        return _opened.setdefault(place, Cache(place))
+
+
+def set_default_cache(path: str | Path) -> None:
+    """Let operators that name no cache use the file ``path`` from now on, in the place of memory."""
+    cache = open_cache(path)
+    with _opening:
+        _opened[None] = cache
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _bytes_used(connection: sqlite3.Connection) -> int:
+    return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(connection, "page_size")
+
+
+def _read(connection: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        part = keys[start : start + KEYS_AT_ONCE]
+        wanted = ", ".join("?" * len(part))
+        for key, value, checksum in connection.execute(f"SELECT key, value, checksum FROM cache WHERE key IN ({wanted})", part):
+            if isinstance(value, bytes) and digest(key, value) == checksum:
+                yield key, value
+
+
+_caches: "WeakSet[Cache]" = WeakSet()
+_closed: list[Cache] = []
+_making = threading.Lock()
+
+
+def _before_fork() -> None:
+    """Close the files, once nobody is at them: a process must not have a connection that another one opened."""
+    _making.acquire()
+    _closed[:] = _caches
+    for cache in _closed:
+        cache._lock.acquire()
+        cache.close()
+
+
+def _after_fork() -> None:
+    for cache in _closed:
+        cache._lock.release()
+    _closed.clear()
+    _making.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
