@@ -69,6 +69,21 @@ def test_memory_is_bounded_and_what_was_put_longest_ago_goes():
     assert cache.bytes == cache.max_bytes
 
 
+def test_a_file_is_bounded_and_what_was_put_longest_ago_goes(tmp_path, caplog):
+    cache = Cache(tmp_path / "results.sqlite", max_bytes=1 << 20)
+    keys = [digest(str(number)) for number in range(2000)]
+    for start in range(0, 2000, 50):
+        cache.put({key: bytes(1000) for key in keys[start : start + 50]} | {A: b"put again"})
+    cache.close()
+    known = cache.get(keys)
+    assert set(known) == set(keys[-len(known) :])
+    assert 600 < len(known) < 1000
+    assert cache.get([A]) == {A: b"put again"}
+    assert (tmp_path / "results.sqlite").stat().st_size < 1.2 * (1 << 20)
+    (said,) = caplog.messages
+    assert "results.sqlite (1 MiB) is full: what was kept first is removed" in said
+
+
 def test_that_memory_is_full_is_said_once(caplog):
     cache = Cache(max_bytes=2 << 20)
     cache.put({A: bytes(1 << 20)})

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
 import signal
 import sqlite3
@@ -28,6 +29,10 @@ def cache(tmp_path):
     made = CompletionCache(tmp_path / "deep" / "llm.sqlite")
     yield made
     made.close()
+
+
+def test_completions_are_never_removed_to_make_room():
+    assert [CompletionCache(path)._cache.max_bytes for path in (":memory:", "llm.sqlite")] == [math.inf, math.inf]
 
 
 def test_what_is_put_is_got_also_by_another_connection(cache):
