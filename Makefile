@@ -52,7 +52,7 @@ coverage: $(VENV)/dev
 	$(BIN)/coverage report
 
 mutants: $(VENV)/dev
-	$(BIN)/python experiments/quality/mutants.py fuse submit llm
+	$(BIN)/python experiments/quality/mutants.py fuse submit llms
 
 # Interpreters that are not on the path are skipped.
 versions: $(VENV)/demo

@@ -14,7 +14,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llm.chat_server import ChatServer, said
+from llms.chat_server import ChatServer, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError

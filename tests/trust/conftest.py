@@ -1,6 +1,6 @@
 import pyterrier as pt
 import pytest
-from llm.chat_server import ChatServer, said
+from llms.chat_server import ChatServer, said
 
 import pyterrier_ikat as ikat
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from llm.chat_server import ask
+from llms.chat_server import ask
 
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError

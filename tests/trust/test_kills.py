@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from llm.chat_server import said
+from llms.chat_server import said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat

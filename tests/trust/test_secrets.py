@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from IPython.core.formatters import DisplayFormatter
-from llm.chat_server import KEY, Answer, ask, refused, said
+from llms.chat_server import KEY, Answer, ask, refused, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat
