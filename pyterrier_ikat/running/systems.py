@@ -92,7 +92,7 @@ class Resources:
         texts: the folder of a passage index that has the texts of a SPLADE index without any.
 
     Example:
-        >>> Resources(llm="recorded:sample", reranker="none").opened(Ledger()).llm
+        >>> Resources(llm="recorded:sample").opened(Ledger()).llm
         ikat.llm('recorded:sample')
     """
 

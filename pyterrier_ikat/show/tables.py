@@ -349,7 +349,9 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     path, kinds = folder.path / "ledger.csv", Ledger().frame().dtypes.to_dict()
     try:
         unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
-        account = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)[list(kinds)]
+        found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)
+        later = {name: pd.NA for name in ("worth", "alone") if name not in found}  # a ledger of an earlier version
+        account = found.assign(**later)[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): make the run again") from error
     folder.check_lines(path.name)
