@@ -5,12 +5,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, as_completed, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tenacity
 
@@ -221,24 +221,33 @@ def run_all(
     Raises:
         KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
     """
-    futures: list[Future[Result]] = [Future() for _ in tasks]
-    left = deque(zip(futures, tasks, strict=True))
+    results: list[Result | None] = [None] * len(tasks)
     errors: list[Exception] = []
+    left, arrived = deque(enumerate(tasks)), SimpleQueue[list[Result]]()
 
     def serve() -> None:
         with suppress(IndexError):
             while True:
-                _run(*left.popleft(), work, stop)
+                place, task = left.popleft()
+                arrived.put([] if stop.is_set() else serve_one(place, task))
+
+    def serve_one(place: int, task: Task) -> list[Result]:
+        try:
+            result = results[place] = work(task)
+            return [result]
+        except BaseException as error:
+            stop.set()
+            if isinstance(error, Exception) and not isinstance(error, Stopped):
+                errors.append(error)
+            return []
 
     workers = [Thread(target=serve, name=f"ikat-llm_{number}", daemon=True) for number in range(min(threads, len(tasks)))]
     try:
         for worker in workers:
             worker.start()
-        for future in as_completed(futures):
-            if _has_result(future):
-                done(future.result())
-            elif not future.cancelled() and isinstance(error := future.exception(), Exception):
-                errors.append(error)
+        for _ in tasks:
+            for result in arrived.get():
+                done(result)
         for worker in workers:
             worker.join()
     except BaseException as error:
@@ -246,28 +255,11 @@ def run_all(
         try:
             if isinstance(error, KeyboardInterrupt):
                 interrupted()
-            serve()  # cancels what has not begun
-            wait(futures)
+            for worker in workers:
+                if worker.is_alive():
+                    worker.join()
         except KeyboardInterrupt:
             abandoned()
             raise
         raise
-    first = next((one for one in errors if not isinstance(one, Stopped)), None)
-    return [future.result() if _has_result(future) else None for future in futures], first
-
-
-def _run(future: "Future[Result]", task: Task, work: Callable[[Task], Result], stop: Event) -> None:
-    if stop.is_set():
-        future.cancel()
-        future.set_running_or_notify_cancel()
-        return
-    try:
-        future.set_result(work(task))
-    except BaseException as error:
-        stop.set()
-        future.set_exception(error)
-        del future  # else the error's traceback holds the future that holds the error
-
-
-def _has_result(future: "Future[Any]") -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
+    return results, errors[0] if errors else None
