@@ -61,8 +61,8 @@ class ResponseJudge(Protocol):
 def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | None = None) -> pd.DataFrame:
     """The turns whose responses are to be judged, with what TREC iKAT 2023 gave its judges.
 
-    That is the whole persona, the manual rewrite as the question, and the conversation so far as manual rewrites and
-    gold answers. All of it is for evaluation: no automatic system may see it.
+    That is the whole persona, the manual rewrite as the question, and the conversation so far as manual rewrites and gold answers. No
+    automatic system may see it.
 
     Args:
         conversations: of a dataset (``pt.get_dataset("ikat:2023").conversations``) or from ``read_topics``.
@@ -95,8 +95,6 @@ def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | 
 
 def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """The turns with ``qanswer``, the system's response (empty where there is none), and ``qpassages``, what it is based on.
-
-    Answers with a column ``response``, as the turns of a run folder, have the responses there and drafts in ``qanswer``.
 
     Arguments and errors are those of :func:`evaluate_responses`.
 
@@ -176,10 +174,9 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
             (``qresolved``, else ``qutterance``, else the first ``query``), ``qhistory``, ``qptkb``, ``gold_answer``,
             ``gold_nuggets`` (a list of texts); see :func:`response_turns`.
         answers: the system's responses: ``qid``, ``qanswer`` (or ``response``, as in ``pd.DataFrame(RunFolder(path).turns())``,
-            where ``qanswer`` is the draft) and, for groundedness, the passages that they are based
-            on, either as rows with ``text`` and ``used`` (what ``ikat.Respond`` gives) or as a list of texts in
-            ``qpassages``. Of several responses to a turn only the first is judged, as the track did in 2023; other
-            turns are passed over.
+            where ``qanswer`` is the draft) and, for groundedness, the passages that they are based on: rows with ``text`` and ``used``
+            (what ``ikat.Respond`` gives), or a list of texts in ``qpassages``. Of several responses to a turn only the first is judged,
+            as the track did in 2023; other turns are ignored.
         judges: what to judge by, each with a name of its own.
 
     Returns:
