@@ -14,12 +14,12 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsplit, urlunsplit
 from weakref import WeakSet
 
 from ..errors import UsageError
+from ..store.files import digest
 
 HIDDEN = "***"
 SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|code", re.IGNORECASE)
@@ -74,7 +74,7 @@ class Address:
         login = f"{HIDDEN}@" if self.login else ""
         self.shown = urlunsplit((parts.scheme, login + host, path, urlencode(hidden, safe=HIDDEN), ""))
         unknown = {name: value for name, value in self.query.items() if hidden[name] != value and not CREDENTIAL.fullmatch(name)}
-        self.identity = self.shown + (f" {blake2b(repr(unknown).encode(), digest_size=8).hexdigest()}" if unknown else "")
+        self.identity = self.shown + (f" {digest(repr(unknown)).hex()[:16]}" if unknown else "")
         values = [value for name, value in self.query.items() if SECRET_NAME.search(name)]
         values += [*self.login, b64encode(":".join(self.login).encode()).decode()] if self.login else []
         forms = {form for value in values for form in (value, quote(value), quote(value, safe=""), quote_plus(value))}

@@ -4,7 +4,6 @@ import difflib
 import sys
 from collections.abc import Iterable
 from functools import cache
-from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
 from ..planning import estimate
+from ..store.files import digest
 from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")
@@ -80,7 +80,7 @@ def _loaded(path: str) -> ModuleType:
     file = Path(path).expanduser()
     if not file.is_file():
         raise UsageError(f"there is no file {path}: give the path of a Python file with methods, as my_systems.py:NAME")
-    name = f"ikat_methods_{sha256(str(file.resolve()).encode()).hexdigest()[:12]}"
+    name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"
     spec = spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None

@@ -22,8 +22,7 @@ from .files import digest
 FORMAT = 2
 TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
 WAIT_FOR_OTHERS = 60.0
-KEYS_AT_ONCE = 500
-ROWS_AT_ONCE = 100
+KEYS_AT_ONCE, ROWS_AT_ONCE = 500, 100
 BYTES_IN_MEMORY, BYTES_IN_A_FILE = 1 << 30, 10 << 30
 OF_AN_ITEM = 250
 """Bytes that an item in memory takes beside those of its key and value: two Python objects and a place in a dictionary."""
@@ -34,21 +33,13 @@ Value = TypeVar("Value")
 
 
 class Kind(NamedTuple):
-    """What the values of a cache are.
-
-    Attributes:
-        name: what errors call the file.
-        mark: four letters that mark the file in sqlite's header.
-        option: how the command line names another file.
-        hint: what else a user can do when the file cannot be used.
-        bounded: whether the oldest values are removed where there are too many.
-    """
+    """What the values of a cache are, and how errors speak of its file."""
 
     name: str
-    mark: bytes
-    option: str
+    mark: bytes  # four letters in sqlite's header
+    option: str  # how the command line names another file
     hint: str = ""
-    bounded: bool = False
+    bounded: bool = False  # whether the oldest values are removed where there are too many
 
 
 RESULTS = Kind("cache of results", b"ikrc", "--cache FILE", bounded=True)
@@ -129,11 +120,7 @@ class Cache:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """The connection to the file, for one thread at a time; what was begun and not committed is rolled back.
-
-        Raises:
-            DataError: see the class.
-        """
+        """The connection to the file, for one thread at a time; what was begun and not committed is rolled back."""
         with self._lock:
             try:
                 if self._place != self._inode():  # what is written to a removed file is lost
@@ -170,11 +157,10 @@ class Cache:
 
     def _inode(self) -> tuple[int, int] | None:
         """Which file lies at the path now."""
-        try:
+        with suppress(OSError):
             there = os.stat(str(self.path))
-        except OSError:
-            return None
-        return there.st_dev, there.st_ino
+            return there.st_dev, there.st_ino
+        return None
 
     def _connect(self) -> sqlite3.Connection:
         Path(str(self.path)).parent.mkdir(parents=True, exist_ok=True)
@@ -227,14 +213,12 @@ class Cache:
             self.bytes -= len(key) + len(self._memory.pop(key)) + OF_AN_ITEM
 
     def _warn_full(self) -> None:
-        if self._full:
-            return
-        self._full = True
-        place, more = f"the {self.kind.name} {self.path}", ""
-        if self.path is None:
-            place, more = "the memory for searches and scores", "; a file keeps more (ikat run --cache FILE, cache=FILE)"
-        full = f"{place} ({int(self.max_bytes) >> 20} MiB) is full"
-        log.warning("%s: what was kept first is removed, and computed again where it is needed%s", full, more)
+        if not self._full:
+            self._full = True
+            place = "memory for searches and scores" if self.path is None else f"{self.kind.name} {self.path}"
+            more = "" if self.path else "; a file keeps more (ikat run --cache FILE, cache=FILE)"
+            full = f"the {place} ({int(self.max_bytes) >> 20} MiB) is full"
+            log.warning("%s: what was kept first is removed, and computed again where it is needed%s", full, more)
 
 
 def compute_missing(
@@ -315,23 +299,20 @@ def _read(connection: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tup
 
 
 _caches: "WeakSet[Cache]" = WeakSet()
-_closed: list[Cache] = []
 _making = threading.Lock()
 
 
 def _before_fork() -> None:
     """Close the files, once nobody is at them: a process must not have a connection that another one opened."""
     _making.acquire()
-    _closed[:] = _caches
-    for cache in _closed:
+    for cache in list(_caches):
         cache._lock.acquire()
         cache.close()
 
 
 def _after_fork() -> None:
-    for cache in _closed:
+    for cache in list(_caches):
         cache._lock.release()
-    _closed.clear()
     _making.release()
 
 

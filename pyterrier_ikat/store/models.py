@@ -43,13 +43,13 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
 
     def decorate(load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
         @lru_cache(maxsize=size)
-        def kept(state: bytes, *arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
+        def load_state(state: bytes, *arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
             return load(*arguments, **named)
 
         @wraps(load)
         def loaded(*arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
             state = digest(*(fingerprint("model", value) for value in arguments if isinstance(value, str)))
-            return kept(state, *arguments, **named)  # type: ignore[arg-type]
+            return load_state(state, *arguments, **named)  # type: ignore[arg-type]
 
         return loaded
 
