@@ -120,15 +120,7 @@ def build_text(
 
 
 def build_impacts(folder: Path, files: Sequence[Path]) -> int:
-    """Build an index of impacts in the new folder ``folder``, ready for retrieval; gives the number of passages that PISA has.
-
-    Args:
-        folder: where to build it.
-        files: encoded passages, as :func:`encode_passages` gives them; the name of a term is its number.
-
-    Raises:
-        DataError: with PISA's last words, when it fails.
-    """
+    """Build an index of the impacts that :func:`encode_passages` wrote, in the new folder ``folder``; gives PISA's number of passages."""
     _write(folder, [*(f"{file}\n" for file in files), " whole\n"], kind="impacts", build=True)
     return count_passages(folder)
 

@@ -116,18 +116,6 @@ class SpladeIndex(IndexArtifact):
         """Load now what the first search would load: the model that encodes queries."""
         self.encode_queries(["tea"])
 
-    def describe(self) -> dict[str, Any]:
-        """What the index is, looked up again when another one was put in its place.
-
-        Returns:
-            ``model`` (the name to load), ``count`` (the number of passages), and ``files`` (the names of what it is made of).
-
-        Raises:
-            DataError: when it isn't there, isn't whole, or is of another kind.
-            UsageError: when the model isn't known, or isn't the one that encoded the passages.
-        """
-        return super().describe()
-
     def _read_description(self, folder: Path) -> dict[str, Any]:
         return (_describe_pyterriers if made_by_pyterrier(folder) else _describe_ours)(folder, self.model)
 
