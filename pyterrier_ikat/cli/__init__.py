@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import evaluate, inspect, run
+from . import evaluate, inspect, paper, run
 from .main import main
 
-__all__ = ["evaluate", "inspect", "main", "run"]
+__all__ = ["evaluate", "inspect", "main", "paper", "run"]

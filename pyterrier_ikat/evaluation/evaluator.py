@@ -284,3 +284,17 @@ def format_score(value: float) -> str:
 def is_derived(name: str) -> bool:
     """Whether a column of an experiment table compares with the baseline, and is no measure."""
     return name.endswith((" +", " -", " p-value", " reject", " p-value corrected"))
+
+
+def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The pairs of runs whose scores differ: two-sided paired t-test over the turns, Bonferroni over all pairs, p < .05.
+
+    Args:
+        scores: run -> a score for each turn, in one order.
+
+    Example:
+        >>> differing_pairs({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.6, 0.7, 0.81, 0.9], "c": [0.1, 0.2, 0.31, 0.4]})
+        [('a', 'b'), ('b', 'c')]
+    """
+    pairs = list(combinations(scores, 2))
+    return [(one, other) for one, other in pairs if _p_value(np.asarray(scores[one]), np.asarray(scores[other])) * len(pairs) < ALPHA]

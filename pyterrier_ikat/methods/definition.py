@@ -25,6 +25,22 @@ System = Callable[..., pt.Transformer]
 Decorated = TypeVar("Decorated", bound=System)
 
 
+_SNAPSHOT = re.compile(r"[-@](?:20\d\d-?\d\d-?\d\d|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))$")
+
+
+def model_key(text: str) -> str:
+    """The name of a model or an index without provider, owner, snapshot, options and article, in lower case.
+
+    Example:
+        >>> [model_key(text) for text in ("openai:gpt-4-0613 temperature=0", "meta-llama/Llama-2-13b-chat-hf", "a T5 rewriter")]
+        ['gpt-4', 'llama-2-13b-chat', 't5-rewriter']
+    """
+    words = [word for word in text.partition(",")[0].split() if "=" not in word]
+    name = "-".join(words[1:] if words[:1] in (["a"], ["an"]) else words)
+    name = re.sub(r"^(?:\w+:)+", "", name).rpartition("/")[2].casefold()
+    return _SNAPSHOT.sub("", name.removeprefix("meta-").removesuffix("-hf"))
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of a paper.

@@ -1,0 +1,135 @@
+"""The command that reproduces a paper's tables and figures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from .main import main, quiet
+
+if TYPE_CHECKING:
+    from ..papers.published import Part
+    from ..papers.table import Reproduction
+
+
+@main.command()
+@click.argument("name", required=False, metavar="[PAPER]")
+@click.argument("number", required=False, metavar="[TABLE]")
+@click.option("--resources", help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0"; or sample')
+@click.option("--dataset", help="in place of the table's own year, such as ikat:2023-mini")
+@click.option("--qrels", type=click.Path(), help="judgements of your own, a TREC qrels file")
+@click.option("--judged-by", help="who made --qrels: NIST, or the name of a model")
+@click.option("--turns", help="only these turns: a file with one on each line, or ids with commas")
+@click.option("--prompts", type=click.Path(), help="folder of your own prompt templates")
+@click.option("--systems", help="only these rows, with commas")
+@click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs, which are resumed")
+@click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
+@click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
+@quiet
+def paper(name: str | None, number: str | None, resources: str | None, only_plan: bool, form: str, **options: Any) -> None:
+    r"""Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
+
+    Without TABLE, each row's system and what it needs; without PAPER, the papers and their tables.
+
+    \b
+    ikat paper
+    ikat paper generate_then_retrieve
+    ikat paper generate_then_retrieve 3 --resources sample
+    """
+    if name is None:
+        click.echo(_papers())
+    elif number is None:
+        click.echo(_rows(name, resources, options))
+    elif resources is None:
+        raise UsageError("a table needs models and indexes: give --resources FILE, or --resources sample to run everything offline")
+    else:
+        click.echo(_table(name, number, resources, only_plan, form, options), nl=form == "text")
+
+
+def _papers() -> str:
+    from ..papers.published import PAPERS
+
+    lines = []
+    for name, paper in PAPERS.items():
+        lines += [name, f"  {paper.title}", *([f"  {paper.link}"] if paper.link else [])]
+        lines += [f"  tables {', '.join(paper.tables)}" + (f"; {', '.join(paper.figures)}" if paper.figures else ""), ""]
+    return "\n".join([*lines, "ikat paper PAPER shows what each row needs; ikat paper PAPER TABLE --resources FILE runs a table."])
+
+
+def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reproduction":
+    from ..conversations.qrels import read_qrels
+    from ..papers.table import Reproduction
+
+    qrels = None if options["qrels"] is None else read_qrels(Path(options["qrels"]))
+    turns = None if options["turns"] is None else _turns(options["turns"])
+    systems = None if options["systems"] is None else [one.strip() for one in options["systems"].split(",")]
+    given = {key: options[key] for key in ("dataset", "out", "judged_by", "prompts")}
+    return Reproduction(name, resources, qrels=qrels, turns=turns, systems=systems, **given)
+
+
+def _turns(given: str) -> list[str]:
+    path = Path(given).expanduser()
+    text = path.read_text(encoding="utf-8") if path.is_file() else given.replace(",", "\n")
+    turns = text.split()
+    if not turns:
+        raise UsageError(f"--turns {given!r} names no turn: give a file with one on each line, or ids with commas")
+    return turns
+
+
+def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
+    from ..papers.published import Listing, Matrix, find_paper
+
+    found, paper = _reproduction(name, resources or {}, options), find_paper(name)
+    lines = [paper.title, *([paper.link] if paper.link else [])]
+    for number, table in paper.tables.items():
+        if isinstance(table, Matrix):
+            lines += ["", f"Table {number}: labels of {table.judge} against NIST's, iKAT {table.year}; needs {table.judge.casefold()!r}"]
+        elif isinstance(table, Listing):
+            lines += ["", f"Table {number}: what the systems are made of: {', '.join(table.systems)}; `ikat methods NAME` shows each"]
+        else:
+            lines += [line for part in table for line in _part(number, found, part, resources)]
+    return "\n".join([*lines, *(["", f"Figures: {', '.join(paper.figures)}"] if paper.figures else [])])
+
+
+def _part(number: str, found: "Reproduction", part: "Part", resources: str | None) -> list[str]:
+    from ..papers.resources import keys_of
+
+    turns = part.published_turns or "an unknown number of"
+    lines = ["", f"Table {number}: iKAT {part.year}, {part.judgements}, {turns} turns: {', '.join(part.table.measures)}"]
+    for row in found.rows(part):
+        needs = ", ".join(repr(key) for keys in keys_of(row.method).values() for key in keys)
+        lines.append(f"  {row.name}: needs {needs}")
+        if resources is not None:
+            lines.append(f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}")
+    return lines
+
+
+def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> str:
+    from ..papers.agreement import Relabelled, judge_of
+    from ..papers.figure import draw_figure, figure_scores
+    from ..papers.published import Figure, Listing, Matrix, find_table
+    from ..retrieve import PassageIndex
+
+    what, found = find_table(name, number), _reproduction(name, resources, options)
+    if isinstance(what, Listing):
+        raise UsageError(f"table {number} of {name} has no scores: `ikat methods NAME` shows {', '.join(what.systems)}")
+    if isinstance(what, Matrix):
+        data = found.of_year(what.year)
+        index = found.index_of("bm25")
+        texts = None if index is None else PassageIndex(index).text_loader()
+        labels = Relabelled(what, data, judge_of(found.resources, what), found.root / data.name.replace(":", "-"), texts)
+        if only_plan:
+            return str(labels.plan())
+        labels.run()
+        return labels.written(form)
+    parts = (what.part,) if isinstance(what, Figure) else what
+    if only_plan:
+        return "\n\n".join(str(found.plan(part)) for part in parts)
+    for part in parts:
+        found.run(part)
+    if isinstance(what, Figure):
+        table = figure_scores(found, what)
+        path = draw_figure(found, what, found.root / f"{name}-{number}.png")
+        return f"{table.to_string(index=False, float_format='{:.4f}'.format)}\n\n{path}"
+    return "\n\n".join(found.table(part).written(form) for part in parts)

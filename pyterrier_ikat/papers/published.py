@@ -1,0 +1,251 @@
+"""What the papers publish: each table and figure, with the turns, judgements and measures behind its scores.
+
+The scores themselves stand in the papers' files under ``methods/``. Here stands what decides whether a score of ours may stand beside
+one: the year, the kind of judgement, the number of turns, and the runs that a paper compares with each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..errors import UsageError
+from ..methods import TABLES, Table
+
+NIST, GPT_35 = "NIST", "gpt-3.5-turbo"
+STATEMENTS_NIST, STATEMENTS_ORGANISERS = "NIST's PTKB judgements", "the organisers' PTKB judgements"
+RESPONSES = "judges of responses"
+
+PASSAGES, PTKB, ANSWERS = "passages", "statements", "responses"
+
+MISSING = {
+    NIST: "the NIST judgements of this year: put them into the folder that IKAT_DATA names, or give --qrels FILE --judged-by NIST",
+    GPT_35: "GPT-3.5's judgements, which are not published: `ikat judge` with that model makes such labels, --qrels FILE takes them",
+    STATEMENTS_NIST: "NIST's PTKB judgements of this year, which are published for 2023 only",
+    STATEMENTS_ORGANISERS: "the organisers' PTKB judgements, which come with the topics of each year",
+    RESPONSES: "the judges that the resources file names",
+}
+"""Kind of judgement -> what is missing without it, and where it could come from."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A published table of scores, or the part of one that has judgements of its own.
+
+    Attributes:
+        key: the table's key in ``ikat.methods.TABLES``.
+        year: the year of the track.
+        judgements: who judged: ``NIST``, a model's name, or one of the kinds above.
+        about: what is ranked or judged: passages, statements or responses.
+        turns: the turns that the scores average over, where the table doesn't say it itself.
+        blocks: the systems that the paper tests against each other; all of them when empty.
+    """
+
+    key: str
+    year: int
+    judgements: str = NIST
+    about: str = PASSAGES
+    turns: int | None = None
+    blocks: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def table(self) -> Table:
+        """Measures and scores, as published."""
+        return TABLES[self.key]
+
+    @property
+    def published_turns(self) -> int | None:
+        """The turns that the paper's scores average over; None where nothing says it."""
+        return self.table.turns or self.turns
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of its rows."""
+        return list(self.table.frame().index)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A published table of two judges' labels of the same pairs.
+
+    Attributes:
+        year: the year of the track.
+        judge: the model whose labels are the rows.
+        threshold: the least relevant label where labels are binary; None for the labels themselves.
+        counts: the published counts, rows: the model's labels, columns: NIST's; empty where our copy of the paper lacks them.
+        agreement: the published share of pairs on which both agree after the threshold.
+    """
+
+    year: int
+    judge: str
+    threshold: int | None
+    counts: tuple[tuple[int, ...], ...] = ()
+    agreement: float | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A published table without scores: systems and what they are made of."""
+
+    systems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure.
+
+    Attributes:
+        kind: ``"judged"`` (Judged@10 of each system), ``"depth"`` or ``"conversation"`` (means by turn number or by conversation).
+        part: the table whose turns and judgements it shares.
+        systems: what it draws. The legends are pictures, which our copies lack: where the text doesn't say it, the systems that the
+            paper proposes.
+        measure: what it draws, as the papers name it.
+    """
+
+    kind: str
+    part: Part
+    systems: tuple[str, ...]
+    measure: str
+
+    @property
+    def points(self) -> dict[str, float]:
+        """System -> published score, where the paper prints it as a number, too."""
+        scores = self.part.table.frame()
+        return {} if self.kind != "judged" or self.measure not in scores else scores.loc[list(self.systems), self.measure].to_dict()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper whose systems are here.
+
+    Attributes:
+        title: authors and title.
+        link: DOI or arXiv; empty where none is known.
+        engine: what its first stage ran on.
+        tables: number -> its parts, or what else it is.
+        figures: number -> figure.
+    """
+
+    title: str
+    link: str
+    engine: str
+    tables: Mapping[str, tuple[Part, ...] | Matrix | Listing]
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> list[Part]:
+        """All tables of scores."""
+        return [part for table in self.tables.values() if isinstance(table, tuple) for part in table]
+
+
+_GTR_BLOCKS = (
+    ("qd", "aqd", "aqd_human", "aqd_a"),
+    ("qd_llama", "aqd_llama", "aqd_given_llama", "aqd_human_llama", "aqd_a_llama"),
+    ("human_qr", "qr", "qr_llama", "llama10"),
+    ("ad", "ad_llama", "infosense_2023", "convgqr", "monot5"),
+    ("aqd_a", "ad"),
+)
+"""Table 1: the runs of a block are tested against each other, and AQD_A against AD with GPT-4 besides."""
+_GTR_1 = Part("generate_then_retrieve_1", 2023, GPT_35, blocks=_GTR_BLOCKS)
+_GTR_3 = Part("generate_then_retrieve_3", 2023, blocks=_GTR_BLOCKS)
+_GTR_SYSTEMS = ("qd", "aqd", "aqd_a", "ad")
+_IRLAB_1 = Part("irlab_1", 2024)
+_INFOSENSE_2 = Part("infosense_2", 2024)
+_INFOSENSE_RUNS = ("wghtdrerank_1", "wghtdrerank_2", "short_long_2", "short_long_3")
+
+PAPERS: dict[str, Paper] = {
+    "generate_then_retrieve": Paper(
+        "Abbasiantaeb and Aliannejadi, Generate then Retrieve: Conversational Response Retrieval Using LLMs as Answer and Query Generators",
+        "https://arxiv.org/abs/2403.19302v1",
+        "Pyserini (Lucene)",
+        {
+            "1": (_GTR_1,),
+            "2": Matrix(2023, GPT_35, 2, agreement=0.6684),
+            "3": (_GTR_3,),
+            "4": Matrix(
+                2023,
+                GPT_35,
+                None,
+                (
+                    (8743, 227, 112, 39, 9),
+                    (3515, 400, 209, 70, 11),
+                    (3189, 668, 450, 189, 47),
+                    (1625, 630, 476, 284, 52),
+                    (620, 414, 369, 284, 52),
+                ),
+            ),
+        },
+        {
+            "figure-2": Figure("judged", _GTR_3, tuple(_GTR_3.systems), "Judged@10"),
+            "figure-3": Figure("conversation", _GTR_3, _GTR_SYSTEMS, "nDCG"),
+            "figure-4": Figure("depth", _GTR_3, _GTR_SYSTEMS, "nDCG"),
+        },
+    ),
+    "irlab_2024": Paper(
+        "Lupart, Abbasiantaeb and Aliannejadi, IRLab@iKAT24: Learned Sparse Retrieval with Multi-aspect LLM Query Generation for "
+        "Conversational Search",
+        "https://arxiv.org/abs/2411.14739",
+        "an engine that the paper doesn't name",
+        {"1": (_IRLAB_1,)},
+        {
+            "figure-2": Figure("depth", _IRLAB_1, tuple(_IRLAB_1.systems), "nDCG"),
+            "figure-3": Figure("conversation", _IRLAB_1, tuple(_IRLAB_1.systems), "nDCG"),
+        },
+    ),
+    "infosense_2024": Paper(
+        "De Lima and Yang, Passage Query Methods for Retrieval and Reranking in Conversational Agents",
+        "",
+        "Pyserini (Lucene)",
+        {
+            "1": Listing(_INFOSENSE_RUNS),
+            "2": (_INFOSENSE_2,),
+            "3": (
+                Part("infosense_3_nist", 2024, STATEMENTS_NIST, PTKB),
+                Part("infosense_3_organizers", 2024, STATEMENTS_ORGANISERS, PTKB),
+            ),
+            "4": (Part("infosense_4", 2024, RESPONSES, ANSWERS),),
+        },
+        {"figure-3": Figure("conversation", _INFOSENSE_2, _INFOSENSE_RUNS, "nDCG@5")},
+    ),
+    "nii_2024": Paper(
+        "Fu, Bedi, Acharya and Kando, NII@TREC iKAT 2024",
+        "",
+        "Pyserini (Lucene)",
+        {
+            "I": (Part("nii_I", 2023, turns=176),),
+            "II": (Part("nii_II", 2023, STATEMENTS_NIST, PTKB),),
+            "III": (Part("nii_III", 2024),),
+            "IV": (Part("nii_IV", 2024, STATEMENTS_NIST, PTKB),),
+        },
+    ),
+}
+
+
+def find_paper(name: str) -> Paper:
+    """The paper of that name.
+
+    Raises:
+        UsageError: when there is none.
+
+    Example:
+        >>> list(find_paper("nii_2024").tables)
+        ['I', 'II', 'III', 'IV']
+    """
+    if name not in PAPERS:
+        raise UsageError(f"there is no paper {name!r}: choose one of {', '.join(PAPERS)}")
+    return PAPERS[name]
+
+
+def find_table(name: str, number: str) -> tuple[Part, ...] | Matrix | Listing | Figure:
+    """A paper's table or figure.
+
+    Raises:
+        UsageError: when there is no such paper, or it has no such table.
+
+    Example:
+        >>> find_table("nii_2024", "I")[0].year
+        2023
+    """
+    paper = find_paper(name)
+    known: dict[str, tuple[Part, ...] | Matrix | Listing | Figure] = {**paper.tables, **paper.figures}
+    if number not in known:
+        raise UsageError(f"{name} has no table {number!r}: choose one of {', '.join(known)}")
+    return known[number]

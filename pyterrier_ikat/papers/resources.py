@@ -1,0 +1,143 @@
+"""The resources file: which of the user's models and indexes stands for each of the papers'."""
+
+import difflib
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import DataError, UsageError
+from ..methods import METHODS, Method
+from ..methods.definition import model_key
+from .published import PAPERS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SAMPLE = "sample"
+RETRIEVERS = ("bm25", "splade")
+JUDGES = {
+    "BEM": "bem",
+    "Groundedness": "groundedness",
+    "LLMeval SOLAR": "solar",
+    "LLMeval GPT-4o": "gpt-4o",
+    "R-Nuggets": "nuggets",
+    "Rouge-L": "",
+}
+"""Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
+UNNAMED = "an unnamed"
+"""How a method says that its paper doesn't name a resource; BM25 stands for an unnamed retriever."""
+
+
+def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
+    """Resource of a method -> the keys that a resources file has for the paper's model; several re-rankers have several.
+
+    Example:
+        >>> keys_of(METHODS["ad"])
+        {'llm': ('gpt-4',), 'retriever': ('bm25',), 'reranker': ('ms-marco-minilm-l-6-v2',)}
+    """
+    found = {}
+    for resource in (*entry.needs, *entry.takes):
+        paper = entry.models.get(resource, "BM25" if resource == "retriever" else "")
+        if resource == "retriever" and paper.startswith(UNNAMED):
+            paper = "BM25"
+        if paper:
+            found[resource] = tuple(map(model_key, re.split(r",(?! )", paper)))
+    order = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
+    return {name: found[name] for name in order if name in found}
+
+
+def known_keys() -> list[str]:
+    """Every key that a resources file may have.
+
+    Example:
+        >>> {"gpt-4", "bm25", "splade", "claude-3-opus", "llama-2-13b-chat"} <= set(known_keys())
+        True
+    """
+    systems = [name for paper in PAPERS.values() for part in paper.parts for name in part.systems]
+    of_methods = [key for name in systems for keys in keys_of(METHODS[name]).values() for key in keys]
+    return sorted({*of_methods, *RETRIEVERS, "gpt-3.5-turbo", "splade-model", *(key for key in JUDGES.values() if key)})
+
+
+def read_resources(path: str | Path) -> dict[str, str]:
+    """The resources of a TOML file; ``"sample"`` for those that run everything offline on the bundled sample.
+
+    A line is ``"<the paper's model or index>" = "<yours>"``: a specification of an LLM, the name of a re-ranker, or the folder of an
+    index, as the options of ``ikat run`` take them.
+
+    Raises:
+        DataError: when the file can't be read or is no TOML, with its line.
+        UsageError: when a key is none of the papers', or a value is no text; it names the key.
+    """
+    if str(path) == SAMPLE:
+        return dict.fromkeys(known_keys(), SAMPLE)
+    try:
+        found = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the resources file {path} can't be read ({error}): give a TOML file, or --resources sample") from None
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f'{path} is no TOML file: {error}; a line is "gpt-4" = "openai:gpt-4-0613 temperature=0"') from None
+    for key, value in found.items():
+        _check(str(path), key, value)
+    return {key.casefold(): value for key, value in found.items()}
+
+
+def _check(path: str, key: str, value: object) -> None:
+    known = known_keys()
+    if key.casefold() not in known:
+        near = difflib.get_close_matches(key.casefold(), known, 1)
+        choice = f"did you mean {near[0]!r}?" if near else "choose one of " + ", ".join(known)
+        raise UsageError(f"{path}: no paper has a resource {key!r}: {choice}")
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"')
+
+
+def given_to(entry: Method, resources: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What ``ikat run`` gets for a method, and the keys that the resources lack.
+
+    Returns:
+        Option of :func:`pyterrier_ikat.run` -> the user's resource; and the missing keys.
+    """
+    options, missing = {}, []
+    for resource, keys in keys_of(entry).items():
+        there = [resources[key] for key in keys if key in resources]
+        missing += [key for key in keys if key not in resources]
+        if len(there) == len(keys):
+            options["index" if resource == "retriever" else resource] = ",".join(there)
+    if keys_of(entry).get("retriever") == ("splade",) and "splade-model" in resources and "index" in options:
+        options["splade_model"] = resources["splade-model"]
+    return options, missing
+
+
+def differences(entry: Method, given: Mapping[str, str], engine: str) -> list[str]:
+    """How the resources of a run differ from the paper's, one line each, by names without provider, owner and snapshot.
+
+    The engine of the first stage always differs: ours is PISA.
+    """
+    notes = []
+    for resource, keys in keys_of(entry).items():
+        option = "index" if resource == "retriever" else resource
+        paper = entry.models.get(resource, "BM25" if resource == "retriever" else "")
+        if resource == "retriever":
+            notes.append(f"retriever: the paper's {paper} runs on {engine}, ours on PISA")
+        elif option in given and tuple(model_key(one) for one in given[option].split(",")) != keys:
+            notes.append(f"{resource}: the paper has {paper}, this run {_without_address(given[option])}")
+        elif option in given:
+            notes += _other_options(resource, paper, given[option])
+    return notes
+
+
+def _other_options(resource: str, paper: str, given: str) -> list[str]:
+    ours = dict(re.findall(r"(\w+)=(\S+)", given))
+    return [
+        f"{resource}: the paper has {name}={value}, this run {f'{name}={ours[name]}' if name in ours else 'the default'}"
+        for name, value in re.findall(r"(\w+)=(\S+)", paper)
+        if ours.get(name) != value
+    ]
+
+
+def _without_address(spec: str) -> str:
+    """A specification without its options, which may hold an address."""
+    return ",".join(one.split()[0] if one.split() else one for one in spec.split(","))
