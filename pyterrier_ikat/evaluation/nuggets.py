@@ -1,0 +1,333 @@
+"""Nuggets: atomic facts that a good answer states; created from judged passages, and looked for in responses.
+
+Source: Pradeep et al., Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer Framework, arXiv 2411.09607.
+The prompts are worded by us.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ..arguments import at_least_one
+from ..completions.json_values import json_values
+from ..completions.usable import without_reasoning
+from ..conversations.frame import object_frame, question_column, values, with_columns
+from ..errors import DataError, UsageError
+from ..llm_operator import LLMOperator, as_llm
+from ..llms import LLM, Completion, LLMFailure, Request
+from .agreement import cohens_kappa
+
+IMPORTANCE = ("vital", "okay")
+LABELS = ("support", "partial_support", "not_support")
+AT_ONCE = 10
+"""Passages, or nuggets, that one prompt shows."""
+KEPT = 20
+"""Nuggets of a turn after they are sorted by importance."""
+SHARE = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
+WEIGHT = {"vital": 1.0, "okay": 0.5}
+
+
+def read_nuggets(text: str, limit: int) -> list[str] | None:
+    """The nuggets that a completion lists, each once, the first ``limit`` of them; None when it holds no list of texts.
+
+    Example:
+        >>> read_nuggets('["No caffeine.", "no caffeine", "Sweet taste"]', 30)
+        ['No caffeine', 'Sweet taste']
+    """
+    lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
+    if len(lists) != 1 or not all(isinstance(item, str) for item in lists[0]):
+        return None
+    found = {
+        " ".join(item.split()).rstrip(".").casefold(): " ".join(item.split()).rstrip(".") for item in reversed(lists[0]) if item.strip()
+    }
+    return list(reversed(found.values()))[:limit]
+
+
+class _ListOperator(LLMOperator):
+    """Shows a list to the model, in a prompt for each row."""
+
+    one_row_per_turn = False
+    stage = "nuggets"
+
+    def __init__(self, llm: LLM, *, prompts: str | None = None, on_error: str | None = None) -> None:
+        super().__init__()
+        self._set(llm, "gpt", "qresolved", prompts, on_error)
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per row, which shows its columns."""
+        shown = [name for name in frame.columns if name not in ("qid", "item")]
+        rows = zip(frame["qid"], frame["item"], *(values(frame, name) for name in shown), strict=True)
+        return [self.request(qid, dict(zip(shown, cells, strict=True)), item=str(item)) for qid, item, *cells in rows]
+
+    def ask(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
+        """What the model says of each row; None where a call failed and ``on_error`` is ``"fallback"``."""
+        if not rows:
+            return []
+        frame = object_frame({name: [row[name] for row in rows] for name in rows[0]})
+        return self.settle(frame, self.llm.ask(self.requests(frame)))
+
+    def fallback(self, frame: pd.DataFrame) -> list[Any]:
+        """Nothing."""
+        return [None] * len(frame)
+
+
+class _Create(_ListOperator):
+    limit = 30
+
+    def template(self) -> str:
+        return "nuggets_create"
+
+    def parse(self, text: str) -> list[str] | None:
+        return read_nuggets(text, self.limit)
+
+
+class _Labels(_ListOperator):
+    """One word for each of the row's nuggets."""
+
+    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Completion | LLMFailure]) -> list[Any]:
+        """As every LLM stage does; a list of another length than the nuggets' is unusable."""
+        rows = zip(frame["qid"], frame["nuggets"], outcomes, strict=True)
+        return super().settle(frame, [self._whole(qid, len(nuggets), outcome) for qid, nuggets, outcome in rows])
+
+    def _whole(self, qid: str, count: int, outcome: Completion | LLMFailure) -> Completion | LLMFailure:
+        if isinstance(outcome, LLMFailure):
+            return outcome
+        words = self.parse(outcome.text)
+        return outcome if words is None or len(words) == count else self.unusable(qid, outcome)
+
+
+class _Rate(_Labels):
+    def template(self) -> str:
+        return "nuggets_importance"
+
+    def parse(self, text: str) -> list[str] | None:
+        return _words(text, IMPORTANCE)
+
+
+class _Assign(_Labels):
+    def template(self) -> str:
+        return "nuggets_assign"
+
+    def parse(self, text: str) -> list[str] | None:
+        return _words(text, LABELS)
+
+
+def create_nuggets(
+    pool: pd.DataFrame, llm: Any, max_nuggets: int = 30, *, prompts: str | None = None, on_error: str | None = None
+) -> pd.DataFrame:
+    """Collect the nuggets of each turn from its judged passages, and rate how important each is.
+
+    Passages are shown in their order, ten to a call; each call gets the list so far, merges and extends it. Then the nuggets are rated,
+    ten to a call, and the first 20 stay, vital ones first (arXiv 2411.09607, section 3).
+
+    Args:
+        pool: the passages that are relevant enough: ``qid``, ``docno``, ``text``, and the question (``qresolved``, else ``qutterance``,
+            else ``query``).
+        llm: the model to ask, or what :func:`pyterrier_ikat.llm` takes.
+        max_nuggets: the longest list of a turn.
+        prompts: a folder of your own templates (``nuggets_create.jinja``, ``nuggets_importance.jinja``).
+        on_error: ``"raise"``; or ``"fallback"``: a failed batch of passages adds nothing, a nugget that wasn't rated is ``okay``.
+
+    Returns:
+        ``qid``, ``nugget``, ``importance`` (``vital`` or ``okay``).
+
+    Raises:
+        UsageError: when a column is missing.
+        StageError: when a call failed and ``on_error`` is ``"raise"``.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ['["No caffeine"]' if "# Passages" in str(chat) else '["vital"]' for chat in chats]
+        >>> pool = pd.DataFrame({"qid": ["1_1"], "query": ["Rooibos?"], "docno": ["d1"], "text": ["Rooibos has no caffeine."]})
+        >>> create_nuggets(pool, ikat.llm(Model())).values.tolist()
+        [['1_1', 'No caffeine', 'vital']]
+    """
+    at_least_one(max_nuggets=max_nuggets)
+    questions = _questions(pool, "the pool", ("docno", "text"))
+    create = _Create(as_llm(llm), prompts=prompts, on_error=on_error)
+    create.limit = max_nuggets
+    passages = {qid: list(texts) for qid, texts in pool.groupby("qid", sort=False)["text"]}
+    nuggets: dict[str, list[str]] = {qid: [] for qid in passages}
+    for start in range(0, max(map(len, passages.values()), default=0), AT_ONCE):
+        rows = [
+            {"qid": qid, "item": start, "question": questions[qid], "limit": max_nuggets, "nuggets": nuggets[qid], "passages": batch}
+            for qid, texts in passages.items()
+            if (batch := texts[start : start + AT_ONCE])
+        ]
+        for row, merged in zip(rows, create.ask(rows), strict=True):
+            nuggets[row["qid"]] = row["nuggets"] if merged is None else merged
+    return _rated(nuggets, questions, _Rate(as_llm(llm), prompts=prompts, on_error=on_error))
+
+
+def _rated(nuggets: Mapping[str, list[str]], questions: Mapping[str, str], rate: _Rate) -> pd.DataFrame:
+    rows = _in_batches(((qid, questions[qid], found, {}) for qid, found in nuggets.items()))
+    rated: dict[str, list[tuple[str, str]]] = {qid: [] for qid in nuggets}
+    for row, words in zip(rows, rate.ask(rows), strict=True):
+        words = ["okay"] * len(row["nuggets"]) if words is None else words
+        rated[row["qid"]] += zip(row["nuggets"], words, strict=True)
+    kept = [
+        (qid, nugget, importance)
+        for qid, found in rated.items()
+        for nugget, importance in sorted(found, key=lambda one: IMPORTANCE.index(one[1]))[:KEPT]
+    ]
+    return object_frame({name: [row[place] for row in kept] for place, name in enumerate(("qid", "nugget", "importance"))})
+
+
+def assign_nuggets(
+    responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *, prompts: str | None = None, on_error: str | None = None
+) -> pd.DataFrame:
+    """Say for each nugget of a turn whether the response states it: ten nuggets to a call (arXiv 2411.09607, section 3).
+
+    Args:
+        responses: ``qid``, ``qanswer``, and the question as for :func:`create_nuggets`.
+        nuggets: ``qid``, ``nugget``, ``importance``; turns without a response state none of theirs, without a call.
+        llm: the model to ask.
+        prompts: a folder of your own templates (``nuggets_assign.jinja``).
+        on_error: ``"raise"``; or ``"fallback"``: nuggets of a failed call have no label.
+
+    Returns:
+        ``nuggets`` with ``label``: ``support``, ``partial_support`` or ``not_support``, None where a call failed.
+
+    Raises:
+        UsageError: when a column is missing.
+        DataError: when a turn has two responses, or none of the turns is shared.
+        StageError: when a call failed and ``on_error`` is ``"raise"``.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ['["support", "not_support"]' for chat in chats]
+        >>> said = pd.DataFrame({"qid": ["1_1"], "query": ["Rooibos?"], "qanswer": ["It has no caffeine."]})
+        >>> facts = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["no caffeine", "sweet"], "importance": ["vital", "okay"]})
+        >>> assign_nuggets(said, facts, ikat.llm(Model()))["label"].tolist()
+        ['support', 'not_support']
+    """
+    questions = _questions(responses, "the responses", ("qanswer",))
+    if responses["qid"].duplicated().any():
+        raise DataError(f"turn {responses['qid'][responses['qid'].duplicated()].iloc[0]} has two responses: keep one")
+    if not set(responses["qid"]) & set(nuggets["qid"]):
+        raise DataError("none of the responses is about a turn of the nuggets")
+    said = dict(zip(responses["qid"], values(responses, "qanswer"), strict=True))
+    turns = [(qid, list(found)) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]]
+    asked = [(qid, questions[qid], found, {"response": said[qid]}) for qid, found in turns if str(said.get(qid) or "").strip()]
+    rows = _in_batches(asked)
+    labels: dict[tuple[str, str], str | None] = {}
+    for row, words in zip(rows, _Assign(as_llm(llm), prompts=prompts, on_error=on_error).ask(rows), strict=True):
+        words = [None] * len(row["nuggets"]) if words is None else words
+        labels |= {(row["qid"], nugget): word for nugget, word in zip(row["nuggets"], words, strict=True)}
+    answered = {qid for qid, *_ in asked}
+    pairs = zip(nuggets["qid"], nuggets["nugget"], strict=True)
+    return with_columns(nuggets, label=[labels[pair] if pair[0] in answered else "not_support" for pair in pairs])
+
+
+def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
+    """The nugget recall of each turn (arXiv 2411.09607, section 4): the share of its nuggets that the response states.
+
+    Args:
+        assigned: ``qid``, ``importance``, ``label``, as :func:`assign_nuggets` gives; a nugget without a label is left out and counted.
+
+    Returns:
+        One row per turn: ``qid``; ``all`` and ``vital``: partial support counts a half; ``all strict`` and ``vital strict``: only full
+        support counts; ``weighted``: okay nuggets weigh a half of vital ones; ``nuggets``, ``unlabelled``. NaN where a turn has no
+        nugget of the kind.
+
+    Example:
+        >>> assigned = pd.DataFrame({"qid": ["1_1"] * 3, "importance": ["vital", "vital", "okay"],
+        ...                          "label": ["support", "partial_support", "not_support"]})
+        >>> nugget_scores(assigned)[["all", "all strict", "vital", "vital strict", "weighted"]].round(2).values.tolist()
+        [[0.5, 0.33, 0.75, 0.5, 0.6]]
+    """
+    known = assigned[assigned["label"].notna()]
+    share, strict = known["label"].map(SHARE), (known["label"] == "support").astype(float)
+    vital, weight = known["importance"] == "vital", known["importance"].map(WEIGHT)
+    by = known["qid"]
+    found = pd.DataFrame(
+        {
+            "all": share.groupby(by).mean(),
+            "all strict": strict.groupby(by).mean(),
+            "vital": share.where(vital).groupby(by).mean(),
+            "vital strict": strict.where(vital).groupby(by).mean(),
+            "weighted": (share * weight).groupby(by).sum() / weight.groupby(by).sum(),
+            "nuggets": by.groupby(by).size(),
+        }
+    ).reindex(assigned["qid"].drop_duplicates())
+    found = found.assign(nuggets=found["nuggets"].fillna(0).astype(int), unlabelled=assigned["label"].isna().groupby(assigned["qid"]).sum())
+    return found.rename_axis("qid").reset_index()
+
+
+def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, **options: Any) -> pd.DataFrame:
+    """The share of the facts in each response that the turn's nuggets cover.
+
+    The response's own nuggets are created from its text as from a passage, then looked for in the list of the turn's nuggets. The
+    measure follows the track's nugget precision (TREC iKAT 2024); it takes two calls or more per turn.
+
+    Args:
+        responses: as for :func:`assign_nuggets`.
+        nuggets: the turns' nuggets.
+        llm: the model to ask.
+        **options: ``prompts``, ``on_error``, as for :func:`create_nuggets`.
+
+    Returns:
+        As :func:`nugget_scores`, over the response's nuggets; turns without a response are missing.
+    """
+    said = responses[[bool(str(text or "").strip()) for text in values(responses, "qanswer")]].reset_index(drop=True)
+    stated = create_nuggets(with_columns(said, docno=said["qid"], text=said["qanswer"]), llm, **options)
+    listed = {qid: "\n".join(found) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]}
+    return nugget_scores(assign_nuggets(with_columns(said, qanswer=[listed.get(qid, "") for qid in said["qid"]]), stated, llm, **options))
+
+
+def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float]:
+    """How far labels agree with given ones, such as those of people, on the nuggets that both labelled.
+
+    Args:
+        ours: ``qid``, ``nugget``, ``label``.
+        given: the same.
+
+    Returns:
+        ``nuggets``, how many both labelled; ``agreement``, the share with the same label; ``kappa``, Cohen's.
+
+    Raises:
+        DataError: when they share no labelled nugget.
+
+    Example:
+        >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["a", "b"], "label": ["support", "not_support"]})
+        >>> nugget_agreement(one, one)
+        {'nuggets': 2, 'agreement': 1.0, 'kappa': 1.0}
+    """
+    both = ours.merge(given, on=["qid", "nugget"], suffixes=("", "_given")).dropna(subset=["label", "label_given"])
+    if both.empty:
+        raise DataError("the two share no nugget with a label: their turns and nuggets must be named alike")
+    confusion = pd.crosstab(both["label"], both["label_given"]).reindex(index=LABELS, columns=LABELS, fill_value=0)
+    same = float((both["label"] == both["label_given"]).mean())
+    return {"nuggets": len(both), "agreement": same, "kappa": float(cohens_kappa(confusion.to_numpy()))}
+
+
+def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str, str]:
+    lacking = [name for name in ("qid", *needs) if name not in frame.columns]
+    if lacking:
+        raise UsageError(f"{who} have no {', '.join(lacking)}: their columns are {', '.join(frame.columns)}")
+    question = "qresolved" if "qresolved" in frame.columns else question_column(frame)
+    if question not in frame.columns:
+        raise UsageError(f"{who} have no question: add qresolved, qutterance or query")
+    return dict(zip(frame["qid"], values(frame, question), strict=True))
+
+
+def _in_batches(turns: Iterable[tuple[str, str, list[str], dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [
+        {"qid": qid, "item": start, "question": question, "nuggets": found[start : start + AT_ONCE], **more}
+        for qid, question, found, more in turns
+        for start in range(0, len(found), AT_ONCE)
+    ]
+
+
+def _words(text: str, known: Sequence[str]) -> list[str] | None:
+    """The words of ``known`` that a completion lists; None when it lists another one, or no list."""
+    lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
+    if len(lists) != 1:
+        return None
+    words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]]
+    return words if all(word in known for word in words) else None
