@@ -9,6 +9,7 @@ order as scores, from the number of passages down to 1: there is no tie left to 
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, TypeAlias
 
 import ir_measures

@@ -5,18 +5,19 @@ The prompts are worded by us.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..arguments import at_least_one
+from ..arguments import at_least
 from ..completions.json_values import json_values
 from ..completions.usable import without_reasoning
 from ..conversations.frame import object_frame, question_column, values, with_columns
 from ..errors import DataError, UsageError
-from ..llm_operator import LLMOperator, as_llm
-from ..llms import LLM, Completion, LLMFailure, Request
-from .agreement import cohens_kappa
+from ..llm_operator import AsksLLM
+from ..llms import LLMFailure, StageError
+from .judgements import cohens_kappa
 
 IMPORTANCE = ("vital", "okay")
 LABELS = ("support", "partial_support", "not_support")
@@ -44,73 +45,69 @@ def read_nuggets(text: str, limit: int) -> list[str] | None:
     return list(reversed(found.values()))[:limit]
 
 
-class _ListOperator(LLMOperator):
-    """Shows a list to the model, in a prompt for each row."""
+@dataclass(eq=False, repr=False)
+class _AsksAboutList(AsksLLM):
+    """Shows lists to the model, in a prompt for each row; what can't be had is a failure."""
 
-    one_row_per_turn = False
-    stage = "nuggets"
+    _: KW_ONLY
+    on_error: str | None = None
+    stage: ClassVar[str] = "nuggets"
+    template: ClassVar[str]
 
-    def __init__(self, llm: LLM, *, prompts: str | None = None, on_error: str | None = None) -> None:
-        super().__init__()
-        self._set(llm, "gpt", "qresolved", prompts, on_error)
+    def values(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
+        """What the model says of each row; None where a call failed and ``on_error`` is ``"fallback"``.
 
-    def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per row, which shows its columns."""
-        shown = [name for name in frame.columns if name not in ("qid", "item")]
-        rows = zip(frame["qid"], frame["item"], *(values(frame, name) for name in shown), strict=True)
-        return [self.request(qid, dict(zip(shown, cells, strict=True)), item=str(item)) for qid, item, *cells in rows]
+        Raises:
+            StageError: when a call failed, and ``on_error`` is ``"raise"``.
+        """
+        requests = [self.request(row["qid"], row, self.template, item=str(row["item"])) for row in rows]
+        found = [self.whole(row, value) for row, value in zip(rows, self.ask(requests), strict=True)]
+        failures = [value for value in found if isinstance(value, LLMFailure)]
+        if failures and (self.on_error or self.llm.on_error) == "raise":
+            raise StageError(self.stage, failures, self.llm.kept_in)
+        self.count(fallbacks=len(failures))
+        return [None if isinstance(value, LLMFailure) else value for value in found]
 
-    def ask(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
-        """What the model says of each row; None where a call failed and ``on_error`` is ``"fallback"``."""
-        if not rows:
-            return []
-        frame = object_frame({name: [row[name] for row in rows] for name in rows[0]})
-        return self.settle(frame, self.llm.ask(self.requests(frame)))
-
-    def fallback(self, frame: pd.DataFrame) -> list[Any]:
-        """Nothing."""
-        return [None] * len(frame)
+    def whole(self, row: dict[str, Any], value: Any) -> Any:
+        """The value, or a failure where it doesn't fit the row."""
+        return value
 
 
-class _Create(_ListOperator):
-    limit = 30
-
-    def template(self) -> str:
-        return "nuggets_create"
+@dataclass(eq=False, repr=False)
+class _Create(_AsksAboutList):
+    limit: int = 30
+    template: ClassVar[str] = "nuggets_create"
 
     def parse(self, text: str) -> list[str] | None:
         return read_nuggets(text, self.limit)
 
 
-class _Labels(_ListOperator):
+class _AsksForLabels(_AsksAboutList):
     """One word for each of the row's nuggets."""
 
-    def settle(self, frame: pd.DataFrame, outcomes: Sequence[Completion | LLMFailure]) -> list[Any]:
-        """As every LLM stage does; a list of another length than the nuggets' is unusable."""
-        rows = zip(frame["qid"], frame["nuggets"], outcomes, strict=True)
-        return super().settle(frame, [self._whole(qid, len(nuggets), outcome) for qid, nuggets, outcome in rows])
-
-    def _whole(self, qid: str, count: int, outcome: Completion | LLMFailure) -> Completion | LLMFailure:
-        if isinstance(outcome, LLMFailure):
-            return outcome
-        words = self.parse(outcome.text)
-        return outcome if words is None or len(words) == count else self.unusable(qid, outcome)
-
-
-class _Rate(_Labels):
-    def template(self) -> str:
-        return "nuggets_importance"
+    known: ClassVar[tuple[str, ...]]
 
     def parse(self, text: str) -> list[str] | None:
-        return _words(text, IMPORTANCE)
+        lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
+        if len(lists) != 1:
+            return None
+        words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]]
+        return words if all(word in self.known for word in words) else None
+
+    def whole(self, row: dict[str, Any], value: Any) -> Any:
+        """A list of another length than the nuggets' is a failure."""
+        if isinstance(value, LLMFailure) or len(value) == len(row["nuggets"]):
+            return value
+        self.count(failures=1)
+        return LLMFailure(self.stage, row["qid"], f"{len(value)} labels for {len(row['nuggets'])} nuggets")
 
 
-class _Assign(_Labels):
-    def template(self) -> str:
-        return "nuggets_assign"
+class _Rate(_AsksForLabels):
+    template, known = "nuggets_importance", IMPORTANCE
 
-    def parse(self, text: str) -> list[str] | None:
-        return _words(text, LABELS)
+
+class _Assign(_AsksForLabels):
+    template, known = "nuggets_assign", LABELS
 
 
 def create_nuggets(
@@ -145,10 +142,9 @@ def create_nuggets(
         >>> create_nuggets(pool, ikat.llm(Model())).values.tolist()
         [['1_1', 'No caffeine', 'vital']]
     """
-    at_least_one(max_nuggets=max_nuggets)
+    at_least(1, max_nuggets=max_nuggets)
     questions = _questions(pool, "the pool", ("docno", "text"))
-    create = _Create(as_llm(llm), prompts=prompts, on_error=on_error)
-    create.limit = max_nuggets
+    create = _Create(llm, prompts=prompts, on_error=on_error, limit=max_nuggets)
     passages = {qid: list(texts) for qid, texts in pool.groupby("qid", sort=False)["text"]}
     nuggets: dict[str, list[str]] = {qid: [] for qid in passages}
     for start in range(0, max(map(len, passages.values()), default=0), AT_ONCE):
@@ -157,15 +153,15 @@ def create_nuggets(
             for qid, texts in passages.items()
             if (batch := texts[start : start + AT_ONCE])
         ]
-        for row, merged in zip(rows, create.ask(rows), strict=True):
+        for row, merged in zip(rows, create.values(rows), strict=True):
             nuggets[row["qid"]] = row["nuggets"] if merged is None else merged
-    return _rated(nuggets, questions, _Rate(as_llm(llm), prompts=prompts, on_error=on_error))
+    return _rated(nuggets, questions, _Rate(llm, prompts=prompts, on_error=on_error))
 
 
 def _rated(nuggets: Mapping[str, list[str]], questions: Mapping[str, str], rate: _Rate) -> pd.DataFrame:
     rows = _in_batches(((qid, questions[qid], found, {}) for qid, found in nuggets.items()))
     rated: dict[str, list[tuple[str, str]]] = {qid: [] for qid in nuggets}
-    for row, words in zip(rows, rate.ask(rows), strict=True):
+    for row, words in zip(rows, rate.values(rows), strict=True):
         words = ["okay"] * len(row["nuggets"]) if words is None else words
         rated[row["qid"]] += zip(row["nuggets"], words, strict=True)
     kept = [
@@ -216,7 +212,7 @@ def assign_nuggets(
     asked = [(qid, questions[qid], found, {"response": said[qid]}) for qid, found in turns if str(said.get(qid) or "").strip()]
     rows = _in_batches(asked)
     labels: dict[tuple[str, str], str | None] = {}
-    for row, words in zip(rows, _Assign(as_llm(llm), prompts=prompts, on_error=on_error).ask(rows), strict=True):
+    for row, words in zip(rows, _Assign(llm, prompts=prompts, on_error=on_error).values(rows), strict=True):
         words = [None] * len(row["nuggets"]) if words is None else words
         labels |= {(row["qid"], nugget): word for nugget, word in zip(row["nuggets"], words, strict=True)}
     answered = {qid for qid, *_ in asked}
@@ -322,12 +318,3 @@ def _in_batches(turns: Iterable[tuple[str, str, list[str], dict[str, Any]]]) -> 
         for qid, question, found, more in turns
         for start in range(0, len(found), AT_ONCE)
     ]
-
-
-def _words(text: str, known: Sequence[str]) -> list[str] | None:
-    """The words of ``known`` that a completion lists; None when it lists another one, or no list."""
-    lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
-    if len(lists) != 1:
-        return None
-    words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]]
-    return words if all(word in known for word in words) else None

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..conversations.qrels import read_qrels
+from ..conversations.qrels import read_qrels, write_qrels
 from ..errors import UsageError
-from ..evaluation import Agreement, Judge, agreement, with_gold, write_qrels
+from ..evaluation import Agreement, Judge, agreement, with_gold
 from ..llms import llm
 from ..methods.definition import model_key
 from ..planning import PlanTable

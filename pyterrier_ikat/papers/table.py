@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from ..conversations import dataset as dataset_named
+from ..conversations.qrels import check_qrels
 from ..errors import UsageError
 from ..evaluation import per_turn
+from ..evaluation.evaluator import differing_pairs, format_score
 from ..evaluation.ptkb import statement_ranking
-from ..evaluation.qrels import check_qrels
-from ..evaluation.scoring import differing_pairs, shown_figure
 from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import METHODS, Method
@@ -413,5 +413,5 @@ class PaperTable:
     def _cell(value: float, measure: str, which: str) -> str:
         if value != value:
             return "-"
-        text = f"{value:.2f}" if measure in TIMES else shown_figure(value)
+        text = f"{value:.2f}" if measure in TIMES else format_score(value)
         return f"+{text}" if which == "difference" and value >= 0 else text
