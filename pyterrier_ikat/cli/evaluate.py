@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 )
 @MEASURES
 @click.option("--baseline", help="the run that the others are compared with")
+@click.option("--pairwise", is_flag=True, help="test each pair of runs, and show by letters which ones differ")
 @click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
 @quiet
 def evaluate(
-    paths: tuple[str, ...], dataset_name: str | None, qrels_path: str | None, measures: str | None, baseline: str | None, form: str
+    paths: tuple[str, ...],
+    dataset_name: str | None,
+    qrels_path: str | None,
+    measures: str | None,
+    baseline: str | None,
+    pairwise: bool,
+    form: str,
 ) -> None:
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
-    from ..evaluation.evaluator import Evaluator, check_baseline, compare, text_table
+    from ..evaluation.evaluator import Evaluator, check_baseline, compare, pairwise_table, text_table
     from ..evaluation.measures import TRACK_2023, as_measures
     from ..store.trec import name_runs
 
@@ -45,7 +52,13 @@ def evaluate(
     if not judged:
         raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE in the place of --dataset")
     check_baseline(rankings, baseline)
-    rows = compare(rankings.items(), Evaluator(judged, wanted), baseline)
+    if pairwise and (baseline is not None or form != "text"):
+        raise UsageError("--pairwise compares all runs with each other, as text: leave out --baseline and --format")
+    evaluator = Evaluator(judged, wanted)
+    if pairwise:
+        click.echo(pairwise_table({name: evaluator.per_turn(name, ranking) for name, ranking in rankings.items()}))
+        return
+    rows = compare(rankings.items(), evaluator, baseline)
     if form == "text":
         click.echo(text_table(rows, baseline))
     else:
@@ -121,7 +134,9 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> No
 
 
 @main.command()
-@RUNS
+@click.argument("paths", nargs=-1, metavar="RUN...")
+@click.option("--pairs", type=click.Path(), help="judge the pairs of this qrels file again, in place of RUNs")
+@click.option("--style", type=click.Choice(["one-shot", "umbrela"]), default="one-shot", show_default=True)
 @click.option("--dataset", "dataset_name", required=True)
 @click.option("--llm", "llm_spec", required=True)
 @TEXTS

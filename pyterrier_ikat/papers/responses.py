@@ -8,8 +8,7 @@ import pandas as pd
 
 from ..evaluation.answer_equivalence import AnswerEquivalence
 from ..evaluation.response_judges import Groundedness, NuggetRecall, Preference
-from ..evaluation.responses import evaluate_responses, response_turns
-from ..evaluation.rouge import RougeL
+from ..evaluation.responses import RougeL, evaluate_responses, response_turns
 from ..llms import llm
 from ..runs import RunFolder
 from .resources import JUDGES, SAMPLE
@@ -45,10 +44,9 @@ def response_scores(folder: Path, dataset: Any, qids: list[str], resources: Mapp
         texts: an operator that adds the passages' texts by docno, for groundedness.
     """
     turns = response_turns(dataset.conversations, qids)
-    written = pd.DataFrame(RunFolder(folder).turns())
-    if "response" not in written.columns:
+    answers = answers_of(RunFolder(folder), texts)
+    if answers is None:
         return None
-    answers = _based_on(written, texts)
     found = {}
     for measure, judge in response_judges(resources, turns).items():
         judged = evaluate_responses(turns, answers, [judge])
@@ -56,13 +54,19 @@ def response_scores(folder: Path, dataset: Any, qids: list[str], resources: Mapp
     return pd.DataFrame(found, index=qids).reindex(columns=list(JUDGES)).reset_index(drop=True)
 
 
-def _based_on(answers: pd.DataFrame, texts: Any) -> pd.DataFrame:
-    """The answers with the texts of the passages that each is based on."""
+def answers_of(folder: RunFolder, texts: Any = None) -> pd.DataFrame | None:
+    """The responses of a run, with the texts of the passages that each is based on; None when it wrote no response.
+
+    Args:
+        folder: the run.
+        texts: an operator that adds the passages' texts by docno; without it no passage is shown.
+    """
+    answers = pd.DataFrame(folder.turns())
+    if "response" not in answers.columns:
+        return None
     used = answers["used"] if "used" in answers.columns else pd.Series([[]] * len(answers))
-    if texts is None or not used.map(bool).any():
-        return answers.drop(columns="used", errors="ignore").assign(qpassages=[[] for _ in range(len(answers))])
-    pairs = pd.DataFrame(
-        [(qid, docno) for qid, docnos in zip(answers["qid"], used, strict=True) for docno in docnos or []], columns=["qid", "docno"]
-    )
-    written = texts.transform(pairs).groupby("qid")["text"].agg(list)
-    return answers.drop(columns="used").assign(qpassages=[list(written.get(qid, [])) for qid in answers["qid"]])
+    pairs = [(qid, docno) for qid, docnos in zip(answers["qid"], used, strict=True) if isinstance(docnos, list) for docno in docnos]
+    shown: Any = {}
+    if texts is not None and pairs:
+        shown = texts.transform(pd.DataFrame(pairs, columns=["qid", "docno"])).groupby("qid")["text"].agg(list)
+    return answers.drop(columns="used", errors="ignore").assign(qpassages=[list(shown.get(qid, [])) for qid in answers["qid"]])

@@ -1,0 +1,103 @@
+"""Commands that look behind a mean: by depth or conversation, and by what judges say of responses."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+from .main import dataset_named, main, quiet
+
+JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "nuggets")
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
+@click.option("--qrels", type=click.Path(), help="evaluate against this TREC qrels file; with --dataset, a variant of its qrels")
+@click.option("--measure", default="nDCG@5", show_default=True)
+@click.option("--by", type=click.Choice(["depth", "conversation"]), default="depth", show_default=True)
+@click.option("--plot", type=click.Path(), help="also draw it into this .png, .svg or .pdf")
+@click.option("--format", "form", type=click.Choice(["text", "csv"]), default="text", show_default=True)
+@quiet
+def breakdown(
+    paths: tuple[str, ...], dataset_name: str | None, qrels: str | None, measure: str, by: str, plot: str | None, form: str
+) -> None:
+    """Show the mean of RUNs by depth of the turn, or by conversation, with the number of turns behind each.
+
+    Example: ikat breakdown runs/* --dataset ikat:2023 --by depth --plot depth.png
+    """
+    from ..conversations.qrels import read_qrels
+    from ..evaluation import breakdown as break_down
+    from ..runs.loading import load_runs
+    from ..runs.resources import open_qrels
+
+    if dataset_name is None and qrels is None:
+        raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
+    judged = read_qrels(Path(str(qrels))) if dataset_name is None else open_qrels(dataset_named(dataset_name), dataset_name, qrels)
+    table = break_down(load_runs(paths), judged, measure, by)
+    if plot is not None:
+        from ..show.plots import plot_breakdown, save_plot
+
+        save_plot(plot_breakdown(table), plot)
+    click.echo(
+        table.to_csv(index=False) if form == "csv" else table.to_string(index=False, float_format="{:.4f}".format), nl=form == "text"
+    )
+
+
+@main.command("evaluate-responses")
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", required=True, help="whose gold answers count, such as ikat:2024")
+@click.option("--judge", "names", multiple=True, type=click.Choice(JUDGES), help="several; rouge-l alone by default, the others ask --llm")
+@click.option("--llm", "spec", help="the model that judges")
+@click.option("--bem", help="folder of a classifier of answer equivalence")
+@click.option("--index", "index_path", help="the passage index that has the texts, for groundedness")
+@click.option("--turns", help="only these turns, with commas")
+@click.option("--format", "form", type=click.Choice(["text", "csv"]), default="text", show_default=True)
+@quiet
+def evaluate_responses(
+    paths: tuple[str, ...], dataset_name: str, form: str, index_path: str | None, turns: str | None, **given: Any
+) -> None:
+    """Judge the responses in RUNs, folders made by `ikat run`, and show each judge's mean.
+
+    Example: ikat evaluate-responses runs/* --dataset ikat:2024 --judge rouge-l --judge completeness --llm openai:gpt-4o
+    """
+    import pandas as pd
+
+    from ..evaluation.responses import evaluate_responses as judge_all
+    from ..evaluation.responses import response_means, response_turns
+    from ..papers.responses import answers_of
+    from ..retrieve import PassageIndex
+    from ..runs import RunFolder
+    from ..runs.resources import named_turns
+
+    judges = _judges(**given)
+    wanted = response_turns(dataset_named(dataset_name).conversations, named_turns(turns))
+    texts = None if index_path is None else PassageIndex(index_path).text_loader()
+    tables = []
+    for path in map(Path, paths):
+        answers = answers_of(RunFolder(path), texts)
+        if answers is None:
+            raise UsageError(f"{path} has no responses: its system writes none")
+        tables.append(response_means(judge_all(wanted, answers, judges)).assign(run=path.name))
+    table = pd.concat(tables)
+    table = table[["run", *(name for name in table.columns if name != "run")]]
+    click.echo(
+        table.to_csv(index=False) if form == "csv" else table.to_string(index=False, float_format="{:.4f}".format), nl=form == "text"
+    )
+
+
+def _judges(names: tuple[str, ...], spec: str | None, bem: str | None) -> list[Any]:
+    from ..evaluation import response_judges as judges
+    from ..evaluation.answer_equivalence import AnswerEquivalence
+    from ..evaluation.responses import RougeL
+    from ..llms import llm
+
+    asking = [name for name in names if name != "rouge-l"]
+    if asking and spec is None:
+        raise UsageError(f"--judge {asking[0]} asks a model: give --llm")
+    model = None if spec is None else llm(spec)
+    known = {name.casefold(): getattr(judges, name) for name in ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference")}
+    known["nuggets"] = judges.NuggetRecall
+    found: list[Any] = [RougeL()] if "rouge-l" in names or not (names or bem) else []
+    return found + [known[name](model) for name in asking] + ([AnswerEquivalence(bem)] if bem else [])
