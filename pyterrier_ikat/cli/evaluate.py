@@ -143,18 +143,35 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> No
 @click.option("--depth", default=10, show_default=True, help="passages of each run and turn")
 @click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
 @quiet
-def judge(paths: tuple[str, ...], dataset_name: str, llm_spec: str, index_path: str | None, depth: int, out: str) -> None:
-    """Judge the pooled top passages of RUNs with an LLM; leaves a qrels file."""
+def judge(
+    paths: tuple[str, ...],
+    pairs: str | None,
+    style: str,
+    dataset_name: str,
+    llm_spec: str,
+    index_path: str | None,
+    depth: int,
+    out: str,
+) -> None:
+    """Judge the pooled top passages of RUNs, or given pairs, with an LLM; leaves a qrels file.
+
+    Beside it lies FILE.json, which says who judged: `ikat paper` reads it.
+    """
     if Path(out).exists():
         raise UsageError(f"{out} is there already, and labels are paid for: choose another --out, or remove it")
+    if bool(paths) == (pairs is not None):
+        raise UsageError("give RUNs whose top passages are judged, or --pairs FILE with the pairs of a qrels file")
     from ..conversations import write_qrels
-    from ..evaluation import Judge, pool_runs, with_gold
+    from ..conversations.qrels import read_qrels, write_judge
+    from ..evaluation import Judge, UmbrelaJudge, pool_runs, with_gold
     from ..llms import llm
 
-    pooled = pool_runs(_load_runs(paths), depth)
-    gold = with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path))
-    judged = Judge(llm(llm_spec)).transform(gold)
+    pooled = pool_runs(_load_runs(paths), depth) if pairs is None else read_qrels(Path(pairs))[["qid", "docno"]]
+    model = llm(llm_spec)
+    made = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
+    judged = made.transform(with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path)))
     write_qrels(judged, out)
+    write_judge(out, model.model, style)
     click.echo(f"{out}: {len(judged)} of {len(pooled)} passages judged, {len(pooled) - len(judged)} without a usable label")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--resources", help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0"; or sample')
 @click.option("--dataset", help="in place of the table's own year, such as ikat:2023-mini")
 @click.option("--qrels", type=click.Path(), help="judgements of your own, a TREC qrels file")
-@click.option("--judged-by", help="who made --qrels: NIST, or the name of a model")
+@click.option("--judged-by", help="who made --qrels: NIST, or a model; `ikat judge` says it beside its file")
 @click.option("--turns", help="only these turns: a file with one on each line, or ids with commas")
 @click.option("--prompts", type=click.Path(), help="folder of your own prompt templates")
 @click.option("--systems", help="only these rows, with commas")
@@ -58,13 +58,15 @@ def _papers() -> str:
 
 
 def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reproduction":
-    from ..conversations.qrels import read_qrels
+    from ..conversations.qrels import judge_of, read_qrels
     from ..papers.table import Reproduction
 
     qrels = None if options["qrels"] is None else read_qrels(Path(options["qrels"]))
     turns = None if options["turns"] is None else _turns(options["turns"])
     systems = None if options["systems"] is None else [one.strip() for one in options["systems"].split(",")]
     given = {key: options[key] for key in ("dataset", "out", "judged_by", "prompts")}
+    if options["qrels"] is not None and given["judged_by"] is None:
+        given["judged_by"] = judge_of(options["qrels"])
     return Reproduction(name, resources, qrels=qrels, turns=turns, systems=systems, **given)
 
 

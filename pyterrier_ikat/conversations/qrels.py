@@ -1,5 +1,6 @@
 """Judgements as frames: read from TREC's files and written to them, checked, merged under a stated rule."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -129,3 +130,25 @@ def write_qrels(qrels: pd.DataFrame, path: str | Path) -> None:
                 raise DataError(f"the {name} {value!r} is empty or holds white space, which a qrels file cannot: rename it")
     with atomic_write(path) as file:
         file.writelines(f"{qid} 0 {docno} {label}\n" for qid, docno, label in clean.itertuples(index=False))
+
+
+def write_judge(path: str | Path, model: str, style: str) -> None:
+    """Say beside a qrels file which model judged it."""
+    with atomic_write(f"{path}.json") as file:
+        json.dump({"judged_by": model, "style": style}, file)
+
+
+def judge_of(path: str | Path) -> str | None:
+    """The model that judged a qrels file, with its style where it isn't the first paper's; None where nothing beside it says so.
+
+    Raises:
+        DataError: when what lies there can't be read.
+    """
+    place = Path(f"{path}.json")
+    if not place.exists():
+        return None
+    try:
+        said = json.loads(place.read_text(encoding="utf-8"))
+        return str(said["judged_by"]) + ("" if said["style"] == "one-shot" else f"/{said['style']}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{place} doesn't say who judged {path} ({error}): remove it, and give --judged-by") from None

@@ -1,6 +1,7 @@
 from .answer_equivalence import AnswerEquivalence as AnswerEquivalence
 from .judge import Judge as Judge
 from .judge import Judgement as Judgement
+from .judge import UmbrelaJudge as UmbrelaJudge
 from .judge import parse_judgement as parse_judgement
 from .judge import with_gold as with_gold
 from .judgements import Agreement as Agreement
@@ -12,6 +13,11 @@ from .measures import TRACK_2023 as TRACK_2023
 from .measures import TRACK_2024 as TRACK_2024
 from .measures import as_measures as as_measures
 from .measures import label as label
+from .nuggets import assign_nuggets as assign_nuggets
+from .nuggets import create_nuggets as create_nuggets
+from .nuggets import nugget_agreement as nugget_agreement
+from .nuggets import nugget_precision as nugget_precision
+from .nuggets import nugget_scores as nugget_scores
 from .ptkb import TRACK_PTKB as TRACK_PTKB
 from .ptkb import evaluate_ptkb as evaluate_ptkb
 from .ptkb import ptkb_per_turn as ptkb_per_turn

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,18 +22,11 @@ from ..operator import Plan, with_fields
 from ..prompts import pick_statements, ptkb_text
 from .evaluator import check_turn_names
 
-LABELS = ("0", "1", "2", "3", "4")
 GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
 ANSWER_STAND_IN = "word " * 100
 
-_GRADE = grade(4)
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _NUMBERED = re.compile(r"\s*1[.)].*\n\s*2[.)]")
-_FIRST = re.compile(rf"[\s*_\"'`(\[]*{_GRADE}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])", re.IGNORECASE)
-_NAMED = re.compile(
-    rf"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{_GRADE}",
-    re.IGNORECASE,
-)
 _REASON = re.compile(r"^[\s\W_]*(?:(?:reason|explanation|justification)\W*[:=]\W*)?", re.IGNORECASE)
 
 
@@ -44,8 +38,17 @@ class Judgement(NamedTuple):
     raw: str
 
 
-def parse_judgement(text: str) -> Judgement | None:
-    r"""Read a judgement: a number from 0 to 4 that opens the completion, or one that is called the score.
+@cache
+def _patterns(highest: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A label that opens a text, and one that is called the score."""
+    first = rf"[\s*_\"'`(\[]*{grade(highest)}[\s*_\"'`)\]]*(?=$|\n|[.,:;!–—-])"
+    titles = r"\b(?:score|rating|label|grade|relevance|rate(?:[ \t]+(?:it|this))?)\b"
+    named = rf"{titles}[\W_]{{0,6}}?(?:(?:is|of|as)\b)?[\s:=*_\"'`(]{{0,6}}{grade(highest)}"
+    return re.compile(first, re.IGNORECASE), re.compile(named, re.IGNORECASE)
+
+
+def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
+    r"""Read a judgement: a number from 0 to ``highest`` that opens the completion, or one that is called the score.
 
     Returns:
         ``None`` when there is no such number, it is off the scale, or there are several different ones: a number
@@ -57,11 +60,12 @@ def parse_judgement(text: str) -> Judgement | None:
         >>> parse_judgement("The passage lists 3 trails.") is None
         True
     """
-    said = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), 4)
-    first = None if _NUMBERED.match(said) else _FIRST.match(said)
-    found = [first] if first else list(_NAMED.finditer(said))
+    opening, named = _patterns(highest)
+    said = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), highest)
+    first = None if _NUMBERED.match(said) else opening.match(said)
+    found = [first] if first else list(named.finditer(said))
     labels = {match[1] for match in found}
-    if len(labels) != 1 or not labels <= set(LABELS):
+    if len(labels) != 1 or not labels <= set(map(str, range(highest + 1))):
         return None
     reason = " ".join(_REASON.sub("", said[found[-1].end() :], count=1).split())
     return Judgement(int(labels.pop()), reason.rstrip('"}').rstrip(), text)
@@ -142,6 +146,8 @@ class Judge(LLMOperator):
     one_row_per_turn = False
     stage = "judge"
     schematic = {"label": "Judge"}
+    gold: ClassVar[tuple[str, ...]] = GOLD
+    """The columns that it reads beside the passage."""
 
     style: str = field(default="gpt", init=False)
     question: str = field(default="qutterance", init=False)
@@ -159,7 +165,7 @@ class Judge(LLMOperator):
                     "answer": answer,
                     "passage": text,
                 },
-                "judge",
+                self.template(),
                 docno,
             )
             for qid, docno, text, question, ptkb, gold, answer in zip(
@@ -203,17 +209,58 @@ class Judge(LLMOperator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge a pool."""
-        pt.validate.result_frame(inp, extra_columns=["text", *GOLD], context=self)
-        _check(inp)
+        pt.validate.result_frame(inp, extra_columns=["text", *self.gold], context=self)
+        _check(inp, self.gold)
         return self.ask_and_write(inp)
 
 
-def _check(frame: pd.DataFrame) -> None:
+@with_fields
+class UmbrelaJudge(Judge):
+    """Ask a model for the relevance label, 0 to 3, of every passage of a pool, zero-shot, by the question and the passage alone.
+
+    As :class:`Judge`, with another prompt and scale, without persona and example. Reads ``qid``, ``docno``, ``text``, ``qresolved``. On
+    TREC iKAT's scale of 0 to 4 its labels are no direct match: compare them by a threshold. Source: Upadhyay et al., UMBRELA, arXiv
+    2406.06519, section 3; the wording is ours.
+
+    Args:
+        llm: the model to ask.
+        prompts: a folder of your own prompt templates (``judge_umbrela.jinja``).
+        on_error: as for :class:`Judge`.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.evaluation import UmbrelaJudge
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["##final score: 3" for chat in chats]
+        >>> pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "qresolved": ["Which tea?"], "text": ["Rooibos."], "score": [1.0]})
+        >>> UmbrelaJudge(ikat.llm(Model()))(pool)["label"].tolist()
+        [3]
+    """
+
+    schematic = {"label": "Umbrela"}
+    gold = ("qresolved",)
+
+    def template(self) -> str:
+        """Name of the prompt template."""
+        return "judge_umbrela"
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per passage."""
+        rows = zip(*(values(frame, name) for name in ("qid", "docno", "qresolved", "text")), strict=True)
+        return [self.request(qid, {"question": question, "passage": text}, self.template(), docno) for qid, docno, question, text in rows]
+
+    def parse(self, text: str) -> Judgement | None:
+        """The judgement."""
+        return parse_judgement(text, 3)
+
+
+def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:
     twice = frame.duplicated(["qid", "docno"])
     if twice.any():
         row = frame[twice].iloc[0]
         raise DataError(f"turn {row['qid']} has passage {row['docno']} twice in the pool: make it with ikat.pool_runs(runs)")
-    for name in ("text", "qresolved", "gold_answer"):
+    for name in ("text", *(name for name in gold if name in ("qresolved", "gold_answer"))):
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
             if not isinstance(text, str) or not text.strip():
                 raise DataError(

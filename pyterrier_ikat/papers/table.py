@@ -17,6 +17,7 @@ from ..evaluation.ptkb import statement_ranking
 from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import METHODS, Method
+from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..retrieve import PassageIndex
 from ..runs import RunFolder
@@ -68,7 +69,7 @@ class Judgements:
         """Why no score that is made with these may stand beside a published one; empty when it may."""
         if self.year != part.year:
             return f"the paper's scores are about iKAT {part.year}, these about {self.year or 'another collection'}"
-        if self.kind != part.judgements:
+        if self.kind is None or model_key(self.kind) != model_key(part.judgements):
             ours = self.kind or "judges that the resources file names"
             return f"the paper's scores are by {part.judgements}, these by {ours}; missing: {MISSING[part.judgements]}"
         return ""

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from small_frames import run
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import check_qrels, read_qrels
+from pyterrier_ikat.conversations.qrels import judge_of
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.evaluation import Judge, parse_judgement, with_gold
+from pyterrier_ikat.evaluation import Judge, UmbrelaJudge, parse_judgement, with_gold
 from pyterrier_ikat.llms import LLM, Backend, FatalLLMError, Reply, StageError
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.runs import write_run
@@ -188,3 +190,45 @@ def test_the_script_judges_offline_with_recorded_labels(tmp_path, monkeypatch):
 
 
 TestJudge = pt.testing.transformer_test_class(lambda: Judge(ikat.llm("recorded:sample")))
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [("##final score: 3", 3), ("Final score: 0", 0), ("2", 2), ("final score: 2/3", 2), ("final score: 4", None), ("It is good.", None)],
+)
+def test_umbrela_reads_its_own_scale(said, label):
+    llm, model = scripted(said)
+    pool = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "qresolved": ["Which tea?"], "text": ["Rooibos."], "score": [1.0]})
+    assert UmbrelaJudge(llm)(pool)["label"].tolist() == ([] if label is None else [label])
+    assert "Which tea?" in model.asked[0][-1]["content"]
+
+
+def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path):
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("1-1_1 0 sample-walk-001:0 2\n")
+    recorded = tmp_path / "recorded.jsonl"
+    recorded.write_text(
+        '{"qid": "1-1_1", "stage": "judge", "prompt": "judge_umbrela", "item": "sample-walk-001:0", "text": "final score: 2"}\n'
+    )
+    out = tmp_path / "labels.txt"
+    arguments = [
+        "judge",
+        "--pairs",
+        str(pairs),
+        "--style",
+        "umbrela",
+        "--dataset",
+        "ikat:sample",
+        "--llm",
+        f"recorded:{recorded}",
+        "--out",
+        str(out),
+    ]
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 0, found.output
+    assert out.read_text().split() == ["1-1_1", "0", "sample-walk-001:0", "2"]
+    assert judge_of(out).endswith("/umbrela")
+    assert (
+        CliRunner().invoke(main, ["judge", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", str(tmp_path / "x")]).exit_code
+        == 2
+    )
