@@ -5,6 +5,7 @@
 
 - ``methods``, ``datasets``, ``llm-options``: tables; ``help``: the help text of every command; ``performance``: the figures of
   docs/bench.json;
+- ``papers``, ``prompts``: every row of the papers' tables, every prompt template;
 - ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
 """
 
@@ -18,6 +19,7 @@ from pages.command_line import help_texts
 from pages.markers import Make, MarkerError, renewed
 from pages.method_pages import method_table
 from pages.outputs import with_output, with_output_of_real_data
+from pages.paper_pages import paper_tables, prompt_table
 from pages.performance import performance_table
 from pages.source import DOCS, ROOT, lay_out
 from pages.tables import dataset_table, llm_option_table
@@ -28,7 +30,9 @@ MAKERS: dict[str, Make] = {
     "help": help_texts,
     "datasets": dataset_table,
     "llm-options": llm_option_table,
+    "papers": paper_tables,
     "performance": performance_table,
+    "prompts": prompt_table,
     "output": with_output,
     "output-of-real-turns": with_output_of_real_data,
 }

@@ -122,6 +122,7 @@ class Paper:
         engine: what its first stage ran on.
         tables: number -> its parts, or what else it is.
         figures: number -> figure.
+        deviations: what differs here from the paper, or is decided where it is silent, and why.
     """
 
     title: str
@@ -129,6 +130,7 @@ class Paper:
     engine: str
     tables: Mapping[str, tuple[Part, ...] | Matrix | Listing]
     figures: Mapping[str, Figure] = field(default_factory=dict)
+    deviations: tuple[tuple[str, str], ...] = ()
 
     @property
     def parts(self) -> list[Part]:
@@ -178,6 +180,15 @@ PAPERS: dict[str, Paper] = {
             "figure-3": Figure("conversation", _GTR_3, _GTR_SYSTEMS, "nDCG"),
             "figure-4": Figure("depth", _GTR_3, _GTR_SYSTEMS, "nDCG"),
         },
+        (
+            ("Which 133 of the 176 judged turns of 2023 are scored isn't published.", "Both counts are shown; `--turns FILE` names them."),
+            ("GPT-3.5's labels behind Table 1 aren't published.", "`ikat judge` makes labels of the same kind; `--qrels FILE` takes them."),
+            ("QR with LLaMA sees all past messages.", "Appendix A.3 says so of QR; the last response alone is for answers and queries."),
+            ("AQD_A re-ranks the union of the candidates, then cuts to 1000.", "Only so can recall rise as it does in Table 1."),
+            ("A query list without a usable query falls back to the rewrite or utterance.", "The paper is silent; the ledger counts it."),
+            ("The examples of the few-shot prompts are ours.", "The paper's own stand in a picture or belong to its authors."),
+            ("ConvGQR and monoT5 retrieve by BM25 here.", "The paper doesn't name their retrievers."),
+        ),
     ),
     "irlab_2024": Paper(
         "Lupart, Abbasiantaeb and Aliannejadi, IRLab@iKAT24: Learned Sparse Retrieval with Multi-aspect LLM Query Generation for "
@@ -189,6 +200,17 @@ PAPERS: dict[str, Paper] = {
             "figure-2": Figure("depth", _IRLAB_1, tuple(_IRLAB_1.systems), "nDCG"),
             "figure-3": Figure("conversation", _IRLAB_1, tuple(_IRLAB_1.systems), "nDCG"),
         },
+        (
+            ("The pool of the queries is interleaved and cut to 1000 before it is re-ranked.", "The paper leaves the union's order open."),
+            (
+                "Scores of the ensemble are min-max normalised per turn and averaged.",
+                "ranx's way, which the paper names; a missing one is 0.",
+            ),
+            (
+                "A copied statement matches exactly, then normalised, then at a similarity of .9.",
+                "The paper doesn't say how copies become ids.",
+            ),
+        ),
     ),
     "infosense_2024": Paper(
         "De Lima and Yang, Passage Query Methods for Retrieval and Reranking in Conversational Agents",
@@ -204,6 +226,14 @@ PAPERS: dict[str, Paper] = {
             "4": (Part("infosense_4", 2024, RESPONSES, ANSWERS),),
         },
         {"figure-3": Figure("conversation", _INFOSENSE_2, _INFOSENSE_RUNS, "nDCG@5")},
+        (
+            ("BM25 has k1 1.2 and b .75.", "The authors' code has them; the paper names none."),
+            ("The whole history is shown, past responses summed up.", "The paper says so; the authors' code keeps the last 5 lines."),
+            ("Responses and the passages that they read have at most 300 words.", "The authors' code limits both; the paper is silent."),
+            ("BEM is a classifier that the user names.", "BEM's own weights are on TensorFlow Hub; values of another model aren't BEM's."),
+            ("The LLM's preference is graded from 0 to 4.", "The track's prompt isn't released, and its values are shares: not compared."),
+            ("NIST's PTKB judgements of 2024 are missing.", "They aren't released; the organisers' come with the topics."),
+        ),
     ),
     "nii_2024": Paper(
         "Fu, Bedi, Acharya and Kando, NII@TREC iKAT 2024",
@@ -215,6 +245,15 @@ PAPERS: dict[str, Paper] = {
             "III": (Part("nii_III", 2024),),
             "IV": (Part("nii_IV", 2024, STATEMENTS_NIST, PTKB),),
         },
+        deviations=(
+            ("RtG takes every query that the LLM writes for a statement.", "The paper sets no limit."),
+            ("Without a chosen statement RtG asks for queries of the rewrite alone.", "The paper is silent."),
+            (
+                'The row "2023 Baseline" is our run of 1000 passages.',
+                "The organisers submitted 3 responses of 3 passages: its score is theirs.",
+            ),
+            ('The row "2023 Best" is left out.', "It is another team's best run per measure, no system."),
+        ),
     ),
 }
 
