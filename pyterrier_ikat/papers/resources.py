@@ -126,16 +126,11 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
     return options, missing
 
 
-def differences(entry: Method, given: Mapping[str, Any], engine: str) -> list[str]:
-    """How the resources of a run differ from the paper's, one line each, by names without provider, owner and snapshot.
-
-    The engine of the first stage always differs: ours is PISA.
-    """
+def differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
+    """How the resources of a run differ from the paper's, one line each, by names without provider, owner and snapshot."""
     notes = []
     for resource, keys in keys_of(entry).items():
-        if resource == "retriever":
-            notes.append(_engines(entry, engine))
-        elif resource in given:
+        if resource != "retriever" and resource in given:
             ours = given[resource] if isinstance(given[resource], str) else repr(given[resource])
             same = tuple(map(model_key, ours.split(","))) == keys
             paper = entry.models[resource]
@@ -144,12 +139,13 @@ def differences(entry: Method, given: Mapping[str, Any], engine: str) -> list[st
     return notes
 
 
-def _engines(entry: Method, engine: str) -> str:
+def engines(entry: Method, engine: str) -> str:
+    """How the first stage differs, which it always does: ours runs on PISA."""
     paper = entry.models.get("retriever", "BM25")
     return (
-        "retriever: the paper doesn't name its own; this run has BM25 on PISA"
+        "the paper doesn't name its retriever, ours is BM25 on PISA"
         if paper.startswith(UNNAMED)
-        else f"retriever: the paper's {paper} runs on {engine}, ours on PISA"
+        else f"the paper's {paper} runs on {engine}, ours on PISA"
     )
 
 

@@ -23,7 +23,7 @@ from ..retrieve import PassageIndex
 from ..runs import RunFolder
 from ..runs.systems import plan, run
 from .published import ANSWERS, MISSING, NIST, PASSAGES, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, Paper, Part, find_paper
-from .resources import SAMPLE, differences, given_to, read_resources
+from .resources import SAMPLE, differences, engines, given_to, read_resources
 from .responses import response_scores
 
 MEASURES = {
@@ -83,13 +83,15 @@ class Row:
         method: the system.
         options: option of :func:`pyterrier_ikat.run` -> the user's resource.
         missing: the keys that the resources file lacks.
-        notes: how the resources differ from the paper's.
+        notes: how the models differ from the paper's.
+        engine: how the first stage differs.
     """
 
     method: Method
     options: Mapping[str, Any]
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    engine: str = ""
 
     @property
     def name(self) -> str:
@@ -176,7 +178,7 @@ class Reproduction:
         if self.sample:
             return Row(method, self._sample_options(method))
         options, missing = given_to(method, self.resources)
-        return Row(method, options, tuple(missing), tuple(differences(method, options, self.paper.engine)))
+        return Row(method, options, tuple(missing), tuple(differences(method, options)), engines(method, self.paper.engine))
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
         second = "recorded:sample" if method.name.endswith("_given_llama") else "recorded:sample-claude"
@@ -325,7 +327,7 @@ class PaperTable:
             theirs = published.loc[row.name]
             if ours is not None:
                 rows.append(self._line(row, "ours", ours, self.turns))
-            if self.beside or ours is None and not self.sample:
+            if self.beside or not self.scores:
                 rows.append(self._line(row, "published", theirs, self.part.published_turns))
             if ours is not None and self.same_turns:
                 rows.append(self._line(row, "difference", ours - theirs, None))
@@ -375,7 +377,8 @@ class PaperTable:
         for row in self.rows:
             for note in row.notes:
                 systems.setdefault(note, []).append(row.name)
-        return notes + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
+        every = [f"All rows: {row}." for row in dict.fromkeys(row.engine for row in self.rows if row.engine)]
+        return notes + every + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
 
     def written(self, form: str = "text") -> str:
         """The table as ``text``, ``markdown``, ``latex`` or ``csv``."""

