@@ -207,9 +207,8 @@ def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path)
     pairs = tmp_path / "pairs.txt"
     pairs.write_text("1-1_1 0 sample-walk-001:0 2\n")
     recorded = tmp_path / "recorded.jsonl"
-    recorded.write_text(
-        '{"qid": "1-1_1", "stage": "judge", "prompt": "judge_umbrela", "item": "sample-walk-001:0", "completion": "final score: 2", "model": "m"}\n'
-    )
+    line = {"qid": "1-1_1", "stage": "judge", "prompt": "judge_umbrela", "item": "sample-walk-001:0"}
+    recorded.write_text(json.dumps(line | {"completion": "final score: 2", "model": "m"}))
     out = tmp_path / "labels.txt"
     arguments = [
         "judge",
