@@ -11,6 +11,7 @@ from pyterrier_ikat.papers.published import PAPERS, Listing
 @click.option("--out", required=True, type=click.Path())
 @click.option("--paper", "only", help="only this one")
 def main(resources: str, out: str, only: str | None) -> None:
+    """Run each table and figure."""
     for name, paper in PAPERS.items():
         tables = [number for number, what in paper.tables.items() if not isinstance(what, Listing)]
         for number in [*tables, *paper.figures] if only in (None, name) else []:
