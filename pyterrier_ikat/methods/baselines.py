@@ -16,6 +16,7 @@ from ..generate import (
     HistoricalQueryExpansion,
     ManualRewrite,
     RawUtterance,
+    Respond,
     Rewrite,
     SelectStatements,
 )
@@ -39,7 +40,9 @@ _MONOT5 = {
 
 
 def _of_2024(name: str, retriever: str, **models: str) -> Callable[[Decorated], Decorated]:
-    return method(name, paper=_ORGANISERS, models=models | {"retriever": retriever} | _MINILM)
+    """A baseline of 2024, which also chooses statements and responds; the paper doesn't say which LLM does it for the trained rewriters."""
+    models = {"llm": "an unnamed LLM"} | models | {"retriever": retriever} | _MINILM
+    return method(name, paper=_ORGANISERS, models=models, settings={"respond": True})
 
 
 @method(paper=_OURS)
@@ -78,18 +81,24 @@ def hqe(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, wo
 @method("monot5", paper=_TRAINED, models=_MONOT5)
 @_of_2024("baseline_auto_t5_bm25_minilm", "BM25", **_T5)
 def rewritten(
-    rewriter: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000
+    rewriter: pt.Transformer,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer | None = None,
+    llm: LLM | None = None,
+    *,
+    depth: int = 1000,
+    respond: bool = False,
 ) -> pt.Transformer:
     """A trained rewriter's query: the organisers' T5 baseline of 2024, and monoT5 (BART rewriter, ``ikat.MonoT5()`` as re-ranker).
 
-    Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4 (monoT5); De Lima and Yang, Passage Query
-    Methods, Table 2 (T5).
+    With ``llm``, the baseline of 2024 also chooses statements and responds. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve,
+    section 4 (monoT5); De Lima and Yang, Passage Query Methods, Tables 2 to 4 (T5).
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.rewritten(ikat.Seq2SeqRewrite("castorini/t5-base-canard"), bm25, ikat.MonoT5())  # doctest: +SKIP
     """
-    return _system(rewriter, retriever, reranker, depth)
+    return _with_response(llm if respond else None, _system(rewriter, retriever, reranker, depth))
 
 
 @method(paper=_TRAINED, models=_CONVGQR | {"retriever": "an unnamed one"})
@@ -99,8 +108,10 @@ def convgqr(
     expander: pt.Transformer,
     retriever: pt.Transformer,
     reranker: pt.Transformer | None = None,
+    llm: LLM | None = None,
     *,
     depth: int = 1000,
+    respond: bool = False,
 ) -> pt.Transformer:
     """ConvGQR: a trained rewrite and a trained expansion (a potential answer), concatenated.
 
@@ -110,7 +121,7 @@ def convgqr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.convgqr(ikat.Seq2SeqRewrite("..."), ikat.Seq2SeqRewrite("..."), bm25)  # doctest: +SKIP
     """
-    return _system(rewriter >> AppendQuery(expander), retriever, reranker, depth)
+    return _with_response(llm if respond else None, _system(rewriter >> AppendQuery(expander), retriever, reranker, depth))
 
 
 @method(paper=_TRAINED, models={"llm": "Llama-2-13b-chat", "retriever": "BM25"})
@@ -161,14 +172,16 @@ def organizers_2023_manual(retriever: pt.Transformer, *, rm3: bool = True, depth
 @_of_2024("baseline_auto_gpt4_bm25_minilm", "BM25", llm="openai:gpt-4")
 @_of_2024("baseline_auto_gpt4o_splade_minilm", "SPLADE", llm="openai:gpt-4o")
 @_of_2024("baseline_auto_llama3_1_splade_minilm", "SPLADE", llm="Llama 3.1")
-def organizers_2024(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
-    """The organisers' 2024 baselines with an LLM: one rewritten query, re-ranked.
+def organizers_2024(
+    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000, respond: bool = True
+) -> pt.Transformer:
+    """The organisers' 2024 baselines with an LLM: statements, one rewritten query, re-ranked, and a response from the top five.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.organizers_2024(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
-    return _system(Rewrite(llm), retriever, reranker, depth)
+    return _with_response(llm if respond else None, _system(Rewrite(llm), retriever, reranker, depth))
 
 
 def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:
@@ -177,6 +190,12 @@ def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, dep
     described: dict[str, Any] = getattr(getattr(retriever, "index", None), "describe", dict)()
     analysis = {name: described[name] for name in ("stemmer", "stops") if name in described}
     return queries >> retriever >> RM3(**analysis) >> retriever % depth
+
+
+def _with_response(llm: LLM | None, ranking: pt.Transformer) -> pt.Transformer:
+    if llm is None:
+        return ranking
+    return SelectStatements(llm, "ids") >> ranking >> Respond(llm, 5, 200, statements="chosen")
 
 
 def _system(queries: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:

@@ -29,7 +29,7 @@ JUDGES = {
 }
 """Response measure of InfoSense's Table 4 -> the key of its judge; ROUGE-L needs none."""
 UNNAMED = "an unnamed"
-"""How a method says that its paper doesn't name a resource; BM25 stands for an unnamed retriever."""
+"""How a method says that its paper doesn't name a resource: BM25 stands for a retriever, and any other may be omitted."""
 
 
 def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
@@ -118,7 +118,8 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
     missing: list[str] = []
     for resource, keys in keys_of(entry).items():
         there = [resources[key] for key in keys if key in resources]
-        missing += [key for key in keys if key not in resources]
+        if not entry.models.get(resource, "").startswith(UNNAMED) or resource == "retriever":
+            missing += [key for key in keys if key not in resources]
         if len(there) == len(keys):
             options["index" if resource == "retriever" else resource] = there[0] if len(there) == 1 else ",".join(there)
     if keys_of(entry).get("retriever") == ("splade",) and "splade-model" in resources and "index" in options:
