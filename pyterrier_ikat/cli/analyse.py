@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
+from .evaluate import load_runs
 from .main import dataset_named, main, quiet
 
 JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "nuggets")
@@ -29,12 +30,10 @@ def breakdown(
     """
     from ..conversations.qrels import read_qrels
     from ..evaluation import breakdown as break_down
-    from ..runs.loading import load_runs
-    from ..runs.resources import open_qrels
 
     if dataset_name is None and qrels is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-    judged = read_qrels(Path(str(qrels))) if dataset_name is None else open_qrels(dataset_named(dataset_name), dataset_name, qrels)
+    judged = read_qrels(Path(str(qrels))) if dataset_name is None else dataset_named(dataset_name).get_qrels(qrels)
     table = break_down(load_runs(paths), judged, measure, by)
     if plot is not None:
         from ..show.plots import plot_breakdown, save_plot
@@ -69,10 +68,11 @@ def evaluate_responses(
     from ..papers.responses import answers_of
     from ..retrieve import PassageIndex
     from ..runs import RunFolder
-    from ..runs.resources import named_turns
 
     judges = _judges(**given)
-    wanted = response_turns(dataset_named(dataset_name).conversations, named_turns(turns))
+    wanted = response_turns(
+        dataset_named(dataset_name).conversations, None if turns is None else [turn.strip() for turn in turns.split(",")]
+    )
     texts = None if index_path is None else PassageIndex(index_path).text_loader()
     tables = []
     for path in map(Path, paths):

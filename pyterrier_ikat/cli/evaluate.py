@@ -109,7 +109,7 @@ def _load_run(path: Path) -> "pd.DataFrame":
     return read_run(path) if is_run_file(path) else read_ranking(path)
 
 
-def _load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
+def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     """Runs by their names, that of the folder or the file."""
     from ..store.trec import name_runs
 
@@ -166,7 +166,7 @@ def judge(
     from ..evaluation import Judge, UmbrelaJudge, pool_runs, with_gold
     from ..llms import llm
 
-    pooled = pool_runs(_load_runs(paths), depth) if pairs is None else read_qrels(Path(pairs))[["qid", "docno"]]
+    pooled = pool_runs(load_runs(paths), depth) if pairs is None else read_qrels(Path(pairs))[["qid", "docno"]]
     model = llm(llm_spec)
     made = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
     judged = made.transform(with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path)))
@@ -186,7 +186,7 @@ def agree(first: str, second: str, threshold: int, paths: tuple[str, ...]) -> No
     from ..conversations.qrels import read_qrels
     from ..evaluation import agreement
 
-    runs = _load_runs(paths) if paths else None
+    runs = load_runs(paths) if paths else None
     click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs)))
 
 

@@ -41,6 +41,26 @@ def model_key(text: str) -> str:
     return _SNAPSHOT.sub("", name.removeprefix("meta-").removesuffix("-hf"))
 
 
+def model_differences(resource: str, paper: str, given: str | None) -> list[str]:
+    """How a run's model differs from the paper's, one line each: another name, or other values of the options that the paper names.
+
+    Example:
+        >>> model_differences("llm", "openai:gpt-4", "openai:gpt-4-0613 temperature=0")
+        []
+        >>> model_differences("llm", "Llama-2-7b temperature=0.75", "hf:meta-llama/Llama-2-7b-hf")
+        ['llm: the paper has temperature=0.75, this run the default']
+    """
+    keys = [[model_key(one) for one in re.split(r",(?! )", text or "none")] for text in (paper, given)]
+    if keys[0] != keys[1]:
+        return [f"{resource}: the paper has {paper}, this run {given or 'none'}"]
+    ours, theirs = (dict(re.findall(r"(\w+)=(\S+)", text or "")) for text in (given, paper))
+    return [
+        f"{resource}: the paper has {name}={value}, this run {f'{name}={ours[name]}' if name in ours else 'the default'}"
+        for name, value in theirs.items()
+        if ours.get(name) != value
+    ]
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of a paper.
@@ -156,11 +176,7 @@ class Method:
         Args:
             given: resource -> what the run uses, as text; ``None`` for nothing.
         """
-        return [
-            f"{resource}: the paper has {paper}, this run {given.get(resource) or 'none'}"
-            for resource, paper in self.models.items()
-            if given.get(resource) != paper
-        ]
+        return [line for resource, paper in self.models.items() for line in model_differences(resource, paper, given.get(resource))]
 
     @property
     def manual(self) -> bool:

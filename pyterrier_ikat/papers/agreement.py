@@ -13,7 +13,7 @@ from ..evaluation import Agreement, Judge, agreement, with_gold
 from ..llms import llm
 from ..methods.definition import model_key
 from ..planning import PlanTable
-from ..runs.systems import plan
+from ..running import plan
 from .published import Matrix
 
 THRESHOLD = 2

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import DataError, UsageError
 from ..methods import METHODS, Method
-from ..methods.definition import model_key
+from ..methods.definition import model_differences, model_key
 from .published import PAPERS
 
 if sys.version_info >= (3, 11):
@@ -129,14 +129,11 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
 
 def differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
     """How the resources of a run differ from the paper's, one line each, by names without provider, owner and snapshot."""
-    notes = []
-    for resource, keys in keys_of(entry).items():
+    notes: list[str] = []
+    for resource in keys_of(entry):
         if resource != "retriever" and resource in given:
             ours = given[resource] if isinstance(given[resource], str) else repr(given[resource])
-            same = tuple(map(model_key, ours.split(","))) == keys
-            paper = entry.models[resource]
-            other = f"{resource}: the paper has {paper}, this run {_without_options(ours)}"
-            notes += _other_options(resource, paper, ours) if same else [other]
+            notes += model_differences(resource, entry.models[resource], _without_secrets(ours))
     return notes
 
 
@@ -150,15 +147,6 @@ def engines(entry: Method, engine: str) -> str:
     )
 
 
-def _other_options(resource: str, paper: str, given: str) -> list[str]:
-    ours = dict(re.findall(r"(\w+)=(\S+)", given))
-    return [
-        f"{resource}: the paper has {name}={value}, this run {f'{name}={ours[name]}' if name in ours else 'the default'}"
-        for name, value in re.findall(r"(\w+)=(\S+)", paper)
-        if ours.get(name) != value
-    ]
-
-
-def _without_options(spec: str) -> str:
-    """A specification without its options, one of which may hold an address."""
-    return ",".join(one.split()[0] if one.split() else one for one in spec.split(","))
+def _without_secrets(spec: str) -> str:
+    """A specification without its addresses and keys."""
+    return " ".join(word for word in spec.split() if not re.match(r"\w*(?:url|key)\w*=", word))

@@ -20,8 +20,8 @@ from ..methods import METHODS, Method
 from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..retrieve import PassageIndex
+from ..running import plan, run
 from ..runs import RunFolder
-from ..runs.systems import plan, run
 from .published import ANSWERS, MISSING, NIST, PASSAGES, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, Paper, Part, find_paper
 from .resources import SAMPLE, differences, engines, given_to, read_resources
 from .responses import response_scores

@@ -133,11 +133,11 @@ CALLS = {
     "gtr": (4, 3),
     "organizers_2023_auto": (0, 0),
     "organizers_2023_manual": (0, 0),
-    "baseline_auto_gpt4_bm25_minilm": (1, 0),
-    "baseline_auto_gpt4o_splade_minilm": (1, 0),
-    "baseline_auto_llama3_1_splade_minilm": (1, 0),
-    "baseline_auto_t5_bm25_minilm": (0, 0),
-    "baseline_auto_convgqr_bm25_minilm": (0, 0),
+    "baseline_auto_gpt4_bm25_minilm": (3, 0),  # rewrite, statements, response
+    "baseline_auto_gpt4o_splade_minilm": (3, 0),
+    "baseline_auto_llama3_1_splade_minilm": (3, 0),
+    "baseline_auto_t5_bm25_minilm": (2, 0),
+    "baseline_auto_convgqr_bm25_minilm": (2, 0),
 }
 
 
