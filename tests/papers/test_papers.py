@@ -221,7 +221,7 @@ def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path):
     assert float(row.split(",")[2]) == pytest.approx(expected)
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.runs.resources.OtherCollectionWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.running.comparison.OtherCollectionWarning")
 def test_2024_runs_on_an_index_of_ones_own_with_reasons_for_what_is_missing(tmp_path, ikat_data, monkeypatch):
     data = tmp_path / "data"
     data.mkdir()
