@@ -41,12 +41,12 @@ STAGES = {
     "gtr_gpt": [*GTR, "respond"],
     "gtr_claude": [*GTR, "respond"],
     "gtr": [*GTR, *GTR, "respond"],
-    "baseline_auto_gpt4_bm25_minilm": ["rewrite"],
-    "baseline_auto_gpt4o_splade_minilm": ["rewrite"],
-    "baseline_auto_llama3_1_splade_minilm": ["rewrite"],
+    "baseline_auto_gpt4_bm25_minilm": ["statements", "rewrite", "respond"],
+    "baseline_auto_gpt4o_splade_minilm": ["statements", "rewrite", "respond"],
+    "baseline_auto_llama3_1_splade_minilm": ["statements", "rewrite", "respond"],
 }
 NONE = {"raw", "all_utterances", "hqe", "human_qr", "convgqr", "monot5", "organizers_2023_auto", "organizers_2023_manual"}
-NONE |= {"baseline_auto_t5_bm25_minilm", "baseline_auto_convgqr_bm25_minilm"}
+STAGES |= dict.fromkeys(("baseline_auto_t5_bm25_minilm", "baseline_auto_convgqr_bm25_minilm"), ["statements", "respond"])
 
 
 class Finds(pt.Transformer):
