@@ -1,13 +1,11 @@
 """The command line on the sample and on real turns; every bad input is one line and exit code 2."""
 
 import errno
-import importlib
 import json
 import os
 import re
 import signal
 import sqlite3
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -480,34 +478,6 @@ def test_the_demo_runs_every_method_on_an_index_of_its_own(first_words, tmp_path
     assert not stale.exists()
     assert {path.name for path in (tmp_path / "demo" / "runs").iterdir()} == set(METHODS)
     assert {line.split()[0] for line in done.stdout.splitlines() if line.split()} >= set(METHODS)
-
-
-SCRIPTS = {
-    "generate_then_retrieve": "ad,aqd_given_llama",
-    "infosense_2024": "short_long_2",
-    "irlab_2024": "mq4cs_qr_deberta",
-    "nii_2024": "rtg,gtr",
-}
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_the_script_of_a_paper_on_the_sample(name, first_words, sample_index, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    command = importlib.import_module(name).main
-    done = CliRunner().invoke(command, ["--systems", SCRIPTS[name], "--index", sample_index, "--out", str(tmp_path / "out")])
-    assert done.exit_code == 0, done.output
-    assert "nDCG@3 ours" in done.stdout or "nDCG@5 ours" in done.stdout
-    finished = {path.parent.name for path in (tmp_path / "out").glob("*/run.json")}
-    assert finished == set(SCRIPTS[name].split(","))
-
-
-def test_a_script_is_a_program_of_its_own_and_builds_the_index_of_the_sample(tmp_path):
-    command = [sys.executable, str(EXPERIMENTS / "generate_then_retrieve.py"), "--systems", "ad", "--reranker", "none", "--out", "out"]
-    environment = os.environ | {"PYTHONPATH": str(EXPERIMENTS.parent)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert "nDCG@5 ours" in done.stdout
-    assert (tmp_path / "out" / "ad" / "run.json").is_file()
 
 
 def test_the_mini_collection_end_to_end(ikat_data, tmp_path):

@@ -149,7 +149,7 @@ def create_nuggets(
     nuggets: dict[str, list[str]] = {qid: [] for qid in passages}
     for start in range(0, max(map(len, passages.values()), default=0), AT_ONCE):
         rows = [
-            {"qid": qid, "item": start, "question": questions[qid], "limit": max_nuggets, "nuggets": nuggets[qid], "passages": batch}
+            {"qid": qid, "item": start, "question": questions[qid], "n": max_nuggets, "nuggets": nuggets[qid], "passages": batch}
             for qid, texts in passages.items()
             if (batch := texts[start : start + AT_ONCE])
         ]

@@ -35,7 +35,7 @@ def reranker():
 
 def test_a_rewrite_is_shown_and_a_ranking_without_response(index, reranker):
     ledger = Ledger()
-    chat = open_chat("baseline_auto_gpt4_bm25_minilm", ledger, index=index, **RECORDED, reranker=reranker)
+    chat = open_chat("qr", ledger, index=index, **RECORDED, reranker=reranker)
     first = chat.say(chat.expected())
     assert (
         first.rewrite

