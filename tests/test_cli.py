@@ -20,8 +20,6 @@ from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank.bi_encoder import BUNDLED, load_bi_encoder
 from pyterrier_ikat.retrieve import bm25
 
-EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-
 
 @pytest.fixture(scope="module")
 def sample_index(tmp_path_factory):

@@ -278,7 +278,8 @@ def measures_of(part: Part) -> dict[str, str]:
     """The measures of a part: the paper's name -> ours.
 
     Example:
-        >>> measures_of(PAPERS["nii_2024"].parts[0])
+        >>> from pyterrier_ikat.papers.published import find_table
+        >>> measures_of(find_table("nii_2024", "I")[0])
         {'nDCG': 'nDCG', 'nDCG@5': 'nDCG@5', 'Recall': 'R(rel=1)@1000'}
     """
     return {name: "SetR(rel=1)" if name == "Recall" and "F1" in part.table.measures else MEASURES[name] for name in part.table.measures}
