@@ -6,6 +6,7 @@ by, ``loads_models`` what is tried before anything is spent, :meth:`Operator.che
 of another package is known by its repr and by the models and indexes that its attributes hold.
 """
 
+import hashlib
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -41,6 +42,24 @@ class Remade:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, **{name: make() for name, make in self.of_this_process.items()})
+
+
+def digest(*parts: str | bytes) -> bytes:
+    """A key of 16 bytes (BLAKE2b). It changes when any part changes, or when the parts are split differently.
+
+    Args:
+        parts: bytes, or strings, which count as their UTF-8 bytes.
+
+    Example:
+        >>> from pyterrier_ikat.operator import digest
+        >>> digest("ab", "c") == digest("a", "bc")
+        False
+    """
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        found.update(len(content).to_bytes(8, "little") + content)
+    return found.digest()
 
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3

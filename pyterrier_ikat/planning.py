@@ -9,7 +9,6 @@ import pyterrier as pt
 from .completions.usable import without_next_prompt
 from .conversations.frame import column, object_frame
 from .llms import LLM, Reply, Request
-from .llms.cache import key_of
 from .operator import Asks, Operator, stages, subpipelines
 
 CHARACTERS_PER_TOKEN = 4
@@ -119,7 +118,7 @@ class _Estimate:
         return [stand_in if value is None else value for value, stand_in in zip(parsed, stand_ins, strict=True)]
 
     def _first(self, llm: LLM, request: Request) -> bool:
-        key = (llm, key_of(llm.backend.identity, request))
+        key = (llm, request.key(llm.backend.identity))
         first = key not in self.seen
         self.seen.add(key)
         return first

@@ -1,12 +1,6 @@
 import os
 
-from pyterrier_ikat.store.models import files_below, fingerprint, loaded_once
-
-
-def test_it_knows_kind_name_and_settings():
-    assert fingerprint("cross-encoder", "m", "512") == fingerprint("cross-encoder", "m", "512")
-    others = [fingerprint("bi-encoder", "m", "512"), fingerprint("cross-encoder", "n", "512"), fingerprint("cross-encoder", "m", "256")]
-    assert len({fingerprint("cross-encoder", "m", "512"), *others}) == 4
+from pyterrier_ikat.store.models import files_below, loaded_once, model_state
 
 
 def test_a_folder_whose_files_change_is_another_model(tmp_path):
@@ -14,16 +8,16 @@ def test_a_folder_whose_files_change_is_another_model(tmp_path):
     weights = tmp_path / "deep" / "weights"
     weights.write_text("abc")
     os.utime(weights, ns=(1, 1))
-    seen = {fingerprint("k", str(tmp_path))}
+    seen = {str(model_state(str(tmp_path)))}
     weights.write_text("abcd")
     os.utime(weights, ns=(1, 1))
-    seen.add(fingerprint("k", str(tmp_path)))
+    seen.add(str(model_state(str(tmp_path))))
     os.utime(weights, ns=(2, 2))
-    seen.add(fingerprint("k", str(tmp_path)))
+    seen.add(str(model_state(str(tmp_path))))
     weights.rename(tmp_path / "weights")
-    seen.add(fingerprint("k", str(tmp_path)))
+    seen.add(str(model_state(str(tmp_path))))
     assert len(seen) == 4
-    assert fingerprint("k", str(tmp_path)) in seen
+    assert str(model_state(str(tmp_path))) in seen
 
 
 def test_a_link_to_another_checkpoint_is_another_model(tmp_path):
@@ -34,16 +28,16 @@ def test_a_link_to_another_checkpoint_is_another_model(tmp_path):
     (tmp_path / "m" / "around").symlink_to(tmp_path / "m")  # must not be walked for ever
     (tmp_path / "m" / "0_Transformer").symlink_to(tmp_path / "first")
     assert [path.relative_to(tmp_path / "m").as_posix() for path in files_below(tmp_path / "m")] == ["0_Transformer/weights"]
-    first = fingerprint("k", str(tmp_path / "m"))
+    first = model_state(str(tmp_path / "m"))
     (tmp_path / "m" / "0_Transformer").unlink()
     (tmp_path / "m" / "0_Transformer").symlink_to(tmp_path / "second")
-    assert fingerprint("k", str(tmp_path / "m")) != first
+    assert model_state(str(tmp_path / "m")) != first
 
 
 def test_a_folder_is_the_same_model_by_any_path(tmp_path, monkeypatch):
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert fingerprint("k", "m") == fingerprint("k", str(tmp_path / "m"))
+    assert model_state("m") == model_state(str(tmp_path / "m"))
 
 
 def test_a_model_is_loaded_once_and_again_when_a_file_of_its_folder_changed(tmp_path, monkeypatch):

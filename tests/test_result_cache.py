@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.operator import digest
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.cache import OF_AN_ITEM, Cache, open_cache
-from pyterrier_ikat.store.files import digest
 
 A, B, C = digest("a"), digest("b"), digest("c")
 

@@ -36,11 +36,11 @@ from bm25_others import Other, bm25s_search, overlap, pyserini_searches
 from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.operator import digest
 from pyterrier_ikat.retrieve.bm25 import stop_terms, tokenize
 from pyterrier_ikat.retrieve.pisa import ascii_text, open_bm25, search
 from pyterrier_ikat.retrieve.retriever import packed, unpacked
 from pyterrier_ikat.store.cache import Cache
-from pyterrier_ikat.store.files import digest
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
 QUERIES = 8

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..conversations import Conversation, conversation, datasets, read_topics
 from ..conversations.datasets import DATASETS, PREFIX
-from ..errors import DataError, IkatError, UsageError
+from ..errors import DataError, IkatError, UsageError, advice
 from ..llms import LLM, Ledger
 from ..methods import find
 from ..operator import parts_of
@@ -92,7 +92,7 @@ def _persona_of(conversations: list[Conversation], source: str, number: str | No
     if len({one.number for one in chosen}) != 1:
         wanted = "several conversations" if number is None else f"no conversation {number}"
         names = dict.fromkeys(one.number for one in conversations)
-        raise UsageError(f"{source} has {wanted}: choose one of {', '.join(names)} with --conversation")
+        raise UsageError(f"{source} has {wanted}: choose one of {', '.join(names)} with {advice('number=...', '--conversation')}")
     newest = chosen[-1]  # of a conversation whose persona changes
     return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))
 

@@ -61,14 +61,14 @@ class _AsksAboutList(AsksLLM):
             StageError: when a call failed, and ``on_error`` is ``"raise"``.
         """
         requests = [self.request(row["qid"], row, self.template, item=str(row["item"])) for row in rows]
-        found = [self.whole(row, value) for row, value in zip(rows, self.ask(requests), strict=True)]
+        found = [self.check(row, value) for row, value in zip(rows, self.ask(requests), strict=True)]
         failures = [value for value in found if isinstance(value, LLMFailure)]
         if failures and (self.on_error or self.llm.on_error) == "raise":
             raise StageError(self.stage, failures, self.llm.kept_in)
         self.count(fallbacks=len(failures))
         return [None if isinstance(value, LLMFailure) else value for value in found]
 
-    def whole(self, row: dict[str, Any], value: Any) -> Any:
+    def check(self, row: dict[str, Any], value: Any) -> Any:
         """The value, or a failure where it doesn't fit the row."""
         return value
 
@@ -94,7 +94,7 @@ class _AsksForLabels(_AsksAboutList):
         words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]]
         return words if all(word in self.known for word in words) else None
 
-    def whole(self, row: dict[str, Any], value: Any) -> Any:
+    def check(self, row: dict[str, Any], value: Any) -> Any:
         """A list of another length than the nuggets' is a failure."""
         if isinstance(value, LLMFailure) or len(value) == len(row["nuggets"]):
             return value

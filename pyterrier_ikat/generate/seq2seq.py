@@ -10,10 +10,9 @@ import pyterrier as pt
 
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
 from ..errors import UsageError
-from ..operator import Operator, Plan
+from ..operator import Operator, Plan, digest
 from ..store.cache import compute_missing, open_cache
-from ..store.files import digest
-from ..store.models import fingerprint, load, loaded_once
+from ..store.models import load, loaded_once, model_state
 
 ROOM = 512
 """Tokens of the input at most: the length that T5 is trained with."""
@@ -98,7 +97,7 @@ class Seq2SeqRewrite(Operator):
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 
     def _outputs(self, texts: Sequence[str]) -> list[str]:
-        model = fingerprint("seq2seq", self.model, str(self.max_length), str(self.num_beams))
+        model = digest("seq2seq", str(self.max_length), str(self.num_beams), *model_state(self.model))
         keys = {text: digest(model, text) for text in texts}
         found = compute_missing(
             open_cache(),

@@ -14,17 +14,15 @@ from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any
 from uuid import uuid4
 
 import pyterrier as pt
 
 from ..errors import DataError
 from ..store.cache import Cache, Kind
-from ..store.files import digest, hold_lock, lock_holder, remove_empty
-from .request import Completion, Request, as_read, fault_of
+from ..store.files import hold_lock, lock_holder, remove_empty
+from .request import Completion, as_read, fault_of
 
-FORMAT = 1
 IN_MEMORY = ":memory:"
 COMPLETIONS = Kind("cache of completions", b"ikat", "cache=PATH", " (cache=none works without)")
 PAUSES = (0.005, 0.1)
@@ -38,23 +36,6 @@ def default_path() -> Path:
     """``llm.sqlite`` in ``$IKAT_HOME``, or in the folder ``ikat`` of PyTerrier's home."""
     home = os.environ.get("IKAT_HOME")
     return (Path(home).expanduser() if home else Path(pt.io.pyterrier_home()) / "ikat") / "llm.sqlite"
-
-
-def key_of(identity: Mapping[str, Any], request: Request) -> str:
-    """The cache key: equal exactly when the same question goes to the same model in the same way.
-
-    Args:
-        identity: the backend's (provider, model, base URL, default decoding parameters).
-        request: its messages, parameters and sample number count; stage, turn and prompt name don't.
-    """
-    content = {
-        **identity,
-        "format": FORMAT,
-        "messages": [dict(message) for message in request.messages],
-        "params": {**identity.get("params", {}), **request.params},
-        "sample": request.sample,
-    }
-    return digest(json.dumps(content, sort_keys=True, separators=(",", ":"))).hex()
 
 
 class CompletionCache:

@@ -8,8 +8,8 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..completions.usable import is_mark, opening_mark
-from ..operator import Remade
-from ..store.models import fingerprint, load
+from ..operator import Remade, digest
+from ..store.models import load, model_state
 from .failures import BadRequest, LLMFailure
 from .request import Backend, Reply, Request, as_text
 
@@ -39,7 +39,7 @@ class HFBackend(Remade, Backend):
         self.model, self.device = name, device
         self.identity: dict[str, Any] = {"provider": "hf", "model": name, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
         if Path(name).is_dir():  # ./model is another one elsewhere, and another one after more training
-            self.identity |= {"model": str(Path(name).resolve()), "files": fingerprint("llm", name).hex()}
+            self.identity |= {"model": str(Path(name).resolve()), "files": digest("llm", *model_state(name)).hex()}
         self.batch_size = batch_size
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()

@@ -11,7 +11,7 @@ from typing import Any
 import pyterrier as pt
 
 from ..completions.usable import usable_text
-from .cache import CompletionCache, key_of
+from .cache import CompletionCache
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .ledger import Budget, Ledger
 from .limits import Retry, Stopped, Throttle, run_all
@@ -249,7 +249,7 @@ class LLM:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
         if (reply := self.backend.find(request)) is not None:
             return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
-        key = key_of(self.backend.identity, request)
+        key = request.key(self.backend.identity)
         return self._hits([key]).get(key)
 
     def fingerprint(self) -> dict[str, Any]:
@@ -283,7 +283,7 @@ class LLM:
         )
 
     def _key(self, request: Request, position: int) -> str:
-        return str(position) if self.backend.replays else key_of(self.backend.identity, request)
+        return str(position) if self.backend.replays else request.key(self.backend.identity)
 
     def _answers(self, first: dict[str, Request]) -> tuple[dict[str, Outcome], set[str]]:
         answers, sent, sending = dict[str, Outcome](), set[str](), Sending(self)

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsp
 from weakref import WeakSet
 
 from ..errors import UsageError
-from ..store.files import digest
+from ..operator import digest
 
 HIDDEN = "***"
 SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|code", re.IGNORECASE)

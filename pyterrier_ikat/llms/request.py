@@ -7,8 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..completions.usable import split_reasoning, without_reasoning
+from ..conversations.frame import well_formed
+from ..operator import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
+FORMAT = 1
+"""Of the cache key."""
 WHOLE = (
     "",
     "stop",
@@ -59,6 +63,23 @@ class Request:
     item: str = ""
     sample: int = 0
     params: Mapping[str, Any] = field(default_factory=dict)
+
+    def key(self, identity: Mapping[str, Any]) -> str:
+        """The cache key: equal exactly when the same question goes to the same model in the same way.
+
+        Its messages, parameters and sample number count; stage, turn and prompt name don't.
+
+        Args:
+            identity: the backend's (provider, model, base URL, default decoding parameters).
+        """
+        content = {
+            **identity,
+            "format": FORMAT,
+            "messages": [dict(message) for message in self.messages],
+            "params": {**identity.get("params", {}), **self.params},
+            "sample": self.sample,
+        }
+        return digest(json.dumps(content, sort_keys=True, separators=(",", ":"))).hex()
 
 
 @dataclass(frozen=True)
@@ -212,17 +233,7 @@ def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | Non
 
 def as_read(completion: Completion) -> Completion:
     """The completion as everybody reads it: without reasoning, its half characters mended. What the cache keeps is what the model wrote."""
-    return replace(completion, text=without_reasoning(mend_surrogates(completion.text)))
-
-
-def mend_surrogates(text: str) -> str:
-    r"""The text with halves of characters that belong together joined, and lone ones replaced: no file and no server takes them.
-
-    Example:
-        >>> mend_surrogates("\ud83e\uded6 tea \ud83e") == "\U0001fad6 tea \N{REPLACEMENT CHARACTER}"
-        True
-    """
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return replace(completion, text=without_reasoning(well_formed(completion.text)))
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:

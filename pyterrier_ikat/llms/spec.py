@@ -235,9 +235,9 @@ def llm(
     if isinstance(spec_or_object, str):
         spec = parse(spec_or_object)
         backend = _backend(spec.provider, spec.name, {name: value for name, value in spec.options.items() if name not in ACCOUNT})
-        return _model(backend, spec.options, ledger, default_path(), spec.shown)
+        return _model(backend, spec.options, ledger, shown=spec.shown)
     backend = _object_backend(spec_or_object, identity)
-    return _model(backend, options, ledger, default_path() if getattr(backend, "told", None) is not None else IN_MEMORY, None)
+    return _model(backend, options, ledger, in_memory=getattr(backend, "told", None) is None)
 
 
 def _object_backend(given: Any, identity: Any, name: str | None = None) -> Backend:
@@ -261,11 +261,13 @@ def _account_option(name: str, value: Any) -> Any:
         raise UsageError(f"{name}={value!r}: it is {ACCOUNT[name].words}") from None
 
 
-def _model(backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, place: str | Path, shown: str | None) -> LLM:
-    """The model over a backend, with the options of `ACCOUNT`; its completions are kept in ``place`` unless they say where."""
+def _model(
+    backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, *, shown: str | None = None, in_memory: bool = False
+) -> LLM:
+    """The model over a backend, with the options of `ACCOUNT`; where they name no cache, the file of all or this process's memory is it."""
     prices = {name: options.get(name) for name in ("price_in", "price_out")}
     budget = Budget(**prices, limit=options.get("budget"), model=backend.model)
-    place = options.get("cache", place)
+    place = options["cache"] if "cache" in options else IN_MEMORY if in_memory else default_path()
     if place not in ("none", IN_MEMORY) and not backend.identified:
         raise UsageError(
             f"nothing tells the completions of {backend.model} from those of another model in {place}: give identity=..., what decides "

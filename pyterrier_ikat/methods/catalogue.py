@@ -17,8 +17,8 @@ import pyterrier as pt
 from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
+from ..operator import digest
 from ..planning import estimate
-from ..store.files import digest
 from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")

@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..arguments import at_least
-from ..operator import with_fields
+from ..operator import digest, with_fields
 from ..store.cache import Cache, compute_missing, open_cache
-from ..store.files import digest
-from ..store.models import fingerprint, load, loaded_once
+from ..store.models import load, loaded_once, model_state
 from .scoring import Floats, Reranker, as_texts, distinct, longest_first, scoring
 
 Embeddings = npt.NDArray[np.float32]
@@ -68,7 +67,8 @@ class BiEncoder(Reranker):
         return cosines(as_texts(frame, "query"), as_texts(frame, "text"), self._embed)
 
     def _embed(self, texts: Sequence[str], of: str) -> Embeddings:
-        return embedded_once(texts, fingerprint("bi-encoder", self.model, of), open_cache(self.cache), partial(self._encode, of=of))
+        model = digest("bi-encoder", of, *model_state(self.model))
+        return embedded_once(texts, model, open_cache(self.cache), partial(self._encode, of=of))
 
     def _encode(self, texts: list[str], of: str) -> Embeddings:
         model = load_bi_encoder(self.model)

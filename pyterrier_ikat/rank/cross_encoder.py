@@ -12,9 +12,9 @@ import pandas as pd
 
 from ..arguments import at_least, one_of
 from ..errors import UsageError
-from ..operator import with_fields
+from ..operator import digest, with_fields
 from ..store.cache import open_cache
-from ..store.models import fingerprint
+from ..store.models import model_state
 from .backends import BACKENDS, find_backends, score_pairs
 from .scoring import Floats, Reranker, as_texts, scored_once, scoring
 
@@ -83,7 +83,7 @@ class CrossEncoder(Reranker):
         if self.chosen is None:
             self._choose(queries, texts)
         backend = self.chosen or "fp32"
-        model = fingerprint("cross-encoder", self.model, str(self.max_length), backend)
+        model = digest("cross-encoder", str(self.max_length), backend, *model_state(self.model))
         return scored_once(queries, texts, model, open_cache(self.cache), self._score_by(backend))
 
     def check_shippable(self) -> None:
@@ -99,7 +99,7 @@ class CrossEncoder(Reranker):
         return partial(score_pairs, self.model, self.max_length, backend, self.batch_tokens)
 
     def _fingerprint(self) -> bytes:
-        return fingerprint("cross-encoder", self.model, str(self.max_length))
+        return digest("cross-encoder", str(self.max_length), *model_state(self.model))
 
     def _choose(self, queries: Sequence[str], texts: Sequence[str]) -> None:
         with scoring:

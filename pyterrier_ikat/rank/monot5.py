@@ -8,9 +8,9 @@ import pandas as pd
 
 from ..arguments import at_least
 from ..conversations.frame import column
-from ..operator import with_fields
+from ..operator import digest, with_fields
 from ..store.cache import open_cache
-from ..store.models import fingerprint, load, loaded_once
+from ..store.models import load, loaded_once, model_state
 from .scoring import Floats, Reranker, as_texts, longest_first, scored_once
 
 
@@ -53,7 +53,7 @@ class MonoT5(Reranker):
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The logarithm of the probability that each row's passage is relevant."""
-        model = fingerprint("monoT5", self.model, fingerprint("tokenizer", self.tokenizer).hex())
+        model = digest("monoT5", digest("tokenizer", *model_state(self.tokenizer)).hex(), *model_state(self.model))
         return scored_once(as_texts(frame, "query"), as_texts(frame, "text"), model, open_cache(self.cache), self._score)
 
     def _score(self, pairs: list[tuple[str, str]]) -> Floats:

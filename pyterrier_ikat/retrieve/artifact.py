@@ -13,8 +13,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
-from ..operator import Operator
-from ..store.files import atomic_write, digest, write_description
+from ..operator import Operator, digest
+from ..store.files import atomic_write, write_description
 from .pisa import read_docnos
 
 PISA, TEXTS, PT_META = "pisa", "texts.sqlite", "pt_meta.json"

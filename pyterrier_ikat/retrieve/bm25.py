@@ -15,8 +15,7 @@ import pyterrier as pt
 from ..arguments import at_least, one_of
 from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
-from ..operator import Operator, with_fields
-from ..store.files import digest
+from ..operator import Operator, digest, with_fields
 from .pisa import STEMMERS, STOPS, TIES, Ranking, ascii_text, open_bm25, search, version
 from .retriever import IndexRetriever, Query
 

@@ -13,8 +13,9 @@ from tqdm.auto import tqdm
 
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError
-from ..store.files import atomic_write, digest
-from ..store.models import fingerprint, load, loaded_once
+from ..operator import digest
+from ..store.files import atomic_write
+from ..store.models import load, loaded_once, model_state
 
 SCALE = 100
 """Impacts per unit of weight, on the passages' and on the queries' side: a score of PISA is SCALE * SCALE times the dot product."""
@@ -124,7 +125,7 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
     Raises:
         UsageError: when the model can't be loaded or gives a weight that isn't finite.
     """
-    made_by, files = fingerprint("splade", model).hex(), []
+    made_by, files = digest("splade", *model_state(model)).hex(), []
     with tqdm(total=total, desc="encoding passages", unit="passage", delay=2) as bar:
         for batch in _chunks(passages, BATCHES_PER_FILE * batch_size):
             file = folder / f"{_key(made_by, batch)}.npz"

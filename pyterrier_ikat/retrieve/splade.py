@@ -11,9 +11,9 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import DataError, UsageError, advice
-from ..store.files import atomic_folder, digest, read_description
-from ..store.models import files_below
-from ..store.models import fingerprint as model_fingerprint
+from ..operator import digest
+from ..store.files import atomic_folder, read_description
+from ..store.models import files_below, model_state
 from .artifact import OPENS, PISA, PT_META, TEXTS, IndexArtifact, read_all_texts, refuse_other_index
 from .corpus import Corpus, CorpusReader, write_texts
 from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
@@ -172,7 +172,7 @@ class SpladeIndex(IndexArtifact):
         described, folder = self.describe(), Path(self.path)
         copied = digest(checksum_model(described["model"]), _checksum_files(folder, described["files"]))
         changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
-        return f"{copied.hex()} {digest(model_fingerprint('splade', described['model']), *changed).hex()}"
+        return f"{copied.hex()} {digest(digest('splade', *model_state(described['model'])), *changed).hex()}"
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.path, self.model, self.text)

@@ -18,11 +18,11 @@ from ..generate import Seq2SeqRewrite
 from ..llms import LLM, Ledger, llm
 from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
-from ..operator import parts_of, stages
+from ..operator import digest, parts_of, stages
 from ..rank import load_reranker
 from ..retrieve import PassageIndex, SpladeIndex
 from ..retrieve.splade import is_splade
-from ..store.models import fingerprint
+from ..store.models import model_state
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -279,7 +279,7 @@ def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 
 def _state(part: Any) -> Any:
-    return fingerprint("model", part).hex() if isinstance(part, str) else part.fingerprint()
+    return digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint()
 
 
 def _written(text: str, named: dict[str, tuple[str, Any]]) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations.frame import object_frame, with_columns, with_query
-from ..conversations.topics import MANUAL_COLUMNS, TOPIC_COLUMNS
+from ..conversations.frame import TOPIC_COLUMNS, object_frame, with_columns, with_query
+from ..conversations.topics import MANUAL_COLUMNS
 from ..errors import UsageError
 from ..methods import Method, find
 from ..store.files import atomic_write

@@ -16,8 +16,9 @@ from weakref import WeakSet
 
 from tqdm.auto import tqdm
 
+from pyterrier_ikat.operator import digest
+
 from ..errors import DataError, advice
-from .files import digest
 
 FORMAT = 2
 TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
@@ -61,7 +62,7 @@ class Cache:
 
     Example:
         >>> from pyterrier_ikat.store.cache import Cache
-        >>> from pyterrier_ikat.store.files import digest
+        >>> from pyterrier_ikat.operator import digest
         >>> cache = Cache()
         >>> cache.put({digest("tea"): b"green"})
         >>> cache.get([digest("tea"), digest("coffee")]) == {digest("tea"): b"green"}

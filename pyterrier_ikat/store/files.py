@@ -1,8 +1,7 @@
-"""Files and folders that are whole or absent, the lock, and the checksum of content."""
+"""Files and folders that are whole or absent, and the lock."""
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -128,24 +127,6 @@ def require_free(path: str | Path) -> Path:
         raise UsageError(f"{path} exists already: remove it, or give a path where nothing is")
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
-
-
-def digest(*parts: str | bytes) -> bytes:
-    """A key of 16 bytes (BLAKE2b). It changes when any part changes, or when the parts are split differently.
-
-    Args:
-        parts: bytes, or strings, which count as their UTF-8 bytes.
-
-    Example:
-        >>> from pyterrier_ikat.store.files import digest
-        >>> digest("ab", "c") == digest("a", "bc")
-        False
-    """
-    found = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        found.update(len(content).to_bytes(8, "little") + content)
-    return found.digest()
 
 
 PLACES, PLACE = 64, 1 << 16

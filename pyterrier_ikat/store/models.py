@@ -1,4 +1,4 @@
-"""Models and their files: loaded once, with errors that say what to do, and told apart by a fingerprint."""
+"""Models and their files: loaded once, with errors that say what to do, and told apart by their state."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
@@ -6,27 +6,22 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from ..errors import UsageError
-from .files import digest
+from ..operator import digest
 
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")
 
 
-def fingerprint(kind: str, model: str, *settings: str) -> bytes:
-    """What tells a model's results from another's, of 16 bytes.
+def model_state(model: str) -> list[str]:
+    """What tells a model from others, for a :func:`~pyterrier_ikat.operator.digest`: its name, or its folder and what is in it.
 
-    Of a folder it knows the size and time of change of each file, also of those that links lead to. A name of the Hugging Face hub stands
+    Of a folder it has the size and time of change of each file, also of those that links lead to. A name of the Hugging Face hub stands
     for itself: a model that is replaced there under the same name is not told apart, nor are versions of the libraries that run it.
-
-    Args:
-        kind: what the model is used as.
-        model: its name, or its folder.
-        settings: whatever else the results depend on; as many for all models of a kind.
     """
     folder = Path(model)
     if not folder.is_dir():
-        return digest(kind, *settings, model)
-    return digest(kind, *settings, str(folder.resolve()), *(_described(path, folder) for path in files_below(folder)))
+        return [model]
+    return [str(folder.resolve()), *(_described(path, folder) for path in files_below(folder))]
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -48,7 +43,7 @@ def loaded_once(size: int) -> Callable[[Callable[Arguments, Model]], Callable[Ar
 
         @wraps(load)
         def loaded(*arguments: Arguments.args, **named: Arguments.kwargs) -> Model:
-            state = digest(*(fingerprint("model", value) for value in arguments if isinstance(value, str)))
+            state = digest(*(digest("model", *model_state(value)) for value in arguments if isinstance(value, str)))
             return load_state(state, *arguments, **named)  # type: ignore[arg-type]
 
         return loaded

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
+from ..errors import DataError, advice
 from .formats import Run, Values, parse_run, year_of
 from .problem import Place
 
@@ -33,7 +33,8 @@ def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run
     if not values:
         return year, None
     if shape not in (None, year):
-        place.error(f"this is a submission of {shape}, not of {year}: give --dataset ikat:{shape}, or write it in the format of {year}")
+        repair = advice(f'ikat.dataset("ikat:{shape}")', f"--dataset ikat:{shape}")
+        place.error(f"this is a submission of {shape}, not of {year}: give {repair}, or write it in the format of {year}")
         return year, None
     for number, value in values:
         _check_text(place.at(f"line {number}") if len(values) > 1 else place, value)

@@ -41,7 +41,7 @@ def test_one_conversation_of_several(tmp_path):
     path = tmp_path / "topics.json"
     path.write_text(json.dumps([{"number": name, "ptkb": [name], "turns": [TURN]} for name in ("9-1", "9-2")]))
     assert read_persona(path, "9-2") == Persona({"1": "9-2"}, "9-2", ("Which tea?",))
-    with pytest.raises(UsageError, match=r"topics.json has several conversations: choose one of 9-1, 9-2 with --conversation"):
+    with pytest.raises(UsageError, match=r"topics.json has several conversations: choose one of 9-1, 9-2 with number=..."):
         read_persona(path)
     with pytest.raises(UsageError, match=r"has no conversation 9-3: choose one of 9-1, 9-2"):
         read_persona(path, "9-3")

@@ -18,7 +18,7 @@ from chat_server import ask, said
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, llm
-from pyterrier_ikat.llms.cache import CompletionCache, default_path, key_of
+from pyterrier_ikat.llms.cache import CompletionCache, default_path
 
 COMPLETION = Completion("text \u2028 \x00 🙂", "m", "stop", 5, None, 0.5, cached=True)
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ SPEC = "openai:m base_url=http://localhost:1/v1 temperature=0"
 
 
 def key(spec=SPEC, request=REQUEST):
-    return key_of(llm(spec).backend.identity, request)
+    return request.key(llm(spec).backend.identity)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_damaged_value_is_a_miss_and_is_asked_again(model, server, home):
 )
 def test_what_an_earlier_version_kept_and_is_not_whole_is_asked_again_and_replaced(model, server, home, kept):
     made = model()
-    made.cache.put(key_of(made.backend.identity, REQUEST), replace(COMPLETION, **kept))
+    made.cache.put(REQUEST.key(made.backend.identity), replace(COMPLETION, **kept))
     assert made.peek(REQUEST) is None
     assert [made.ask([REQUEST])[0].text for _ in range(2)] == ["answer to a"] * 2
     assert server.calls == 1

@@ -7,7 +7,6 @@ import pytest
 from chat_server import DROP, ChatServer, ask, refused, said
 
 from pyterrier_ikat.llms import FatalLLMError, Unavailable, llm
-from pyterrier_ikat.llms.cache import key_of
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.openai import FAILURES, ServerLeftOutWarning
 
@@ -108,6 +107,6 @@ def test_the_first_address_is_the_one_in_the_key():
     two = llm("openai:m base_url=http://a:1/v1,https://me:secret@b:2/v1?tags=x,y")
     swapped = llm("openai:m base_url=http://b:2/v1,http://a:1/v1")
     assert one == two != swapped
-    assert key_of(one.backend.identity, ask("x")[0]) == key_of(two.backend.identity, ask("x")[0])
+    assert ask("x")[0].key(one.backend.identity) == ask("x")[0].key(two.backend.identity)
     assert repr(two) == "ikat.llm('openai:m base_url=http://a:1/v1,https://***@b:2/v1?tags=x%2Cy')"
     assert [one.address.query for one in two.backend.servers.all] == [{}, {"tags": "x,y"}]

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import LLM, Ledger, Request, llm
-from pyterrier_ikat.llms.cache import key_of
 from pyterrier_ikat.llms.network import Address
 from pyterrier_ikat.llms.spec import parse
 
@@ -172,4 +171,4 @@ def test_a_local_model_that_was_trained_on_in_its_folder_is_another_one(tmp_path
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     after = llm(f"hf:{tmp_path} cache=none").backend.identity
     assert before == same
-    assert key_of(before, Request([], "rewrite", "1_1")) != key_of(after, Request([], "rewrite", "1_1"))
+    assert Request([], "rewrite", "1_1").key(before) != Request([], "rewrite", "1_1").key(after)

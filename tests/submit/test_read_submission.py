@@ -121,7 +121,7 @@ def test_the_year_is_told_by_the_shape(tmp_path):
 
 def test_a_submission_of_another_year_is_not_read(tmp_path):
     (tmp_path / "run").write_text(text_of(valid(2023)))
-    with pytest.raises(DataError, match="this is a submission of 2023, not of 2024"):
+    with pytest.raises(DataError, match='a submission of 2023, not of 2024: give ikat.dataset."ikat:2023".'):
         read_submission(tmp_path / "run", DATA[2024])
 
 

@@ -20,9 +20,9 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, Request, llm
 from pyterrier_ikat.llms import cache as completions
-from pyterrier_ikat.llms.cache import CompletionCache, key_of
+from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.operator import digest
 from pyterrier_ikat.store.cache import Cache
-from pyterrier_ikat.store.files import digest
 
 from .killing import started
 
@@ -205,7 +205,7 @@ REQUEST = Request(MESSAGES, "answer", "1_1")
 
 
 def key(spec=SPEC, **changes):
-    return key_of(llm(spec).backend.identity, replace(REQUEST, **changes))
+    return replace(REQUEST, **changes).key(llm(spec).backend.identity)
 
 
 OTHER = {
@@ -271,7 +271,7 @@ REQUESTS = st.builds(
 def test_keys_are_equal_just_when_the_questions_are(one, other):
     identity = llm(SPEC).backend.identity
     equal = (one.messages, one.sample, one.params) == (other.messages, other.sample, other.params)
-    assert (key_of(identity, one) == key_of(identity, other)) == equal
+    assert (one.key(identity) == other.key(identity)) == equal
 
 
 def test_a_full_disk_for_answers_is_said_before_anything_is_paid(server, tmp_path, monkeypatch):
