@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from .evaluate import load_runs
-from .main import dataset_named, main, quiet
+from .evaluate import judged_by, load_runs, turns_of
+from .main import JUDGED_TURNS, QRELS, TURNS, dataset_named, main, quiet
 
 JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "nuggets")
 
@@ -15,26 +15,30 @@ JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness",
 @main.command()
 @click.argument("paths", nargs=-1, required=True, metavar="RUN...")
 @click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
-@click.option("--qrels", type=click.Path(), help="evaluate against this TREC qrels file; with --dataset, a variant of its qrels")
+@QRELS
+@TURNS
 @click.option("--measure", default="nDCG@5", show_default=True)
 @click.option("--by", type=click.Choice(["depth", "conversation"]), default="depth", show_default=True)
 @click.option("--plot", type=click.Path(), help="also draw it into this .png, .svg or .pdf")
 @click.option("--format", "form", type=click.Choice(["text", "csv"]), default="text", show_default=True)
 @quiet
 def breakdown(
-    paths: tuple[str, ...], dataset_name: str | None, qrels: str | None, measure: str, by: str, plot: str | None, form: str
+    paths: tuple[str, ...],
+    dataset_name: str | None,
+    qrels: str | None,
+    turns: str | None,
+    measure: str,
+    by: str,
+    plot: str | None,
+    form: str,
 ) -> None:
     """Show the mean of RUNs by depth of the turn, or by conversation, with the number of turns behind each.
 
     Example: ikat breakdown runs/* --dataset ikat:2023 --by depth --plot depth.png
     """
-    from ..conversations.qrels import read_qrels
     from ..evaluation import breakdown as break_down
 
-    if dataset_name is None and qrels is None:
-        raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-    judged = read_qrels(Path(str(qrels))) if dataset_name is None else dataset_named(dataset_name).get_qrels(qrels)
-    table = break_down(load_runs(paths), judged, measure, by)
+    table = break_down(load_runs(paths), judged_by(dataset_name, qrels, turns), measure, by)
     if plot is not None:
         from ..show.plots import plot_breakdown, save_plot
 
@@ -51,11 +55,12 @@ def breakdown(
 @click.option("--llm", "spec", help="the model that judges")
 @click.option("--bem", help="folder of a classifier of answer equivalence")
 @click.option("--index", "index_path", help="the passage index that has the texts, for groundedness")
-@click.option("--turns", help="only these turns, with commas")
+@JUDGED_TURNS
+@TURNS
 @click.option("--format", "form", type=click.Choice(["text", "csv"]), default="text", show_default=True)
 @quiet
 def evaluate_responses(
-    paths: tuple[str, ...], dataset_name: str, form: str, index_path: str | None, turns: str | None, **given: Any
+    paths: tuple[str, ...], dataset_name: str, form: str, index_path: str | None, qrels: str | None, turns: str | None, **given: Any
 ) -> None:
     """Judge the responses in RUNs, folders made by `ikat run`, and show each judge's mean.
 
@@ -70,9 +75,7 @@ def evaluate_responses(
     from ..runs import RunFolder
 
     judges = _judges(**given)
-    wanted = response_turns(
-        dataset_named(dataset_name).conversations, None if turns is None else [turn.strip() for turn in turns.split(",")]
-    )
+    wanted = response_turns(dataset_named(dataset_name).conversations, turns_of(dataset_name, qrels, turns))
     texts = None if index_path is None else PassageIndex(index_path).text_loader()
     tables = []
     for path in map(Path, paths):

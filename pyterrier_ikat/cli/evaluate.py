@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from .main import MEASURES, RUNS, TEXTS, dataset_named, main, quiet, text_loader_of
+from .main import JUDGED_TURNS, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, main, quiet, text_loader_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 @main.command()
 @RUNS
 @click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
-@click.option(
-    "--qrels", "qrels_path", type=click.Path(), help="evaluate against this TREC qrels file; with --dataset, a variant of its qrels"
-)
+@QRELS
+@TURNS
 @MEASURES
 @click.option("--baseline", help="the run that the others are compared with")
 @click.option("--pairwise", is_flag=True, help="test each pair of runs, and show by letters which ones differ")
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 def evaluate(
     paths: tuple[str, ...],
     dataset_name: str | None,
-    qrels_path: str | None,
+    qrels: str | None,
+    turns: str | None,
     measures: str | None,
     baseline: str | None,
     pairwise: bool,
@@ -40,15 +40,15 @@ def evaluate(
     from ..store.trec import name_runs
 
     wanted = list(TRACK_2023) if measures is None else as_measures(measures)
-    if dataset_name is None and qrels_path is None:
+    if dataset_name is None and qrels is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-    judged = _judged(dataset_name, qrels_path)
+    judged = _judged(dataset_name, qrels, turns)
     rankings = {name: _ranking(path) for name, path in name_runs(paths).items()}
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
         from ..running.comparison import refuse_statements
 
-        refuse_statements(dataset_name, qrels_path)
+        refuse_statements(dataset_name, qrels)
     if not judged:
         raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE in the place of --dataset")
     check_baseline(rankings, baseline)
@@ -73,18 +73,46 @@ def evaluate(
             click.echo(f"{name} lacks {len(lost)} judged turns: {', '.join(lost[:10])}{' ...' * (len(lost) > 10)}", err=form != "text")
 
 
-def _judged(dataset_name: str | None, qrels_path: str | None) -> dict[str, dict[str, int]]:
+def _judged(dataset_name: str | None, qrels: str | None, turns: str | None) -> dict[str, dict[str, int]]:
     """The judgements by turn."""
     from ..evaluation.evaluator import judgements_by_turn
 
-    if dataset_name is None:
+    if dataset_name is None and turns is None:  # without a frame, see below
         from ..store.trec import read_judgements
 
-        return judgements_by_turn(read_judgements(str(qrels_path)))
-    from ..conversations import check_qrels
+        return judgements_by_turn(read_judgements(str(qrels)))
+    return judgements_by_turn(judged_by(dataset_name, qrels, turns).itertuples(index=False, name=None))
 
-    qrels = dataset_named(dataset_name).get_qrels(qrels_path)
-    return judgements_by_turn((qrels if qrels.empty else check_qrels(qrels)).itertuples(index=False, name=None))
+
+def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None) -> "pd.DataFrame":
+    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name.
+
+    Raises:
+        UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
+    """
+    from ..conversations import check_qrels, read_qrels
+    from ..conversations.choice import find_qrels, of_turns
+
+    if dataset_name is None:
+        if qrels is None:
+            raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
+        return of_turns(read_qrels(qrels), turns, qrels)
+    data = dataset_named(dataset_name)
+    found, name = find_qrels(qrels, data), f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
+    return of_turns(found if found.empty else check_qrels(found), turns, name)
+
+
+def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[str] | None:
+    """The turns that ``--qrels`` and ``--turns`` name; None without either.
+
+    Raises:
+        UsageError: when a turn isn't there, or isn't judged.
+    """
+    from ..conversations.choice import read_turns
+
+    if qrels is not None:
+        return list(judged_by(dataset_name, qrels, turns)["qid"].drop_duplicates())
+    return None if turns is None else read_turns(turns, dataset_named(dataset_name).get_topics()["qid"], dataset_named(dataset_name).name)
 
 
 def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
@@ -119,9 +147,10 @@ def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
 @main.command("evaluate-ptkb")
 @RUNS
 @click.option("--dataset", "dataset_name", required=True)
-@click.option("--qrels", "variant", default="ptkb", show_default=True, help="for 2023: ptkb_nist or ptkb_org")
+@click.option("--qrels", default="ptkb", show_default=True, help="a TREC qrels file, or a variant; for 2023: ptkb_nist or ptkb_org")
+@TURNS
 @quiet
-def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> None:
+def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, qrels: str, turns: str | None) -> None:
     """Evaluate the PTKB statements chosen in RUNs: folders made by `ikat run`, or submissions."""
     from ..evaluation.ptkb import evaluate_ptkb as table
     from ..store.trec import name_runs
@@ -129,7 +158,7 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> No
 
     dataset = dataset_named(dataset_name)
     systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in name_runs(paths).items()}
-    figures = table(systems, dataset.get_qrels(variant))
+    figures = table(systems, judged_by(dataset_name, qrels, turns))
     click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
 
 
@@ -140,6 +169,8 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, variant: str) -> No
 @click.option("--dataset", "dataset_name", required=True)
 @click.option("--llm", "llm_spec", required=True)
 @TEXTS
+@JUDGED_TURNS
+@TURNS
 @click.option("--depth", default=10, show_default=True, help="passages of each run and turn")
 @click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
 @quiet
@@ -150,6 +181,8 @@ def judge(
     dataset_name: str,
     llm_spec: str,
     index_path: str | None,
+    qrels: str | None,
+    turns: str | None,
     depth: int,
     out: str,
 ) -> None:
@@ -167,6 +200,8 @@ def judge(
     from ..llms import llm
 
     pooled = pool_runs(load_runs(paths), depth) if pairs is None else read_qrels(Path(pairs))[["qid", "docno"]]
+    if (wanted := turns_of(dataset_name, qrels, turns)) is not None:
+        pooled = pooled[pooled["qid"].isin(wanted)].reset_index(drop=True)
     model = llm(llm_spec)
     made = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
     judged = made.transform(with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path)))

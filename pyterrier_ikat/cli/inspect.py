@@ -1,12 +1,11 @@
 """Commands that show methods, datasets, runs and costs, and talk to a system."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ..errors import UsageError
-from .main import MEASURES, RUNS, TEXTS, dataset_named, main, print_ledger, quiet, resources, text_loader_of
+from .main import MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, main, print_ledger, quiet, resources, text_loader_of
 
 
 @main.command()
@@ -78,7 +77,8 @@ def chat(**options: Any) -> None:
 @click.option(
     "--dataset", "dataset_name", help="its utterances, judgements and passages; by default those of the dataset that run folders name"
 )
-@click.option("--qrels", "qrels_name", help="judge by this TREC qrels file, or by this variant of the dataset's qrels")
+@QRELS
+@TURNS
 @TEXTS
 @MEASURES
 @click.option("--passages", default=20, show_default=True, help="passages of each run and turn")
@@ -87,21 +87,20 @@ def chat(**options: Any) -> None:
 def report(
     paths: tuple[str, ...],
     dataset_name: str | None,
-    qrels_name: str | None,
+    qrels: str | None,
+    turns: str | None,
     index_path: str | None,
     measures: str | None,
     passages: int,
     out: str,
 ) -> None:
     """Show RUNs as conversations to read: run folders, TREC run files or submissions, in one HTML file."""
-    from ..conversations.qrels import read_qrels
     from ..evaluation import TRACK_2023, as_measures
     from ..show import report as show
 
     wanted = TRACK_2023 if measures is None else as_measures(measures)
-    qrels = read_qrels(Path(qrels_name)) if qrels_name is not None and Path(qrels_name).is_file() else qrels_name
     texts = text_loader_of(index_path)
-    click.echo(show(list(paths), dataset_name, qrels=qrels, texts=texts, measures=wanted, passages=passages).save(out))
+    click.echo(show(list(paths), dataset_name, qrels=qrels, turns=turns, texts=texts, measures=wanted, passages=passages).save(out))
 
 
 @main.command()

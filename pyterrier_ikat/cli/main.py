@@ -144,6 +144,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
 MEASURES = click.option("--measures", help="separated by commas; the track's by default")
+TURNS = click.option("--turns", help="only these turns: ids with commas, or a file with one on each line")
+QRELS = click.option("--qrels", help="a TREC qrels file, or the name of a variant of the dataset's qrels")
+JUDGED_TURNS = click.option("--qrels", help="only the turns that are judged here: a TREC qrels file, or a variant of the dataset's qrels")
 TEXTS = click.option("--index", "index_path", help="the passage index that the texts come from")
 
 RESOURCES = (

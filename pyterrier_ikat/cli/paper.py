@@ -1,12 +1,11 @@
 """The command that reproduces a paper's tables and figures."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
-from .main import main, quiet
+from .main import QRELS, TURNS, main, quiet
 
 if TYPE_CHECKING:
     from ..papers.published import Part
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 @click.argument("number", required=False, metavar="[TABLE]")
 @click.option("--resources", help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0"; or sample')
 @click.option("--dataset", help="in place of the table's own year, such as ikat:2023-mini")
-@click.option("--qrels", type=click.Path(), help="judgements of your own, a TREC qrels file")
+@QRELS
 @click.option("--judged-by", help="who made --qrels: NIST, or a model; `ikat judge` says it beside its file")
-@click.option("--turns", help="only these turns: a file with one on each line, or ids with commas")
+@TURNS
 @click.option("--prompts", type=click.Path(), help="folder of your own prompt templates")
 @click.option("--systems", help="only these rows, with commas")
 @click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs, which are resumed")
@@ -58,25 +57,11 @@ def _papers() -> str:
 
 
 def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reproduction":
-    from ..conversations.qrels import judge_of, read_qrels
     from ..papers.table import Reproduction
 
-    qrels = None if options["qrels"] is None else read_qrels(Path(options["qrels"]))
-    turns = None if options["turns"] is None else _turns(options["turns"])
     systems = None if options["systems"] is None else [one.strip() for one in options["systems"].split(",")]
-    given = {key: options[key] for key in ("dataset", "out", "judged_by", "prompts")}
-    if options["qrels"] is not None and given["judged_by"] is None:
-        given["judged_by"] = judge_of(options["qrels"])
-    return Reproduction(name, resources, qrels=qrels, turns=turns, systems=systems, **given)
-
-
-def _turns(given: str) -> list[str]:
-    path = Path(given).expanduser()
-    text = path.read_text(encoding="utf-8") if path.is_file() else given.replace(",", "\n")
-    turns = text.split()
-    if not turns:
-        raise UsageError(f"--turns {given!r} names no turn: give a file with one on each line, or ids with commas")
-    return turns
+    given = {key: options[key] for key in ("dataset", "out", "qrels", "judged_by", "turns", "prompts")}
+    return Reproduction(name, resources, systems=systems, **given)
 
 
 def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:

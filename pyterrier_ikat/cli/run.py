@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, UsageError, list_first
-from .main import dataset_named, main, print_ledger, quiet, resources
+from .main import QRELS, TURNS, dataset_named, main, print_ledger, quiet, resources
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +69,8 @@ def _dataset_not_file(name: str) -> Any:
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini")
 @resources
 @click.option("--out", required=True, type=click.Path(), help="folder; each method gets one inside")
-@click.option("--turns", help="only these turns, separated by commas")
-@click.option("--qrels", "variant", help="another variant of the dataset's qrels")
+@TURNS
+@QRELS
 @click.option(
     "--batch",
     type=int,
@@ -85,7 +85,7 @@ def run(
     names: tuple[str, ...],
     dataset_name: str,
     out: str,
-    variant: str | None,
+    qrels: str | None,
     batch: int | None,
     cache: str | None,
     only_plan: bool,
@@ -109,7 +109,7 @@ def run(
     methods = methods_in(names)
     if not only_plan:
         check_places([entry.name for entry in methods], Path(out))
-    comparison = prepare_comparison(methods, dataset_name, qrels=variant, only_plan=only_plan, **given)
+    comparison = prepare_comparison(methods, dataset_name, qrels=qrels, only_plan=only_plan, **given)
     if only_plan:
         click.echo(str(estimate(comparison.systems, comparison.topics)))
         return

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from ..conversations import dataset as dataset_named
-from ..conversations.qrels import check_qrels
-from ..errors import UsageError
+from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
+from ..conversations.qrels import judge_of
+from ..errors import UsageError, list_first, option
 from ..evaluation import per_turn
 from ..evaluation.evaluator import differing_pairs, format_score
 from ..evaluation.ptkb import statement_ranking
@@ -59,11 +60,13 @@ class Judgements:
         qrels: the judgements.
         kind: who judged; None where that can't be told.
         year: the year of the track; None for another collection.
+        unjudged: how many of the turns that the user names have no judgement.
     """
 
     qrels: pd.DataFrame
     kind: str | None
     year: int | None
+    unjudged: int = 0
 
     def differ_from(self, part: Part) -> str:
         """Why no score that is made with these may stand beside a published one; empty when it may."""
@@ -117,9 +120,9 @@ class Reproduction:
         resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.resources.read_resources`.
         dataset: in place of the table's own year.
         out: the folder of the runs, which are resumed.
-        qrels: judgements in place of the dataset's.
-        judged_by: who made them: ``"NIST"`` or a model's name.
-        turns: only these turns.
+        qrels: judgements in place of the dataset's: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        judged_by: who made them: ``"NIST"`` or a model's name; by default what ``ikat judge`` wrote beside the file.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
         prompts: a folder of prompt templates.
         systems: only these rows of a table.
     """
@@ -131,9 +134,9 @@ class Reproduction:
         *,
         dataset: str | None = None,
         out: str | Path = "papers",
-        qrels: pd.DataFrame | None = None,
+        qrels: QrelsSource | None = None,
         judged_by: str | None = None,
-        turns: Sequence[str] | None = None,
+        turns: Turns | None = None,
         prompts: str | Path | None = None,
         systems: Sequence[str] | None = None,
     ) -> None:
@@ -142,8 +145,7 @@ class Reproduction:
         self.resources = dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
         self.given = dataset or ("ikat:sample" if self.sample else None)
         self.root, self.prompts = Path(out), prompts
-        self.qrels = None if qrels is None else check_qrels(qrels)
-        self.judged_by, self.turns = judged_by, None if turns is None else list(turns)
+        self.qrels, self.judged_by, self.turns = qrels, judged_by, turns
         self.systems = self._known(systems)
 
     def _known(self, systems: Sequence[str] | None) -> list[str] | None:
@@ -191,21 +193,33 @@ class Reproduction:
     def judgements(self, part: Part) -> Judgements:
         """What a part is scored against: the given judgements, or the dataset's own of the nearest kind."""
         data = self.dataset(part)
-        year = getattr(data, "year", None)
-        if self.qrels is not None:
-            return Judgements(self._of_turns(self.qrels), self.judged_by, year)
         if part.about == ANSWERS:
-            turns = self._of_turns(data.get_topics()[["qid"]])
-            return Judgements(turns.assign(docno="", label=0), None, year)
+            every = data.get_topics()[["qid"]].assign(docno="", label=0)
+            judged = every if self.qrels is None else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
+            return self._of_turns(data, judged, None)
+        if self.qrels is not None:
+            return self._of_turns(data, _of_topics(find_qrels(self.qrels, data), data), self._given_kind(data))
         variants = data._describe_component("qrels")
         wanted = {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements) if part.about == PTKB else None
         variant = wanted if wanted is None or wanted in variants else "ptkb"
-        return Judgements(self._of_turns(check_qrels(data.get_qrels(variant))), _kind(data.name, variant), year)
+        return self._of_turns(data, data.get_qrels(variant), _kind(data.name, variant))
 
-    def _of_turns(self, qrels: pd.DataFrame) -> pd.DataFrame:
+    def _given_kind(self, data: Any) -> str | None:
+        """Who made the judgements that the user gives."""
+        if self.judged_by is not None or isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
+            return self.judged_by
+        return _kind(data.name, str(self.qrels)) if is_variant(self.qrels, data) else judge_of(str(self.qrels))
+
+    def _of_turns(self, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
+        """The judgements of the turns that the user names, or of all."""
+        year = getattr(data, "year", None)
         if self.turns is None:
-            return qrels
-        return qrels[qrels["qid"].isin(self.turns)].reset_index(drop=True)
+            return Judgements(qrels, kind, year)
+        wanted = read_turns(self.turns, data.get_topics()["qid"], data.name)
+        judged = qrels[qrels["qid"].isin(wanted)].reset_index(drop=True)
+        if judged.empty:
+            raise UsageError(f"none of the turns that {option('turns')} names is judged: the judged turns are like {qrels['qid'].iloc[0]}")
+        return Judgements(judged, kind, year, len(wanted) - judged["qid"].nunique())
 
     def plan(self, part: Part) -> PlanTable:
         """What the systems of a part will ask."""
@@ -266,11 +280,23 @@ class Reproduction:
         return pd.DataFrame({name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()})
 
 
+def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:
+    """The given judgements, all of them about turns of the dataset.
+
+    Raises:
+        UsageError: when they judge turns that the dataset lacks: they are of another year.
+    """
+    topics = set(data.get_topics()["qid"])
+    if foreign := [qid for qid in qrels["qid"].drop_duplicates() if qid not in topics]:
+        raise UsageError(f"{option('qrels')} judges turns that {data.name} lacks ({list_first(foreign)}): give judgements of its turns")
+    return qrels
+
+
 def _kind(dataset: str, variant: str | None) -> str | None:
     if dataset not in ("ikat:2023", "ikat:2024", "ikat:2023-mini"):
         return "the collection's own judgements"
-    if variant is None:
-        return "the topics' gold passages" if dataset.endswith("-mini") else NIST
+    if variant is None or variant == "provenance":
+        return "the topics' gold passages" if variant or dataset.endswith("-mini") else NIST
     return STATEMENTS_NIST if variant == "ptkb_nist" else STATEMENTS_ORGANISERS
 
 
@@ -368,6 +394,8 @@ class PaperTable:
                 f"Ours are means over {self.turns} turns, the published scores over {theirs}, which are not published: "
                 "no difference and no significance; --turns FILE names them."
             )
+        if self.judgements.unjudged:
+            notes.append(f"{self.judgements.unjudged} of the turns that --turns names are not judged, and count nowhere.")
         notes += [f"{row.name} is not run: {row.reason}." for row in self.rows if row.reason]
         notes += [
             f"{row.name} wrote no {self.part.about}, or is not run yet."

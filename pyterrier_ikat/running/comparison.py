@@ -1,7 +1,7 @@
 """Systems, their turns and the judgements, checked before anything is run or paid; what running them would cost."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..conversations import dataset as dataset_named
+from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.datasets import IkatDataset
 from ..conversations.folder import STATEMENTS
 from ..conversations.frame import each_turn_once, with_text_ids
-from ..conversations.qrels import check_qrels
+from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import UsageError, advice, option
 from ..evaluation.evaluator import check_turn_names
 from ..llms import LLM, Ledger
@@ -66,8 +67,8 @@ def prepare_comparison(
     dataset: IkatDataset | str | Path | None = None,
     *,
     topics: pd.DataFrame | None = None,
-    qrels: pd.DataFrame | str | None = None,
-    turns: Sequence[str] | str | None = None,
+    qrels: QrelsSource | None = None,
+    turns: Turns | None = None,
     ledger: Ledger | None = None,
     only_plan: bool = False,
     **resources: Any,
@@ -123,7 +124,7 @@ def plan(
     dataset: IkatDataset | str | pd.DataFrame | None = None,
     *,
     topics: pd.DataFrame | None = None,
-    turns: Sequence[str] | str | None = None,
+    turns: Turns | None = None,
     **resources: Any,
 ) -> PlanTable:
     """Estimate the LLM calls, tokens and cost of systems before you spend anything.
@@ -145,7 +146,7 @@ def plan(
         systems: as for :func:`pyterrier_ikat.run`.
         dataset: an iKAT dataset or its name; or a turn frame (for a judge alone the pool that it is to judge).
         topics: the turns, in place of the dataset's.
-        turns: only these turns.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Returns:
@@ -166,14 +167,13 @@ def plan(
     return estimate(comparison.systems, comparison.topics)
 
 
-def _judgements(data: Any, qrels: pd.DataFrame | str | None) -> pd.DataFrame:
-    if isinstance(qrels, pd.DataFrame):
-        return check_qrels(qrels)
+def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:
     if data is None:
-        return pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
-    refuse_statements(data.name, qrels)
-    found: pd.DataFrame = data.get_qrels(qrels)
-    return found
+        unjudged = pd.DataFrame({"qid": [], "docno": [], "label": []}, dtype=object)
+        return unjudged if qrels is None else check_qrels(qrels) if isinstance(qrels, pd.DataFrame) else read_qrels(str(qrels))
+    if is_variant(qrels, data):
+        refuse_statements(data.name, None if qrels is None else str(qrels))
+    return find_qrels(qrels, data)
 
 
 def refuse_statements(name: str, variant: str | None) -> None:
@@ -188,7 +188,7 @@ def refuse_statements(name: str, variant: str | None) -> None:
         )
 
 
-def _topics(data: Any, topics: pd.DataFrame | None, turns: Sequence[str] | str | None, manual: bool) -> pd.DataFrame:
+def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual: bool) -> pd.DataFrame:
     if topics is None:
         frame: pd.DataFrame = data.get_topics("manual" if manual else None)
     else:
@@ -196,13 +196,7 @@ def _topics(data: Any, topics: pd.DataFrame | None, turns: Sequence[str] | str |
         frame = with_text_ids("the topics frame", topics, ["qid"])
     if turns is None:
         return frame
-    wanted = [turn.strip() for turn in turns.split(",")] if isinstance(turns, str) else list(turns)
-    if not all(wanted):
-        written = advice(f"turns={turns!r}", f"--turns {turns!r}")
-        raise UsageError(f"{written} lacks a turn: give their ids with commas between them, such as 1-1_1,1-1_2")
-    if unknown := sorted(set(wanted) - set(frame["qid"])):
-        where = "the topics frame" if data is None else data.name
-        raise UsageError(f"{where} has no turn {', '.join(unknown)}: its turns are like {frame['qid'].iloc[0]}")
+    wanted = read_turns(turns, frame["qid"], "the topics frame" if data is None else data.name)
     return frame[frame["qid"].isin(wanted)].reset_index(drop=True)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import checked
+from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
 from ..errors import UsageError, advice
 from ..evaluation import TRACK_2023, as_measures, label, per_turn
@@ -45,8 +46,8 @@ def run(
     *,
     out: str | Path,
     topics: pd.DataFrame | None = None,
-    qrels: pd.DataFrame | str | None = None,
-    turns: Sequence[str] | str | None = None,
+    qrels: QrelsSource | None = None,
+    turns: Turns | None = None,
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
     baseline: str | None = None,
@@ -67,8 +68,8 @@ def run(
         dataset: an iKAT dataset or its name.
         out: the folder of the runs.
         topics: the turns, in place of the dataset's; scores are over the judged ones among them.
-        qrels: the judgements, or the variant of the dataset's.
-        turns: only these turns.
+        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
         batch: turns at a time behind the first stages, 128 by default.
         measures: ir_measures measures, or their names, of the table; the folders have the track's.
         baseline: the system that the others are compared with.

@@ -10,6 +10,7 @@ import pyterrier as pt
 from ir_measures import NumQ
 
 from ..arguments import checked
+from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, as_measures
@@ -31,8 +32,8 @@ def experiment(
     baseline: str | None = None,
     *,
     topics: pd.DataFrame | None = None,
-    qrels: pd.DataFrame | str | None = None,
-    turns: Sequence[str] | str | None = None,
+    qrels: QrelsSource | None = None,
+    turns: Turns | None = None,
     names: Sequence[str] | None = None,
     save: str | Path | None = None,
     **resources: Any,
@@ -49,8 +50,8 @@ def experiment(
         measures: ir_measures measures, or their names.
         baseline: the system that the others are compared with: two-sided paired t-test, Bonferroni.
         topics: the turns, in place of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
-        qrels: the judgements, or the variant of the dataset's.
-        turns: only these turns.
+        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
         names: the systems' names, where ``systems`` is a list of pipelines.
         save: a folder in which every system leaves ``<name>.trec`` as soon as it has finished.
         **resources: as for :func:`pyterrier_ikat.run`.

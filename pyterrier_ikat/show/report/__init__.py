@@ -20,12 +20,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...conversations import datasets
+from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
 from ...evaluation import TRACK_2023
 from ...store.files import atomic_write
 from .results import Score, mean_scores, passages_by_turn, scores_by_turn
-from .runs import Runs, find_material, read_runs
+from .runs import Runs, find_material, only_turns, read_runs
 from .turns import build_conversations, turns_to_show
 
 FOLDER = Path(__file__).parent / "files"
@@ -66,7 +67,8 @@ def report(
     runs: Runs,
     dataset: IkatDataset | str | Path | None = None,
     *,
-    qrels: pd.DataFrame | str | None = None,
+    qrels: QrelsSource | None = None,
+    turns: Turns | None = None,
     texts: pt.Transformer | None = None,
     measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
     passages: int = 20,
@@ -81,7 +83,8 @@ def report(
         runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
             submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``.
         dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
-        qrels: judgements ``qid``, ``docno``, ``label``, or the name of the dataset's variant; its default without.
+        qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file; its default without.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
         measures: the first one colours the overview. Without qrels the scores are those of the run folders.
         passages: how many passages of each run and turn are shown.
@@ -106,15 +109,17 @@ def report(
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(runs, data)
     material = find_material(read, data, qrels, texts)
-    turns = turns_to_show(read, material)
-    names, scores = scores_by_turn(read, material.qrels, turns, measures)
+    if turns is not None:
+        read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
+    shown = turns_to_show(read, material)
+    names, scores = scores_by_turn(read, material.qrels, shown, measures)
     listed, words = passages_by_turn(read, material.qrels, material.texts, passages)
     page = _render(
         runs=read,
         dataset=material.name,
         notes=material.notes,
         conversations=build_conversations(read, material, listed, scores),
-        turns=turns,
+        turns=shown,
         measures=names,
         means=mean_scores(scores),
         judged=len(scores),

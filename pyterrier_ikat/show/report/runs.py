@@ -6,7 +6,7 @@ it has.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,8 +14,10 @@ import pandas as pd
 import pyterrier as pt
 
 from ...conversations import datasets
+from ...conversations.choice import QrelsSource, find_qrels, is_variant
 from ...conversations.datasets import IkatDataset, full_name
 from ...conversations.frame import is_missing, with_text_ids
+from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, trec_eval_order
 from ...runs.turns import as_json, chosen_statements, used_marks
@@ -179,7 +181,10 @@ class Material:
 
 
 def find_material(
-    runs: Sequence[RunData], dataset: IkatDataset | None, qrels: pd.DataFrame | str | None, texts: pt.Transformer | None
+    runs: Sequence[RunData],
+    dataset: IkatDataset | None,
+    qrels: QrelsSource | None,
+    texts: pt.Transformer | None,
 ) -> Material:
     """Gather what can be had; a dataset that only a run folder names may be out of reach, one that was asked for may not.
 
@@ -189,10 +194,8 @@ def find_material(
     """
     notes: list[str] = []
     found = _dataset_of(runs, notes) if dataset is None else dataset
-    if found is None and isinstance(qrels, str):
-        raise UsageError(f"the qrels {qrels!r} are of no dataset: give the dataset as well, or the qrels as a {advice('frame', 'file')}")
     name, turns = ("", {}) if found is None else (found.name, _topics_by_turn(found))
-    judged = qrels if isinstance(qrels, pd.DataFrame) else None if found is None else _qrels(found, qrels, notes)
+    judged = _given(qrels) if found is None else _qrels(found, qrels, notes)
     loader = texts if texts is not None else _text_loader(found, runs, notes)
     return Material(name, turns, judged, loader, tuple(notes))
 
@@ -215,13 +218,41 @@ def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None
     return found
 
 
-def _qrels(dataset: IkatDataset, variant: str | None, notes: list[str]) -> pd.DataFrame | None:
-    if variant is not None and variant.startswith("ptkb"):
-        raise UsageError(f"the qrels {variant} of {dataset.name} judge statements, and runs rank passages: give other qrels")
+def only_turns(runs: Sequence[RunData], material: Material, turns: Sequence[str]) -> tuple[list[RunData], Material]:
+    """Runs and material without what they have of other turns."""
+    wanted = set(turns)
+    known = {qid: turn for qid, turn in material.turns.items() if qid in wanted}
+    return [_only(run, wanted) for run in runs], replace(material, turns=known)
+
+
+def _only(run: RunData, turns: set[str]) -> RunData:
+    results, scores = run.results[run.results["qid"].isin(turns)], run.scores
+    return replace(
+        run,
+        results=results.reset_index(drop=True),
+        turns={qid: turn for qid, turn in run.turns.items() if qid in turns},
+        scores=None if scores is None else scores[scores["qid"].isin(turns)].reset_index(drop=True),
+    )
+
+
+def _given(qrels: QrelsSource | None) -> pd.DataFrame | None:
+    """QrelsSource without a dataset: a frame, or a file."""
+    if qrels is None or isinstance(qrels, pd.DataFrame):
+        return qrels
+    if not Path(qrels).expanduser().is_file():
+        raise UsageError(f"the qrels {qrels!r} are of no dataset: give the dataset as well, or the qrels as a {advice('frame', 'file')}")
+    return read_qrels(Path(qrels).expanduser())
+
+
+def _qrels(dataset: IkatDataset, qrels: QrelsSource | None, notes: list[str]) -> pd.DataFrame | None:
+    if isinstance(qrels, pd.DataFrame):
+        return qrels
+    if is_variant(qrels, dataset) and str(qrels).startswith("ptkb"):
+        raise UsageError(f"the qrels {qrels} of {dataset.name} judge statements, and runs rank passages: give other qrels")
     try:
-        return dataset.get_qrels(variant)
+        return find_qrels(qrels, dataset)
     except DataError as error:
-        if variant is not None:
+        if qrels is not None:
             raise
         notes.append(f"No relevance labels: {error}")
         return None

@@ -1,0 +1,137 @@
+"""What a user chooses of a dataset: turns by their ids or a file, judgements by a variant's name or a file."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
+
+from ..errors import DataError, UsageError, advice
+from .base import IkatDataset
+from .qrels import check_qrels, read_qrels
+
+Turns: TypeAlias = Sequence[str] | str | os.PathLike[str]
+"""A list of ids, a text of ids with commas between them, or the path of a file with an id on each line."""
+QrelsSource: TypeAlias = pd.DataFrame | str | os.PathLike[str]
+"""A frame, the name of a dataset's variant, or the path of a TREC qrels file."""
+SHOWN = 5
+
+
+def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
+    r"""The ids of the turns that a user names, each once, in the order of ``known``.
+
+    Args:
+        given: a list of ids, a text of ids with commas between them, or the path of a file with an id on each line.
+        known: the turns that there are.
+        where: what has them, for the message, such as the name of a dataset.
+
+    Raises:
+        UsageError: when no turn is named, or one that isn't known; of a file it says the line.
+        DataError: when the file can't be read.
+
+    Example:
+        >>> read_turns("1-1_2,1-1_1", ["1-1_1", "1-1_2", "1-1_3"], "ikat:sample")
+        ['1-1_1', '1-1_2']
+        >>> _ = Path("turns.txt").write_text("1-1_1\n9-9_9\n")
+        >>> read_turns("turns.txt", ["1-1_1", "1-1_2"], "ikat:sample")
+        Traceback (most recent call last):
+        pyterrier_ikat.errors.UsageError: turns.txt: ikat:sample has no turn 9-9_9 (line 2): its turns are like 1-1_1
+    """
+    there = list(dict.fromkeys(known))
+    path = _file(given)
+    named = _ids(given) if path is None else _lines(path)
+    if not named or not all(turn for _, turn in named):
+        written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")
+        raise UsageError(f"{written} lacks a turn: give ids with commas between them, such as 1-1_1,1-1_2, or a file with one on each line")
+    chosen = {turn for _, turn in named}
+    if not chosen <= set(there):
+        raise UsageError(_unknown(named, there, where, path))
+    return [turn for turn in there if turn in chosen]
+
+
+def _unknown(named: list[tuple[int, str]], there: list[str], where: str, path: Path | None) -> str:
+    shown = [turn if path is None else f"{turn} (line {line})" for line, turn in named if turn not in set(there)]
+    more = ", ..." * (len(shown) > SHOWN)
+    like = f": its turns are like {there[0]}" if there else ""
+    return f"{'' if path is None else f'{path}: '}{where} has no turn {', '.join(shown[:SHOWN])}{more}{like}"
+
+
+def _file(given: Turns) -> Path | None:
+    """The file that is meant: any path, and a text that is the name of a file or looks like one."""
+    if not isinstance(given, str | os.PathLike):
+        return None
+    path = Path(given).expanduser()
+    return path if isinstance(given, os.PathLike) or path.is_file() or "/" in given else None
+
+
+def _ids(given: Turns) -> list[tuple[int, str]]:
+    ids: Iterable[str] = given.split(",") if isinstance(given, str) else given  # type: ignore[assignment]
+    return list(enumerate(str(turn).strip() for turn in ids))
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """Line number and turn."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} can't be read as text ({error}): give a file with the id of a turn on each line") from error
+    return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
+    """The judgements that a user names.
+
+    Args:
+        given: a frame, the name of a variant of the dataset's, or a TREC qrels file; None for the dataset's default.
+        dataset: whose turns are judged.
+
+    Raises:
+        UsageError: when there is neither such a variant nor such a file.
+        DataError: when a frame or file is malformed, or the dataset's own file is missing.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.conversations import write_qrels
+        >>> sample = ikat.dataset("ikat:sample")
+        >>> len(find_qrels(None, sample)), len(find_qrels("ptkb", sample))
+        (387, 222)
+        >>> write_qrels(sample.get_qrels().head(3), "three.txt")
+        >>> len(find_qrels("three.txt", sample))
+        3
+    """
+    if isinstance(given, pd.DataFrame):
+        return check_qrels(given)
+    if given is not None and not is_variant(given, dataset):
+        path = Path(given).expanduser()
+        if path.is_file():
+            return read_qrels(path)
+        if isinstance(given, os.PathLike) or "/" in given:
+            raise DataError(f"there is no file {path} of judgements")
+    try:
+        return dataset.get_qrels(None if given is None else str(given))
+    except UsageError as error:
+        raise UsageError(f"{error}, and no file {given} is there") from None
+
+
+def is_variant(given: QrelsSource | None, dataset: IkatDataset) -> bool:
+    """Whether judgements are named by a variant of the dataset's, or are its default."""
+    return given is None or (isinstance(given, str) and given in (dataset._describe_component("qrels") or []))  # type: ignore[operator]
+
+
+def of_turns(judged: pd.DataFrame, turns: Turns | None, where: str) -> pd.DataFrame:
+    """The judgements of the turns that a user names; all of them for None.
+
+    Raises:
+        UsageError: when one of the turns isn't judged.
+        DataError: when the file of turns can't be read.
+
+    Example:
+        >>> judged = pd.DataFrame({"qid": ["1-1_1", "1-1_2"], "docno": ["a", "a"], "label": [1, 2]})
+        >>> of_turns(judged, "1-1_2", "mine.txt")["label"].tolist()
+        [2]
+    """
+    if turns is None:
+        return judged
+    wanted = read_turns(turns, judged["qid"], where)
+    return judged[judged["qid"].isin(wanted)].reset_index(drop=True)
