@@ -26,7 +26,11 @@ GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
 ANSWER_STAND_IN = "word " * 100
 
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_NUMBERED = re.compile(r"\s*1[.)].*\n\s*2[.)]")
+_STEP = re.compile(r"[\s*_#]*1[.)][*_]*[ \t]")
+"""How a list of steps opens, and also a label with its reason behind it."""
+_SECOND = re.compile(r"^[\s*_#]*2[.)]", re.MULTILINE)
+_BEFORE_SCORE = re.compile(r"[\W_]*(?:\w+[\W_]+){0,2}")
+"""What may stand before the score on its line, such as ``**Final``."""
 _REASON = re.compile(r"^[\s\W_]*(?:(?:reason|explanation|justification)\W*[:=]\W*)?", re.IGNORECASE)
 
 
@@ -62,13 +66,20 @@ def parse_judgement(text: str, highest: int = 4) -> Judgement | None:
     """
     opening, named = _patterns(highest)
     said = without_scale(_FENCE.sub("", without_reasoning(text)).strip(), highest)
-    first = None if _NUMBERED.match(said) else opening.match(said)
-    found = [first] if first else list(named.finditer(said))
+    scores = list(named.finditer(said))
+    first = None if _opens_a_list(said, scores) else opening.match(said)
+    found = [first] if first else scores
     labels = {match[1] for match in found}
     if len(labels) != 1 or not labels <= set(map(str, range(highest + 1))):
         return None
     reason = " ".join(_REASON.sub("", said[found[-1].end() :], count=1).split())
     return Judgement(int(labels.pop()), reason.rstrip('"}').rstrip(), text)
+
+
+def _opens_a_list(text: str, scores: Sequence[re.Match[str]]) -> bool:
+    """Whether the number that opens a text is that of a step: a second step follows, or a line that opens with the score."""
+    openings = (text[: score.start()].rpartition("\n")[2] for score in scores if "\n" in text[: score.start()])
+    return bool(_STEP.match(text)) and (bool(_SECOND.search(text)) or any(_BEFORE_SCORE.fullmatch(opening) for opening in openings))
 
 
 @checked

@@ -203,6 +203,23 @@ def test_umbrela_reads_its_own_scale(said, label):
     assert "Which tea?" in model.asked[0][-1]["content"]
 
 
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        ("1. The person wants a mild tea.\n\nfinal score: 3", 3),
+        ("**1.** Intent: a mild tea.\n**Final score: 0**", 0),
+        ("1. Intent\nThe person wants a mild tea.\n2. Match\nIt names one.\nFinal score: 2", 2),
+        ("1. Intent\nThe person wants a mild tea.\n2. Match\nIt names one.", None),
+        ("1. It names no tea; one more would make a score of 2.", 1),
+        ("1.\nThe score of 2 would need a tea.", 1),
+        ("1: The person wants a mild tea.", 1),
+    ],
+)
+def test_the_number_of_a_step_is_no_label(said, label):
+    judgement = parse_judgement(said, 3)
+    assert (judgement and judgement.label) == label
+
+
 def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path):
     pairs = tmp_path / "pairs.txt"
     pairs.write_text("1-1_1 0 sample-walk-001:0 2\n")
