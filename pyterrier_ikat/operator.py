@@ -9,6 +9,7 @@ of another package is known by its repr and by the models and indexes that its a
 import hashlib
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -67,15 +68,46 @@ COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 
 
 Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
-measure: ContextVar[Callable[[str, Callable[[], pd.DataFrame]], pd.DataFrame] | None] = ContextVar("measure", default=None)
-"""What measures the stages while a `profile` lasts, by their names."""
+Work = Callable[[], pd.DataFrame]
+Watcher = Callable[[Any, pd.DataFrame, Work], pd.DataFrame]
+"""What stands around a stage while it works: it gets the stage, its input and the work, and gives back what the work gave."""
+
+_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
-def _measured(transform: Transform) -> Transform:
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Inside the block, ``watcher`` stands around each stage of ours, those inside others too; earlier watchers go on.
+
+    Not watched are stages of other packages, and what a stage does on other threads or machines.
+
+    Example:
+        >>> class Shout(Operator):
+        ...     def transform(self, inp):
+        ...         return inp.assign(query=inp["query"].str.upper())
+        >>> seen = []
+        >>> def watch(stage, inp, work):
+        ...     seen.append(repr(stage))
+        ...     return work()
+        >>> with watched_by(watch):
+        ...     _ = Shout()(pd.DataFrame({"qid": ["9-1_3"], "query": ["tea"]}))
+        >>> len(seen)
+        1
+    """
+    token = _watchers.set((*_watchers.get(), watcher))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
+def _watched(transform: Transform) -> Transform:
     @wraps(transform)
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
-        measuring = measure.get()
-        return transform(self, inp) if measuring is None else measuring(type(self).__name__, lambda: transform(self, inp))
+        work = partial(transform, self, inp)
+        for watcher in _watchers.get():
+            work = partial(watcher, self, inp, work)
+        return work()
 
     return run
 
@@ -153,6 +185,13 @@ class Operator(pt.Transformer):
     loads_models: ClassVar[bool] = False
     """Whether its first use loads a model: before a run it is given one row, so that a model that can't be loaded is found for free."""
 
+    scores_alone: ClassVar[bool] = False
+    """Whether the score of a row comes from its query and passage alone, whatever rows stand beside it: so that the scores of some rows are
+    those that it would give them without the others."""
+
+    keeps_ranking: ClassVar[bool] = False
+    """Whether it leaves the rows of a ranking and their order as they are, so that the ranking is known without it."""
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -163,7 +202,7 @@ class Operator(pt.Transformer):
         if "__init__" in cls.__dict__:
             cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
         if "transform" in cls.__dict__:
-            cls.transform = _measured(cls.transform)  # type: ignore[assignment]
+            cls.transform = _watched(cls.transform)  # type: ignore[assignment]
 
     def __mod__(self, right: int) -> pt.Transformer:
         return self >> _Cutoff(right)

@@ -1,13 +1,14 @@
 """Seconds per stage of all pipelines that run inside a ``with`` block."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
-from .operator import measure
+from .operator import Work, watched_by
 
 
 @dataclass
@@ -40,9 +41,9 @@ class Profile:
         found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"])
         return found.assign(share=found["seconds"] / whole)
 
-    def measure(self, name: str, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """Do ``work`` and add its time to the stage ``name``, without the time of the stages that it calls."""
-        stage = self.stages.setdefault(name, _Stage())
+    def measure(self, operator: Any, _: pd.DataFrame, work: Work) -> pd.DataFrame:
+        """Do ``work`` and add its time to the operator's kind, without the time of the stages that it calls."""
+        stage = self.stages.setdefault(type(operator).__name__, _Stage())
         started = time.perf_counter()
         self.inner.append(0.0)
         try:
@@ -71,9 +72,8 @@ def profile() -> Iterator[Profile]:
         [['RawUtterance', 1, 1], ['other', 0, 0]]
     """
     found = Profile()
-    token = measure.set(found.measure)
     try:
-        yield found
+        with watched_by(found.measure):
+            yield found
     finally:
-        measure.reset(token)
         found.total = time.perf_counter() - found.started

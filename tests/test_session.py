@@ -149,7 +149,10 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
         with pytest.raises(Stopped):
             opened(index, tmp_path / "killed", "aqd", batch=5).run()
     assert sorted(os.listdir(tmp_path / "killed")) == ["aqd.partial"]
-    assert sorted(os.listdir(tmp_path / "killed" / "aqd.partial")) == ["000000.json", "000005.json", "000010.json", "run.json"]
+    assert sorted(os.listdir(tmp_path / "killed" / "aqd.partial")) == [
+        *(f"{start}.{end}" for start in ("000000", "000005", "000010") for end in ("json", "stages.jsonl.gz")),
+        "run.json",
+    ]
     asked = stop_after(monkeypatch, None)
     resumed = opened(index, tmp_path / "killed", "aqd", batch=5)
     resumed.run()

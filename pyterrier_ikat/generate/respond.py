@@ -102,6 +102,7 @@ class Respond(LLMOperator):
     """
 
     one_row_per_turn = False
+    keeps_ranking = True
     stage = "respond"
     schematic = {"label": "Respond"}
 

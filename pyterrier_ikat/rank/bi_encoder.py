@@ -53,6 +53,7 @@ class BiEncoder(Reranker):
         ['y', 'x']
     """
 
+    scores_alone = True
     schematic = {"label": "BiEncoder"}
     model: str
     batch_size: int = 32

@@ -60,6 +60,7 @@ class CrossEncoder(Reranker):
         ikat.CrossEncoder('cross-encoder/ms-marco-MiniLM-L-6-v2', backend='auto')
     """
 
+    scores_alone = True
     schematic = {"label": "CrossEncoder"}
     model: str
     max_length: int = 512

@@ -2,8 +2,9 @@
 
 They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, ``run.json`` with the
 parameters of the run that they belong to, and ``costs.jsonl`` with what was spent, also on turns that aren't finished. Of a batch is
-kept what :meth:`RunFolder.write` writes: the ranking, what each turn has one of, and the ledger. Passages' texts are not. No more than
-one batch is in memory, also while the run folder is written.
+kept what :meth:`RunFolder.write` writes: the ranking, what each turn has one of, and the ledger; beside it lies what the stages did
+(:mod:`pyterrier_ikat.runs.stages`), written first. Passages' texts are not kept. No more than one batch is in memory, also while the run
+folder is written.
 """
 
 import json
@@ -20,15 +21,21 @@ import pyterrier as pt
 from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError, option
 from ..llms import Ledger
-from ..operator import stages
+from ..operator import stages, watched_by
 from ..runs import RunFolder, strictly_decreasing
+from ..runs import stages as stages_file
 from ..runs.folder import describe_difference, versions
+from ..runs.stages import TurnStages
 from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..store.files import atomic_write
 from .account import COSTS, Account
 from .comparison import RANKING, check_ranking
+from .recorder import Recorder
+from .systems import naming
 
 PARAMETERS = "run.json"
+STAGES = f".{stages_file.NAME}"
+"""How the file of a batch ends that says what the stages did."""
 
 Columns = dict[str, list[Any]]
 
@@ -85,20 +92,23 @@ class Batches:
     def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> None:
         counted, (before, behind) = counting.snapshot(), _divided(pipeline)
         left = topics[~topics["qid"].isin(self.finished())]
-        written = _through(before, left.reset_index(drop=True))
+        recorder = Recorder(left["qid"].tolist(), naming(pipeline))
+        with watched_by(recorder.watch):
+            written = _through(before, left.reset_index(drop=True))
         for start in range(0, len(left), size):
             turns = written.iloc[start : start + size].reset_index(drop=True)
-            results = _through(behind, turns)
+            with watched_by(recorder.watch):
+                results = _through(behind, turns)
             if start == 0:
                 _check_ranking(self.path.stem, turns, results)
-            self.keep(int(left.index[start]), turns, results, counting.since(counted))
+            self.keep(int(left.index[start]), turns, results, counting.since(counted), recorder.take(turns["qid"].tolist()))
             counted = counting.snapshot()
 
     def finished(self) -> set[str]:
         """The qids of the turns that are done."""
         return {qid for batch in self._all() for of_turns in ("found", "lost") for qid in batch[of_turns]["qid"]}
 
-    def keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, ledger: Ledger) -> None:
+    def keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, ledger: Ledger, done: Iterable[TurnStages] = ()) -> None:
         """Keep a finished batch.
 
         Args:
@@ -106,6 +116,7 @@ class Batches:
             turns: its turns, one row each, with what was written before retrieval.
             results: the ranking, with the columns of the turns.
             ledger: what was counted since the batch before.
+            done: what the stages did of each turn.
         """
         first = results.drop_duplicates("qid")
         rows = ledger.frame().astype(object)
@@ -117,6 +128,8 @@ class Batches:
         }
         if not (self.path / PARAMETERS).exists():
             RunFolder(self.path).write_parameters(self.parameters)
+        with atomic_write(self.path / f"{number:06d}{STAGES}", "wb") as file:
+            file.writelines(turn.packed() for turn in done)
         with atomic_write(self.path / f"{number:06d}.json") as file:
             file.write(json.dumps(batch))  # ten times faster than dump
 
@@ -131,6 +144,10 @@ class Batches:
         """
         for batch in self._all():
             yield _turns(batch, topics), _ranking(batch)
+
+    def stages(self) -> list[Path]:
+        """The files that say what the stages did, in the order of the turns."""
+        return [path.with_name(path.stem + STAGES) for path in self._paths()]
 
     def ledger(self) -> Ledger:
         """What was counted so far, over all starts of the run."""

@@ -205,7 +205,9 @@ def _run_one(comparison: Comparison, name: str, folder: RunFolder, batches: Batc
     about = batches.parameters | {"deviations": comparison.deviations[name], "served": ledger.served()}
     if comparison.dataset is not None:
         about["dataset"] = comparison.dataset
-    folder.write_parts(scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame())
+    folder.write_parts(
+        scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame(), batches.stages()
+    )
     batches.remove()
 
 

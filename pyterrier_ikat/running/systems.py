@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -254,15 +255,21 @@ def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None)
     budget of an LLM, an address in memory.
     """
     named = dict(_named(distinct_parts([pipeline])))
-    written = [_written(repr(stage), named) for stage in stages(pipeline)]
+    name_of = naming(pipeline)
+    written = [name_of(repr(stage)) for stage in stages(pipeline)]
     return {
         "package": metadata.version("pyterrier_ikat"),
         "prompts_sha256": prompts.fingerprint(templates),
         "stages": {str(number): text for number, text in enumerate(written, 1)},
         "parts": {name: _state(part) for name, (_, part) in named.items()},
         "on_error": {name: part.on_error for name, (_, part) in named.items() if hasattr(part, "on_error")},
-        "expression": _written(repr(pipeline), named),
+        "expression": name_of(repr(pipeline)),
     }
+
+
+def naming(pipeline: pt.Transformer) -> Callable[[str], str]:
+    """How run folders write the reprs of a pipeline's stages: see :func:`parameters_of`."""
+    return partial(_written, named=dict(_named(distinct_parts([pipeline]))))
 
 
 def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:

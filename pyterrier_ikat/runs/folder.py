@@ -5,6 +5,8 @@
 ``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; where the
                           system ran Respond also ``response`` and ``used``, the passages that it was based on
 ``measures.csv``          one line per turn of the qrels, one column per measure
+``stages.jsonl.gz``       what each stage did of each turn: see :mod:`pyterrier_ikat.runs.stages`; a frame that was written by
+                          ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
 ``run.json``              method, expression, dataset, parameters and versions; written last: its presence says "complete"
 ========================  ==========================================================================================
@@ -15,7 +17,7 @@ import platform
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +28,7 @@ import pandas as pd
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, option
 from ..store.files import atomic_write, temporary_name
+from . import stages as stages_file
 from .trec import read_run, write_run
 from .turns import Part, check_turns, write_turns
 
@@ -145,12 +148,15 @@ class RunFolder:
 
     def lines(self) -> dict[str, int]:
         """How many lines each file but ``run.json`` has."""
-        return {name: self._lines(name) for name in FILES}
+        kept = (stages_file.NAME,) if (self.path / stages_file.NAME).is_file() else ()
+        return {name: self._lines(name) for name in (*FILES, *kept)}
 
     def _lines(self, name: str) -> int:
         """Its lines; what follows the last line end may be cut, and is none, but of ``turns.jsonl``, where it would be no JSON."""
         if not (self.path / name).is_file():
             return 0
+        if name == stages_file.NAME:
+            return stages_file.count_lines(self.path / name)
         count, last = 0, b"\n"
         with (self.path / name).open("rb") as file:
             while block := file.read(1 << 16):
@@ -185,6 +191,20 @@ class RunFolder:
             DataError: as :meth:`turns`.
         """
         return {turn["qid"] for turn in self._each_turn() if turn.get("passages")}
+
+    def stages(self) -> Iterator[dict[str, Any]]:
+        """What each stage did, a dict per turn and stage; see :mod:`pyterrier_ikat.runs.stages`.
+
+        Raises:
+            DataError: when ``stages.jsonl.gz`` is missing, or lacks a line.
+        """
+        path, count = self.path / stages_file.NAME, 0
+        for line in stages_file.read_stages(path):
+            count += 1
+            yield line
+        written = self.parameters().get("lines", {}).get(path.name, count)
+        if count != written:
+            raise DataError(f"{path} has {count} lines, {written} were written: the file was cut, make the run again")
 
     def measures(self) -> pd.DataFrame:
         """The figures turn by turn: index ``qid``, a column per measure.
@@ -243,16 +263,23 @@ class RunFolder:
         """
         self.write_parts([(topics, results)], lambda: (measures, parameters), ledger)
 
-    def write_parts(self, parts: Iterable[Part], about: Callable[[], tuple[pd.DataFrame, dict[str, Any]]], ledger: pd.DataFrame) -> None:
+    def write_parts(
+        self,
+        parts: Iterable[Part],
+        about: Callable[[], tuple[pd.DataFrame, dict[str, Any]]],
+        ledger: pd.DataFrame,
+        stages: Sequence[Path] = (),
+    ) -> None:
         """As :meth:`write`, for a run that comes in parts, of which no more than one is in memory.
 
         Args:
             parts: the turns of each part and their ranking, in the order of the run.
             about: gives the measures and the parameters once all parts were written.
             ledger: the whole ledger.
+            stages: files that say what the stages did, in the order of the run.
 
         Raises:
-            DataError: as :meth:`write`.
+            DataError: as :meth:`write`, and when one of these files is missing.
         """
         partial = temporary_name(self.path)
         partial.mkdir(parents=True)
@@ -264,6 +291,10 @@ class RunFolder:
                     _move(partial / "part", ranking)
                     write_turns(topics, results, partial / "part")
                     _move(partial / "part", turns)
+            if stages:
+                with atomic_write(partial / stages_file.NAME, "wb") as whole:
+                    for path in stages:
+                        _append(path, whole)
             measures, parameters = about()
             for name, table in (("measures.csv", measures), ("ledger.csv", ledger)):
                 with atomic_write(partial / name) as file:
@@ -277,10 +308,18 @@ class RunFolder:
 
 
 def _move(part: Path, whole: IO[bytes]) -> None:
-    """Append a file to another one."""
+    """Append a file to another one, and remove it."""
     with part.open("rb") as file:
         shutil.copyfileobj(file, whole)
     part.unlink()
+
+
+def _append(part: Path, whole: IO[bytes]) -> None:
+    try:
+        with part.open("rb") as file:
+            shutil.copyfileobj(file, whole)
+    except FileNotFoundError as error:
+        raise DataError(f"{part} is missing: remove {part.parent}, which begins the run anew") from error
 
 
 def _turn(path: Path, number: int, line: str) -> dict[str, Any]:

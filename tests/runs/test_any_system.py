@@ -98,7 +98,7 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
     assert ikat.run({"mine": second}, "ikat:sample", out=tmp_path / "killed", batch=10).equals(table)
     assert [len(turns) for turns in stage.seen] == [10, 4]
     assert len(again.asked) == 14  # a fake has no cache
-    for name in ("run.trec", "turns.jsonl", "measures.csv"):
+    for name in ("run.trec", "turns.jsonl", "measures.csv", "stages.jsonl.gz"):
         assert (tmp_path / "killed" / "mine" / name).read_bytes() == (tmp_path / "whole" / "mine" / name).read_bytes()
     assert "Last words" in ikat.show.draw(whole).svg
     assert "LastWords(words=4)" in ikat.report([tmp_path / "whole" / "mine"]).html

@@ -182,7 +182,8 @@ def test_an_interrupted_run_goes_on_after_its_finished_batches(tmp_path, sample_
         searches(patch, interrupted=2)
         with pytest.raises(KeyboardInterrupt):
             run_raw(sample_index, tmp_path / "interrupted")
-    assert sorted(bytes_below(tmp_path / "interrupted")) == [f"raw.partial/{name}.json" for name in ("000000", "000008", "run")]
+    kept = [f"{start}.{end}" for start in ("000000", "000008") for end in ("json", "stages.jsonl.gz")]
+    assert sorted(bytes_below(tmp_path / "interrupted")) == [f"raw.partial/{name}" for name in (*kept, "run.json")]
     searched = searches(monkeypatch)
     run_raw(sample_index, tmp_path / "interrupted")
     assert searched == [turns[16:]]

@@ -1,0 +1,190 @@
+"""What the stages of a run do, seen from outside: by the columns that go in and come out, never by what the stage is.
+
+Not seen are stages of other packages, and what a stage does on other threads or machines.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..conversations.frame import is_missing, starts_of_runs
+from ..operator import Work
+from ..order import Floats
+from ..runs.stages import TurnStages
+from ..runs.turns import as_json
+
+OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
+"""Columns of a sub-query that begin as a turn's."""
+
+Turns = dict[str, dict[str, Any]]
+"""Turn -> what a line says of it."""
+
+Found = tuple[list[str], Floats]
+"""The passages of a query, and their scores."""
+NOTHING: Found = ([], np.empty(0))
+
+
+class Recorder:
+    """Keeps what the stages do of some turns until it is fetched.
+
+    Args:
+        qids: the turns; what a stage asks under other qids is left out.
+        name_of: what a stage is called in the run folder, from its repr.
+
+    Example:
+        >>> from pyterrier_ikat import RawUtterance
+        >>> from pyterrier_ikat.operator import watched_by
+        >>> recorder = Recorder(["9-1_3"], str)
+        >>> with watched_by(recorder.watch):
+        ...     _ = RawUtterance()(pd.DataFrame({"qid": ["9-1_3"], "query": ["it"], "qutterance": ["Tea?"]}))
+        >>> len(recorder.take(["9-1_3"])) > 0
+        True
+    """
+
+    def __init__(self, qids: Sequence[str], name_of: Callable[[str], str]) -> None:
+        self._turns = {qid: TurnStages(qid) for qid in qids}
+        self._name_of = name_of
+        self._names: dict[int, tuple[Any, str]] = {}
+        self._working: list[Any] = []
+        self._turn_of: dict[str, str] = {}
+
+    def watch(self, stage: Any, inp: pd.DataFrame, work: Work) -> pd.DataFrame:
+        """Do the work, and keep what it did."""
+        again = any(stage is one for one in self._working)  # a transform that calls the one of its base
+        self._working.append(stage)
+        try:
+            out = work()
+        finally:
+            self._working.pop()
+        if not again:
+            self._keep(stage, inp, out)
+        return out
+
+    def take(self, qids: Sequence[str]) -> list[TurnStages]:
+        """The lines of these turns, which are forgotten here."""
+        self._turn_of = {qid: turn for qid, turn in self._turn_of.items() if turn not in qids}
+        return [self._turns.pop(qid) for qid in qids]
+
+    def _keep(self, stage: Any, inp: pd.DataFrame, out: pd.DataFrame) -> None:
+        if not all("qid" in getattr(frame, "columns", ()) for frame in (inp, out)):
+            return
+        for frame in (inp, out):
+            self._learn(frame)
+        found = self._by_turn("found", _found(inp, out))
+        scored = self._by_turn("scored", _scored(inp, out), alone=bool(getattr(stage, "scores_alone", False)))
+        for qid, said in _together(_written(inp, out), found, scored).items():
+            if qid in self._turns:
+                self._turns[qid].add(self._called(stage), said)
+
+    def _learn(self, frame: pd.DataFrame) -> None:
+        """Whose the sub-queries are; a stage inside another one sees their qids alone."""
+        if "qid_0" in frame.columns:
+            first = starts_of_runs(frame["qid"].to_numpy(dtype=object))
+            self._turn_of.update(zip(frame["qid"].take(first), frame["qid_0"].take(first), strict=True))
+
+    def _by_turn(self, name: str, queries: list[dict[str, Any]], **said: Any) -> Turns:
+        found = Turns()
+        for query in queries:
+            turn, own = self._turn_of.get(query["qid"], query["qid"]), query.pop("own", None)
+            line = found.setdefault(turn, {name: []} | ({} if own is None else {"query": own}) | said)
+            line[name].append(query)
+        return found
+
+    def _called(self, stage: Any) -> str:
+        if id(stage) not in self._names:
+            self._names[id(stage)] = stage, self._name_of(repr(stage))  # with the stage, whose id stays its own as long as it is kept
+        return self._names[id(stage)][1]
+
+
+def _written(inp: pd.DataFrame, out: pd.DataFrame) -> Turns:
+    """The columns of the turn that the stage added or changed."""
+    whole = "qid_0" not in inp.columns and "qid_0" not in out.columns
+    names = [name for name in map(str, out.columns) if (name[:1] == "q" and name[:5] != "query" and name not in OF_ROWS)]
+    names += ["query"] if whole and "query" in out.columns else []
+    before, after, said = _firsts(inp), _firsts(out), Turns()
+    for name in names:
+        old = dict(zip(before["qid"], inp[name].take(before["row"]).tolist(), strict=True)) if name in inp.columns else {}
+        for qid, value in zip(after["qid"], out[name].take(after["row"]).tolist(), strict=True):
+            if qid in old and _is_same(old[qid], value) or (qid not in old and is_missing(value)):
+                continue
+            said.setdefault(qid, {"wrote": {}})["wrote"][name] = as_json(value)
+    return said
+
+
+def _firsts(frame: pd.DataFrame) -> dict[str, Any]:
+    """The turns and the first row of each."""
+    qids = frame["qid_0" if "qid_0" in frame.columns else "qid"].to_numpy(dtype=object)
+    first: dict[str, int] = {}
+    for row in starts_of_runs(qids).tolist():
+        first.setdefault(qids[row], row)
+    return {"qid": list(first), "row": list(first.values())}
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    if old is new or (is_missing(old) and is_missing(new)):
+        return True
+    return bool(as_json(old) == as_json(new))
+
+
+def _together(*said: Turns) -> Turns:
+    whole = Turns()
+    for one in said:
+        for qid, line in one.items():
+            whole.setdefault(qid, {}).update(line)
+    return whole
+
+
+def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
+    """What a stage found for each query that was given queries and gives passages."""
+    if "docno" in inp.columns or "query" not in inp.columns or not {"docno", "score"} <= set(out.columns):
+        return []
+    lists = _lists(out)
+    names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
+    rows = inp[list(names)].rename(columns=names).to_dict("records")
+    return [{"own": row["query"], **_cells(row), **_shown(lists.get(row["qid"], NOTHING))} for row in rows]
+
+
+def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
+    """The scores that a stage gave for each query to passages that it was given; none where it joined sub-queries."""
+    joined = ("qid_0" in inp.columns) != ("qid_0" in out.columns)
+    if joined or not {"docno", "query"} <= set(inp.columns) or not {"docno", "score", "query"} <= set(out.columns):
+        return []
+    given, gave = _lists(inp), {qid: dict(zip(*found, strict=True)) for qid, found in _lists(out).items()}
+    scored = {qid: _aligned(docnos, gave.get(qid, {})) for qid, (docnos, _) in given.items()}
+    strange = any(len(scores) > len(scored.get(qid, NOTHING)[0]) for qid, scores in gave.items())
+    if strange or all(_are_same(scored[qid], given[qid]) for qid in given):
+        return []
+    firsts = starts_of_runs(inp["qid"].to_numpy(dtype=object))
+    rows = inp[["qid", "query"]].take(firsts).drop_duplicates("qid").to_dict("records")
+    return [_cells(row) | _shown(scored[row["qid"]]) for row in rows]
+
+
+def _are_same(ours: Found, theirs: Found) -> bool:
+    return ours[0] == theirs[0] and np.array_equal(ours[1], theirs[1])
+
+
+def _shown(found: Found) -> dict[str, Any]:
+    return {"docnos": found[0], "scores": found[1]}
+
+
+def _cells(row: dict[Any, Any]) -> dict[str, Any]:
+    return {str(name): as_json(value) for name, value in row.items()}
+
+
+def _aligned(docnos: list[str], gave: dict[str, float]) -> Found:
+    kept = [docno for docno in docnos if docno in gave]
+    return kept, np.array([gave[docno] for docno in kept], dtype=np.float64)
+
+
+def _lists(frame: pd.DataFrame) -> dict[str, Found]:
+    """The passages and scores of each query, in the order of the rows; without a column of scores they are missing."""
+    found: dict[str, Found] = {}
+    docnos, scores = frame["docno"].tolist(), frame.get("score", pd.Series(np.nan, frame.index)).to_numpy(dtype=np.float64)
+    qids = frame["qid"].to_numpy(dtype=object)
+    for start, stop in pairwise([*starts_of_runs(qids).tolist(), len(qids)]):
+        before = found.get(qids[start], NOTHING)
+        found[qids[start]] = before[0] + docnos[start:stop], np.append(before[1], scores[start:stop])
+    return found

@@ -1,0 +1,160 @@
+"""What a run folder keeps of each stage."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.operator import Operator, watched_by
+from pyterrier_ikat.rank import scoring
+from pyterrier_ikat.running.recorder import Recorder
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.runs.stages import TurnStages, read_stages
+
+TURN = "1-1_3"
+GTR = "1-1_1,1-1_3,2-1_2"
+
+
+class SharedWords(scoring.Reranker):
+    """Scores a passage by the share of the query's words that it has."""
+
+    scores_alone = True
+
+    def score(self, frame):
+        pairs = zip(frame["query"], frame["text"], strict=True)
+        return np.array([len(set(query.split()) & set(text.split())) / (len(query.split()) + 1) for query, text in pairs])
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "sample.index"
+    return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+
+
+def run(index, out, name, **more):
+    models = {"llm": "recorded:sample", "reranker": SharedWords()} | more
+    taken = {option: model for option, model in models.items() if option in ikat.methods.find(name).resources.values()}
+    ikat.run(name, "ikat:sample", index=index, out=out, turns=GTR, **taken)
+    return RunFolder(out / name)
+
+
+def of_turn(folder, stage, qid=TURN):
+    return [line for line in folder.stages() if line["qid"] == qid and line["stage"].startswith(stage)]
+
+
+@pytest.fixture(scope="module")
+def gtr(index, tmp_path_factory):
+    return run(index, tmp_path_factory.mktemp("gtr"), "gtr", second_llm="recorded:sample-claude")
+
+
+def test_both_branches_of_gtr_keep_their_answers_statements_and_queries(gtr):
+    turns = pt.get_dataset("ikat:sample").get_topics()
+    turns = turns[turns["qid"] == TURN].reset_index(drop=True)
+    for place, model in enumerate(("sample", "sample-claude")):
+        llm = ikat.llm(f"recorded:{model}")
+        written = (ikat.SelectStatements(llm, "copies") >> ikat.Answer(llm, words=200) >> ikat.MultiQuery(llm, 5, "answer", words=200))(
+            turns
+        ).iloc[0]
+        asked = of_turn(gtr, "index.bm25")[place]["found"]
+        assert of_turn(gtr, f"ikat.Answer(ikat.llm('recorded:{model}')")[0]["wrote"]["qanswer"] == written["qanswer"]
+        assert of_turn(gtr, f"ikat.SelectStatements(ikat.llm('recorded:{model}')")[0]["wrote"]["qstatements"] == [
+            list(pair) for pair in written["qstatements"]
+        ]
+        assert len(asked) > 1
+        assert [query["qsub"] for query in asked] == list(range(len(asked)))
+
+
+def test_each_query_keeps_its_own_list_and_the_rerankers_scores(index, tmp_path):
+    folder = run(index, tmp_path, "aqd")
+    system = ikat.methods.aqd(ikat.llm("recorded:sample"), index.bm25(), SharedWords())
+    turns = pt.get_dataset("ikat:sample").get_topics()
+    before, behind = pt.Compose(*list(system)[:-2]), SharedWords()
+    found = before(turns[turns["qid"] == TURN].reset_index(drop=True))
+    scored = behind(found)
+    [first], [second] = of_turn(folder, "index.bm25()"), [line for line in of_turn(folder, "") if "scored" in line]
+    for line, frame in ((first["found"], found), (second["scored"], scored)):
+        for query in line:
+            rows = frame[frame["qid"] == query["qid"]]
+            assert dict(zip(query["docnos"], query["scores"], strict=True)) == dict(zip(rows["docno"], rows["score"], strict=True))
+            assert rows["query"].unique().tolist() == [query["query"]]
+        assert [query["docnos"] for query in line] == [found.loc[found["qid"] == q["qid"], "docno"].tolist() for q in line]
+    assert (first["query"], second["alone"]) == (found["qquery"][0], True)
+    assert len(first["found"]) == found["qid"].nunique() > 1
+
+
+def test_queries_suggestions_and_summaries_are_kept(index, tmp_path):
+    [rewritten] = of_turn(run(index, tmp_path, "rtg"), "ikat.OutlineAnswer")
+    assert rewritten["wrote"]["qsuggestion"].startswith("Content: a clear yes")
+    [summary] = of_turn(run(index, tmp_path, "short_long_2"), "ikat.Summarise")
+    assert list(summary["wrote"]) == ["qhistory"]
+    assert "The assistant recommended" in summary["wrote"]["qhistory"][1]["content"]
+    for method in ("raw", "hqe"):
+        [found] = of_turn(run(index, tmp_path, method), "index.bm25()")[-1:]
+        assert found["query"].startswith("Even there some slopes will go down.")
+        assert found["found"][0]["query"] == found["query"]
+
+
+def test_pairs_of_all_queries_with_all_candidates_belong_to_their_turn(index, tmp_path):
+    folder = run(index, tmp_path, "wghtdrerank_1")
+    [found], [line] = of_turn(folder, "index.bm25("), [line for line in of_turn(folder, "") if line.get("alone")]
+    union = {docno for query in found["found"] for docno in query["docnos"]}
+    assert [query["qid"] for query in line["scored"]] == [query["qid"] for query in found["found"]]
+    assert all(set(query["docnos"]) == union and len(query["scores"]) == len(union) for query in line["scored"])
+
+
+def test_a_file_that_was_cut_is_refused(gtr, tmp_path):
+    whole = (gtr.path / "stages.jsonl.gz").read_bytes()
+    assert gtr.parameters()["lines"]["stages.jsonl.gz"] == len(gzip.decompress(whole).splitlines()) == len(list(gtr.stages()))
+    second = whole.index(b"\x1f\x8b\x08\x00\x00\x00\x00\x00", 2)
+    for content, said in (
+        (whole[:second], "were written: the file was cut"),
+        (whole[:-9], "can't be read"),
+        (b"x" + whole, "can't be read"),
+    ):
+        (tmp_path / "stages.jsonl.gz").write_bytes(content)
+        (tmp_path / "run.json").write_text((gtr.path / "run.json").read_text())
+        with pytest.raises(DataError, match=said):
+            list(RunFolder(tmp_path).stages())
+    (tmp_path / "stages.jsonl.gz").write_bytes(gzip.compress(b'{"qid": "1", "found": [{"docnos": 4, "scores": []}]}\n'))
+    with pytest.raises(DataError, match="line 1: no stage of a turn"):
+        list(RunFolder(tmp_path).stages())
+
+
+def test_scores_come_back_exactly(tmp_path):
+    single = np.random.default_rng(0).normal(size=500).astype(np.float32).astype(np.float64)
+    double = np.array([0.1, 1 / 3, -1e300, 2.0, float("inf")])
+    turn = TurnStages("t")
+    for scores in (single, double, single * 1e-30, np.array([3.0, -0.0])):
+        turn.add("any", {"found": [{"qid": "t", "query": "é", "docnos": [f"d{n}" for n in range(len(scores))], "scores": scores}]})
+    (tmp_path / "s.gz").write_bytes(turn.packed())
+    found = [line["found"][0] for line in read_stages(tmp_path / "s.gz")]
+    assert [query["scores"] for query in found] == [one.tolist() for one in (single, double, single * 1e-30, np.array([3.0, -0.0]))]
+    assert [query["docnos"][-1] for query in found] == ["d499", "d4", "d499", "d1"]
+    assert all(isinstance(score, float) for query in found for score in query["scores"])
+
+
+class Halves(Operator):
+    """Calls its base; keeps every other passage."""
+
+    def transform(self, inp):
+        return inp
+
+
+class Quarters(Halves):
+    def transform(self, inp):
+        return super().transform(inp).iloc[::2].assign(score=1.0)
+
+
+def test_a_stage_that_calls_its_base_stands_there_once_and_other_qids_are_left_out(tmp_path):
+    recorder = Recorder(["t"], str)
+    frame = pd.DataFrame({"qid": ["t", "t", "word"], "query": ["a", "a", "word"], "docno": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
+    with watched_by(recorder.watch):
+        Quarters()(frame)
+    (tmp_path / "s.gz").write_bytes(b"".join(turn.packed() for turn in recorder.take(["t"])))
+    [line] = read_stages(tmp_path / "s.gz")
+    assert line["scored"] == [{"qid": "t", "query": "a", "docnos": ["x"], "scores": [1.0]}]
+    assert line["alone"] is False
