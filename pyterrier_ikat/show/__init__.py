@@ -1,9 +1,10 @@
 """Looking at what happened: runs as conversations to read, plots, tables for papers."""
 
 from .drawing import Drawing, draw
-from .plots import plot_agreement, plot_breakdown, plot_cost, plot_differences, plot_labels, save_plot
+from .ledgers import ledger, ledger_frame, plot_cost
+from .plots import plot_agreement, plot_breakdown, plot_differences, plot_labels, save_plot
 from .report import Report, report
-from .tables import Table, ledger, ledger_frame, table
+from .tables import Table, table
 
 __all__ = [
     "Drawing",

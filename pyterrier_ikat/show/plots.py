@@ -1,4 +1,4 @@
-"""Plots: scores by depth and conversation, wins and losses, cost against quality, agreement and labels."""
+"""Plots: scores by depth and conversation, wins and losses, agreement and labels."""
 
 from collections.abc import Iterator, Mapping
 from itertools import cycle
@@ -11,11 +11,10 @@ import pandas as pd
 from ir_measures import nDCG
 
 from ..conversations import check_qrels
-from ..errors import DataError, UsageError
+from ..errors import UsageError
 from ..evaluation import Agreement, as_measures, label
 from ..evaluation.scores import SAME, scores_by_run
 from ..store.files import atomic_write
-from .tables import Ledgers, ledger_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,9 +91,6 @@ def save_plot(ax: "Axes", path: str | Path) -> Path:
         figure.savefig(file, format=file_format[1:], bbox_inches="tight", dpi=_DOTS_PER_INCH, metadata=_UNDATED[file_format])
     return Path(path)
 
-
-AMOUNTS = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost in US dollars"}
-"""What systems can be plotted against, and how it is called."""
 
 _MOST_NAMED = 40
 """Turns that can be named under their bars without overlap."""
@@ -193,70 +189,6 @@ def plot_differences(
     ylabel = f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}"
     ax.set(xlabel=f"{len(change)} turns, sorted by the difference", ylabel=ylabel)
     return ax
-
-
-def plot_cost(
-    table: pd.DataFrame,
-    ledgers: Ledgers,
-    measure: ir_measures.Measure | str = nDCG @ 5,
-    against: str = "calls",
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw how good each system is against what its LLM calls came to.
-
-    Args:
-        table: what ``ikat.evaluation.evaluate`` or ``ikat.experiment`` returned.
-        ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or ``Ledger``; see
-            :func:`~pyterrier_ikat.show.ledger_frame`.
-        measure: one of the table's measures.
-        against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. What a
-            cache answered cost nothing; the legend tells how many requests that were.
-        ax: the matplotlib Axes to draw on; new ones when None.
-
-    Returns:
-        The Axes, with a marker for each system of the table.
-
-    Raises:
-        UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not installed.
-        DataError: when a system has no ledger, or its tokens or cost are unknown.
-
-    Example:
-        >>> import pandas as pd
-        >>> from pyterrier_ikat.llms import Ledger
-        >>> spent = Ledger()
-        >>> spent.count("rewrite", "gpt-4o", calls=2)
-        >>> table = pd.DataFrame({"name": ["raw", "QR"], "nDCG@5": [0.25, 0.5], "turns": [2, 2]})
-        >>> plot_cost(table, {"raw": Ledger(), "QR": spent}).get_xlabel()
-        'LLM calls'
-    """
-    column = label(as_measures(measure)[0])
-    if column not in table.columns:
-        raise UsageError(f"the table has no column {column}: evaluate with this measure")
-    if against not in AMOUNTS:
-        raise UsageError(f"against={against!r} is unknown: choose one of {', '.join(AMOUNTS)}")
-    spent = ledger_frame(ledgers)
-    ax = new_axes(8) if ax is None else ax
-    drawn, names = [], []
-    for (name, score), (colour, marker, _) in zip(zip(table["name"], table[column], strict=True), line_styles(), strict=False):
-        amount, cached = _spent_by(spent, name, against)
-        drawn += ax.plot(amount, score, color=colour, marker=marker, linestyle="", markersize=9)
-        names.append(f"{name} (and {cached} cached)" if cached else name)
-    ax.set(xlabel=AMOUNTS[against], ylabel=f"mean {column} of {table['turns'].iloc[0]} turns", ylim=(0, None))
-    ax.margins(x=0.08)
-    ax.grid(alpha=0.3)
-    add_legend(ax, "system", drawn, names)
-    return ax
-
-
-def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int]:
-    """What the calls of a system came to, and how many requests the cache answered."""
-    rows = ledger[ledger["system"] == name]
-    if rows.empty:
-        raise DataError(f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger")
-    amounts = rows[["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]]
-    if amounts.isna().any(axis=None):
-        raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AMOUNTS)}, or leave the system out")
-    return float(amounts.sum().sum()), int(rows["cache_hits"].sum())
 
 
 _DARK = 0.7

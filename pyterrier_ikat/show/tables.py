@@ -1,23 +1,14 @@
-"""Tables for papers: the experiment table and what the LLM calls came to, in LaTeX, Markdown, HTML and CSV."""
+"""Tables for papers in LaTeX, Markdown, HTML and CSV; the experiment table."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
-from typing import Any, TypeAlias
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError
 from ..evaluation.evaluator import format_score, is_derived
-from ..llms import Ledger
-from ..llms.ledger import AMOUNTS, COUNTS
-from ..running.batches import Batches
-from ..runs import RunFolder
-
-Ledgers: TypeAlias = Sequence[str | Path | RunFolder] | Mapping[str, str | Path | RunFolder | Ledger]
-"""Run folders, or a dict name -> run folder or ``Ledger``."""
 
 
 @dataclass(frozen=True)
@@ -229,130 +220,3 @@ def _notes(evaluated: pd.DataFrame, measures: Sequence[str]) -> list[str]:
         baseline = evaluated.loc[evaluated[f"{measures[0]} +"].isna(), "name"].iloc[0]
         notes.append(f"* differs from {baseline}: two-sided paired t-test, Bonferroni, p < .05.")
     return notes
-
-
-_MEANING = (
-    "US dollars: what was paid, over all starts of a run. Worth: what the calls would have cost that the cache answered. "
-    "Alone: what a system's own requests would cost, each once, had nobody asked them before."
-)
-_TOGETHER = {"cost": "paid", "worth": "from the cache", "alone": "alone"}
-
-NOTHING = "none"
-"""Stage and model of a system that asks no LLM."""
-
-_TITLES = {"cache_hits": "cached", "prompt_tokens": "tokens in", "completion_tokens": "tokens out", "cost": "US dollars"}
-_DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
-_MAY_BE_LEFT_OUT = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "worth")
-
-
-def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
-    """The accounts of several systems in one frame.
-
-    Args:
-        ledgers: folders made by ``ikat run``, named like the folders, also ``NAME.partial`` of a run that was stopped; or a dict
-            name -> folder or ``Ledger``.
-
-    Returns:
-        ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without
-        LLM calls has one row, of zeros, with the stage and model ``none``.
-
-    Raises:
-        UsageError: when there is none, or two have the same name.
-        DataError: when a folder holds no run, or its ledger can't be read.
-
-    Example:
-        >>> from pyterrier_ikat.llms import Ledger
-        >>> spent = Ledger()
-        >>> spent.count("rewrite", "gpt-4o", calls=2, cost=0.25)
-        >>> ledger_frame({"raw": Ledger(), "QR": spent})[["system", "stage", "calls", "cost"]].values.tolist()
-        [['raw', 'none', 0, 0.0], ['QR', 'rewrite', 2, 0.25]]
-    """
-    if isinstance(ledgers, str | Path | RunFolder):
-        raise UsageError(f"give a list of run folders: [{str(getattr(ledgers, 'path', ledgers))!r}]")
-    named = ledgers.items() if isinstance(ledgers, Mapping) else ((_folder(one).path.resolve().name, one) for one in ledgers)
-    idle = Ledger()
-    idle.count(NOTHING, NOTHING, calls=0)
-    accounts: dict[str, pd.DataFrame] = {}
-    for name, one in named:
-        if name in accounts:
-            raise UsageError(f"two ledgers are named {name}: {advice('give each its name, {name: folder, ...}', 'rename a folder')}")
-        account = one.frame() if isinstance(one, Ledger) else read_ledger(_folder(one))
-        accounts[name] = account if len(account) else idle.frame()
-        accounts[name].insert(0, "system", name)
-    if not accounts:
-        raise UsageError("there is no ledger: give at least one run folder")
-    return pd.concat(accounts.values(), ignore_index=True)
-
-
-def ledger(ledgers: Ledgers) -> Table:
-    """What the systems' LLM calls came to, as a table per system, stage and model, in LaTeX, Markdown and CSV.
-
-    Args:
-        ledgers: see :func:`ledger_frame`.
-
-    Returns:
-        The table. Of retries, failures and the like only those are shown that there were; the notes name the others, and tell what all
-        systems came to together. The frame behind it has all columns.
-
-    Raises:
-        UsageError: when there is none, or two have the same name.
-        DataError: when a folder holds no finished run, or its ledger can't be read.
-
-    Example:
-        >>> from pyterrier_ikat.llms import Ledger
-        >>> spent = Ledger()
-        >>> spent.count("rewrite", "gpt-4o", calls=2, prompt_tokens=None, completion_tokens=40, seconds=1.25, cost=None)
-        >>> print(ledger({"QR": spent}).markdown().splitlines()[2])
-        | QR | rewrite | gpt-4o | 2 | unknown | 40 | 1.2 | unknown |
-    """
-    frame = ledger_frame(ledgers)
-    never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).fillna(False).all()]
-    cached = not frame["alone"].equals(frame["cost"])
-    columns = [Column(name, [Cell(str(one)) for one in frame[name]]) for name in ("system", "stage", "model")]
-    for name in (*COUNTS, *AMOUNTS):
-        if name not in never and (cached or name != "alone"):
-            numbers = [Cell(_format_number(value, _DECIMALS.get(name, 0))) for value in frame[name]]
-            columns.append(Column(_TITLES.get(name, name), numbers, numeric=True))
-    notes = ["All turns together; seconds: the time of the calls added up."]
-    if missing := [_TITLES.get(name, name) for name in never if name != "worth"]:
-        notes.append(f"None: {', '.join(missing)}.")
-    if cached:
-        alone = ", ".join(f"{name} {_format_sum(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
-        together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
-        notes.append(f"{_MEANING} Each alone: {alone}. Together: {together}.")
-    return Table(frame, columns, notes)
-
-
-def _format_number(value: Any, decimals: int) -> str:
-    return "unknown" if pd.isna(value) else f"{value:,.{decimals}f}"
-
-
-def _format_sum(values: "pd.Series[Any]") -> str:
-    return _format_number(values.sum(skipna=False), _DECIMALS["cost"])
-
-
-def _folder(given: str | Path | RunFolder) -> RunFolder:
-    return given if isinstance(given, RunFolder) else RunFolder(given)
-
-
-def read_ledger(folder: RunFolder) -> pd.DataFrame:
-    """The account of a run folder, as ``Ledger.frame`` gives it.
-
-    Raises:
-        DataError: when the folder holds no run, or its ledger can't be read.
-    """
-    if not folder.complete:  # what a run came to so far that was stopped, or is being made
-        batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
-        if not batches.path.is_dir():
-            raise DataError(f"{folder.path} is no finished run: give a folder made by `ikat run`")
-        return batches.ledger().frame()
-    path, kinds = folder.path / "ledger.csv", Ledger().frame().dtypes.to_dict()
-    try:
-        unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
-        found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)
-        later = {name: pd.NA for name in ("worth", "alone") if name not in found}  # a ledger of an earlier version
-        account = found.assign(**later)[list(kinds)].astype(kinds)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{path} can't be read ({error}): make the run again") from error
-    folder.check_lines(path.name)
-    return account

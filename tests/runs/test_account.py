@@ -274,12 +274,3 @@ def test_a_ledger_that_cannot_be_read_is_no_cost_of_nothing(tmp_path):
     (tmp_path / "done" / "ledger.csv").write_text("stage\nanswer\n")
     with pytest.raises(DataError, match=r"ledger\.csv can't be read .* what the runs have cost is not known"):
         Spending(tmp_path).total("m", 1, 1)
-
-
-def test_a_ledger_of_an_older_version_is_read_and_what_it_lacks_is_unknown(tmp_path):
-    finished(tmp_path, "old", calls=2, cost=0.5)
-    path = tmp_path / "old" / "ledger.csv"
-    pd.read_csv(path).drop(columns=["worth", "alone"]).to_csv(path, index=False)
-    row = ledger_frame([tmp_path / "old"]).iloc[0]
-    assert (row["calls"], row["cost"], row["worth"], row["alone"]) == (2, 0.5, pd.NA, pd.NA)
-    assert Spending(tmp_path).total("m", None, None) == 0.5

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import agreement, breakdown, win_tie_loss
 from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.show.ledgers import plot_cost
 from pyterrier_ikat.show.plots import (
     COLOURS,
     line_styles,
     plot_agreement,
     plot_breakdown,
-    plot_cost,
     plot_differences,
     plot_labels,
     save_plot,

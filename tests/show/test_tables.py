@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.show.tables import escape_latex, escape_markdown, ledger, ledger_frame, mark_best, table
+from pyterrier_ikat.show.ledgers import ledger, ledger_frame
+from pyterrier_ikat.show.tables import escape_latex, escape_markdown, mark_best, table
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
 

@@ -18,8 +18,7 @@ from llms.chat_server import ask
 
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llms import Completion, Request, llm
-from pyterrier_ikat.llms import cache as completions
+from pyterrier_ikat.llms import Completion, Request, llm, request
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.operator import digest
 from pyterrier_ikat.store.cache import Cache
@@ -257,7 +256,7 @@ def test_the_key_is_the_same_whatever_the(what):
 
 def test_the_key_is_another_one_for_another_format_version(monkeypatch):
     before = key()
-    monkeypatch.setattr(completions, "FORMAT", completions.FORMAT + 1)
+    monkeypatch.setattr(request, "FORMAT", request.FORMAT + 1)
     assert key() != before
 
 

@@ -22,7 +22,7 @@ from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, trec_eval_order
 from ...runs.turns import as_json, chosen_statements, used_marks
 from ...submit import Submission, read_submission
-from ..tables import read_ledger
+from ..ledgers import read_ledger
 
 RunSource: TypeAlias = str | Path | RunFolder | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
