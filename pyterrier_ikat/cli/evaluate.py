@@ -35,7 +35,7 @@ def evaluate(
     form: str,
 ) -> None:
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
-    from ..evaluation.evaluator import Evaluator, check_baseline, compare, pairwise_table, text_table
+    from ..evaluation.evaluator import Evaluator, check_baseline, compare, text_table
     from ..evaluation.measures import TRACK_2023, as_measures
     from ..store.trec import name_runs
 
@@ -56,6 +56,8 @@ def evaluate(
         raise UsageError("--pairwise compares all runs with each other, as text: leave out --baseline and --format")
     evaluator = Evaluator(judged, wanted)
     if pairwise:
+        from ..evaluation.pairwise import pairwise_table
+
         click.echo(pairwise_table({name: evaluator.per_turn(name, ranking) for name, ranking in rankings.items()}))
         return
     rows = compare(rankings.items(), evaluator, baseline)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..arguments import checked
 from ..conversations import Conversation, answers_frame, topics_frame
-from ..conversations.frame import is_missing, object_frame, values, with_columns, with_text_ids
+from ..conversations.frame import is_missing, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError
 from ..runs.turns import as_json, response_column, used_marks
 from .evaluator import check_turn_names, describe_mismatch
@@ -201,8 +201,7 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
         for judge in judges
         for qid, judgement in zip(frame["qid"], _assessments(judge, frame), strict=True)
     ]
-    found = object_frame({name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)})
-    return found.astype({"value": float})
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).astype({"value": float})
 
 
 @checked

@@ -13,7 +13,8 @@ from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, r
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, list_first, option
 from ..evaluation import per_turn
-from ..evaluation.evaluator import differing_pairs, format_score
+from ..evaluation.evaluator import format_score
+from ..evaluation.pairwise import differing_pairs
 from ..evaluation.ptkb import statement_ranking
 from ..generate import Answer, Rewrite
 from ..llms import llm

@@ -313,9 +313,8 @@ def _search_once(retriever: Any, name: str, queries: list[Any]) -> list[Ranking]
 
 
 def _sort_ties(ranking: Ranking) -> Ranking:
-    docnos = ranking.docnos
     changes = np.flatnonzero(np.diff(ranking.scores)) + 1
-    for start, end in pairwise([0, *changes.tolist(), len(docnos)]):
+    for start, end in pairwise([0, *changes.tolist(), len(ranking.docnos)]):
         if end - start > 1:
-            docnos[start:end] = sorted(docnos[start:end], reverse=True)
+            ranking.docnos[start:end] = sorted(ranking.docnos[start:end], reverse=True)
     return ranking
