@@ -15,6 +15,8 @@ from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..running import plan
 from .published import Matrix
+from .resources import EVIDENCE
+from .written import written
 
 THRESHOLD = 2
 """Labels below it count as not relevant (Generate then Retrieve, section 4)."""
@@ -63,40 +65,40 @@ class Relabelled:
         """The agreement of the new labels with the official ones."""
         return agreement(read_qrels(self.labels), self.dataset.get_qrels(), THRESHOLD)
 
+    @property
+    def beside(self) -> bool:
+        """Whether the published counts are about the same pairs: those of NIST, of the same year."""
+        return str(self.dataset.name) == f"ikat:{self.matrix.year}"
+
     def written(self, form: str = "text") -> str:
-        """Both matrices, rows: the model's labels, columns: NIST's."""
-        ours, official = self.found(), self.dataset.get_qrels()
-        counts = ours.confusion if self.matrix.threshold is None else ours.binary_confusion
-        tables = {f"ours, {self.spec.split()[0]}": counts}
-        if self.matrix.counts:
-            tables[f"published, {self.matrix.judge}"] = pd.DataFrame(self.matrix.counts)
-        if form == "csv":
-            return str(pd.concat(tables, names=["which", "label"]).to_csv())
-        parts = [f"{title} (rows) and the official labels (columns)\n{_in(form, table)}" for title, table in tables.items()]
-        return "\n\n".join([*parts, self._sentence(ours, len(official))])
+        """Our matrix, and the published one where it is about the same pairs; rows: the model's labels, columns: the official ones."""
+        found = self.found()
+        counts = found.confusion if self.matrix.threshold is None else found.binary_confusion
+        tables = {f"ours, by {self.spec.split()[0]}": counts}
+        if self.matrix.counts and self.beside:
+            tables[f"published, by {self.matrix.judge}"] = pd.DataFrame(self.matrix.counts)
+        rows = pd.concat([_labelled(which, table, self.matrix.threshold) for which, table in tables.items()], ignore_index=True)
+        return written(form, "The model's labels (rows) against the official ones (columns)", rows, self._notes(found), texts=2)
 
-    def _sentence(self, ours: Agreement, official: int) -> str:
-        said = f"ours: {ours.pairs} of {official} pairs, binary agreement {ours.binary:.2%}, kappa {ours.binary_kappa:.4f}."
+    def _notes(self, found: Agreement) -> list[str]:
+        official = len(self.dataset.get_qrels())
+        notes = [EVIDENCE] if self.dataset.name == "ikat:sample" else []
+        notes.append(f"Ours: {found.pairs} of {official} pairs, binary agreement {found.binary:.2%}, kappa {found.binary_kappa:.4f}.")
+        if not self.beside:
+            return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
         if self.matrix.agreement is not None:
-            said += f" Published: binary agreement {self.matrix.agreement:.2%}."
-        if getattr(self.dataset, "year", None) != self.matrix.year:
-            said += f" The published counts are about iKAT {self.matrix.year}, ours are not: don't compare them."
-        elif model_key(self.spec) != model_key(self.matrix.judge):
-            said += f" The paper's judge is {self.matrix.judge}."
-        return said
+            notes.append(f"Published: binary agreement {self.matrix.agreement:.2%}; our copy of the paper lacks its counts.")
+        if model_key(self.spec) != model_key(self.matrix.judge):
+            notes.append(f"The paper's judge is {self.matrix.judge}.")
+        return notes
 
 
-def _in(form: str, table: pd.DataFrame) -> str:
-    if form == "latex":
-        return str(table.to_latex())
-    if form == "markdown":
-        lines = [
-            ["", *table.columns],
-            ["---", *["---:"] * len(table.columns)],
-            *([index, *row] for index, row in zip(table.index, table.values.tolist(), strict=True)),
-        ]
-        return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
-    return str(table.to_string())
+def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.DataFrame:
+    names = list(map(str, range(len(table)))) if threshold is None else [f"< {threshold}", f">= {threshold}"]
+    cells = pd.DataFrame(table.to_numpy(), columns=names)
+    cells.insert(0, "label", names)
+    cells.insert(0, "counts", which)
+    return cells
 
 
 def judge_of(resources: Mapping[str, str], matrix: Matrix) -> str:

@@ -18,6 +18,7 @@ else:
     import tomli as tomllib
 
 SAMPLE = "sample"
+EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
 RETRIEVERS = ("bm25", "splade")
 JUDGES = {
     "BEM": "bem",

@@ -25,7 +25,7 @@ from ..retrieve import PassageIndex
 from ..running import plan, run
 from ..runs import RunFolder
 from .published import ANSWERS, MISSING, NIST, PASSAGES, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, Paper, Part, find_paper
-from .resources import SAMPLE, differences, engines, given_to, read_resources
+from .resources import EVIDENCE, SAMPLE, differences, engines, given_to, read_resources
 from .responses import response_scores
 
 MEASURES = {
@@ -50,7 +50,6 @@ MEASURES = {
 TIMES = {"Judged@10": 10}
 """The papers count judged passages, ir_measures gives their share."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""The papers' tables of two judges' labels: on the sample, and what may stand beside."""
+
+import csv
+import importlib.util
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations import write_qrels
+from pyterrier_ikat.llms.recorded import SAMPLE
+from pyterrier_ikat.papers.agreement import Relabelled
+from pyterrier_ikat.papers.published import find_table
+
+SCRIPT = Path(__file__).parents[2] / "experiments" / "quality" / "sample_labels.py"
+
+
+def test_the_recorded_labels_of_the_sample_are_those_that_the_script_makes():
+    spec = importlib.util.spec_from_file_location("sample_labels", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    lines = map(json.loads, SAMPLE["sample"].read_text(encoding="utf-8").splitlines())
+    assert [line for line in lines if line["stage"] == "judge"] == list(script.records())
+    assert script.label_of("1-1_1", "sample-walk-001:0", 3) == 2
+    assert {script.label_of("q", str(n), 4) for n in range(50)} == {3, 4}
+    assert {script.label_of("q", str(n), 0) for n in range(50)} == {0, 1}
+
+
+def matrix_of(number, tmp_path):
+    arguments = ["paper", "generate_then_retrieve", number, "--resources", "sample", "--out", str(tmp_path)]
+    found = CliRunner().invoke(main, [*arguments, "--format", "csv"])
+    assert found.exit_code == 0, found.output
+    return list(csv.DictReader(io.StringIO(found.output))), CliRunner().invoke(main, arguments).output
+
+
+def test_the_matrices_run_on_the_sample_and_nothing_published_stands_beside(tmp_path):
+    rows, text = matrix_of("4", tmp_path)
+    gold = ikat.dataset("ikat:sample").get_qrels().rename(columns={"label": "gold"})
+    said = [json.loads(line) for line in SAMPLE["sample"].read_text(encoding="utf-8").splitlines()]
+    labels = [(line["qid"], line["item"], int(line["completion"][0])) for line in said if line["stage"] == "judge"]
+    both = gold.merge(pd.DataFrame(labels, columns=["qid", "docno", "label"]))
+    assert len(both) == 387
+    for row in rows:
+        for other in "01234":
+            assert int(row[other]) == ((both["label"] == int(row["label"])) & (both["gold"] == int(other))).sum()
+        assert "is no evidence" in row["notes"]
+        assert "the pairs of ikat:2023" in row["notes"]
+    assert "8743" not in text
+    same = ((both["label"] >= 2) == (both["gold"] >= 2)).mean()
+    assert f"387 of 387 pairs, binary agreement {same:.2%}" in text
+    rows, text = matrix_of("2", tmp_path)
+    assert [row["label"] for row in rows] == ["< 2", ">= 2"]
+    assert "66.84" not in text
+
+
+@pytest.mark.parametrize("name", ["ikat:2023", "ikat:2023-mini", "ikat:2024"])
+def test_published_counts_stand_beside_those_of_the_same_pairs_only(tmp_path, name):
+    qrels = pd.DataFrame({"qid": "9-1_3", "docno": ["a", "b", "c"], "label": [0, 2, 4]})
+    data = SimpleNamespace(name=name, year=int(name[5:9]), get_qrels=lambda: qrels)
+    table = Relabelled(find_table("generate_then_retrieve", "4"), data, "openai:gpt-4o", tmp_path)
+    write_qrels(qrels, table.labels)
+    for form in ("text", "csv", "latex", "markdown"):
+        said = table.written(form)
+        assert ("8743" in said) == (name == "ikat:2023")
+        assert ("The paper's judge is gpt-3.5-turbo" in said) == (name == "ikat:2023")
+        assert ("No published count stands beside ours" in said) == (name != "ikat:2023")
