@@ -102,10 +102,11 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
     if isinstance(what, Listing):
         raise UsageError(f"table {number} of {name} has no scores: `ikat methods NAME` shows {', '.join(what.systems)}")
     if isinstance(what, Matrix):
+        _refuse_unused(options, f"table {number} of {name}")
         data = found.of_year(what.year)
         index = found.index_of("bm25")
         texts = None if index is None else PassageIndex(index).text_loader()
-        labels = Relabelled(what, data, judge_of(found.resources, what), found.root / data.name.replace(":", "-"), texts)
+        labels = Relabelled(what, data, judge_of(found.resources, what), found.root / data.name.replace(":", "-"), texts, found.prompts)
         if only_plan:
             return str(labels.plan())
         labels.run()
@@ -120,3 +121,11 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         path = draw_figure(found, what, found.root / f"{name}-{number}.png")
         return f"{table.to_string(index=False, float_format='{:.4f}'.format)}\n\n{path}"
     return "\n\n".join(found.table(part).written(form) for part in parts)
+
+
+def _refuse_unused(options: dict[str, Any], table: str) -> None:
+    for name in ("qrels", "judged_by", "turns", "systems"):
+        if options[name] is not None:
+            raise UsageError(
+                f"{table} is about the labels of all official pairs, no system is scored: leave out --{name.replace('_', '-')}"
+            )

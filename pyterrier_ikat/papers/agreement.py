@@ -32,6 +32,7 @@ class Relabelled:
         spec: the model that judges.
         out: the folder that keeps the labels.
         texts: adds the passages' texts by docno.
+        prompts: a folder of prompt templates.
     """
 
     matrix: Matrix
@@ -39,6 +40,7 @@ class Relabelled:
     spec: str
     out: Path
     texts: Any = None
+    prompts: str | Path | None = None
 
     @property
     def labels(self) -> Path:
@@ -50,16 +52,22 @@ class Relabelled:
         pairs = self.dataset.get_qrels()[["qid", "docno"]]
         return with_gold(pairs, self.dataset, self.texts)
 
+    def judge(self) -> Judge:
+        """The model with the paper's one-shot prompt."""
+        return Judge(llm(self.spec), prompts=None if self.prompts is None else str(self.prompts))
+
     def plan(self) -> PlanTable:
         """What the judge will be asked."""
-        return plan({"judge": Judge(llm(self.spec))}, self.frame())
+        return plan({"judge": self.judge()}, self.frame())
 
     def run(self) -> None:
-        """Judge the pairs that no label was kept for; completions come from the cache where it has them."""
-        if not self.labels.exists():
-            judged = Judge(llm(self.spec)).transform(self.frame())
-            self.out.mkdir(parents=True, exist_ok=True)
-            write_qrels(judged, str(self.labels))
+        """Judge the pairs and write the labels; the cache has the completions of an earlier call.
+
+        Labels that lie there are not taken: another snapshot, decoding or prompt may have made them.
+        """
+        judged = self.judge().transform(self.frame())
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_qrels(judged, str(self.labels))
 
     def found(self) -> Agreement:
         """The agreement of the new labels with the official ones."""

@@ -194,7 +194,7 @@ class Reproduction:
         """What a part is scored against: the given judgements, or the dataset's own of the nearest kind."""
         data = self.dataset(part)
         if part.about == ANSWERS:
-            every = data.get_topics()[["qid"]].assign(docno="", label=0)
+            every = pd.DataFrame({"qid": self._turns(part), "docno": "", "label": 0})  # no others have a response
             judged = every if self.qrels is None else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
             return self._of_turns(data, judged, None)
         if self.qrels is not None:

@@ -1,5 +1,6 @@
 """The papers' tables by one command: what is printed as published, what may stand beside it, what is refused."""
 
+import json
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.papers.agreement import Relabelled
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
 from pyterrier_ikat.papers.resources import differences, engines, given_to, keys_of, read_resources
 from pyterrier_ikat.papers.table import Judgements, PaperTable, Reproduction, Row, measures_of
@@ -257,3 +259,35 @@ def test_ptkb_judgements_of_nist_are_published_for_2023_only():
     part = Part("nii_IV", 2024, STATEMENTS_NIST, "statements")
     judged = Judgements(judgements(5).qrels, "the organisers' PTKB judgements", 2024)
     assert "published for 2023 only" in judged.differ_from(part)
+
+
+def test_responses_are_judged_on_the_turns_that_were_run(monkeypatch, ikat_data):
+    monkeypatch.setenv("IKAT_DATA", str(ikat_data))
+    [part] = find_table("infosense_2024", "4")
+    made = Reproduction("infosense_2024", {}, dataset="ikat:2023")
+    passages, statements = (set(ikat.dataset("ikat:2023").get_qrels(variant)["qid"]) for variant in (None, "ptkb_org"))
+    nist = set(ikat.dataset("ikat:2023").get_qrels("ptkb_nist")["qid"])
+    assert set(made.judgements(part).qrels["qid"]) == passages | statements | nist != set(ikat.dataset("ikat:2023").get_topics()["qid"])
+
+
+def test_another_snapshot_of_the_judge_makes_labels_of_its_own(tmp_path):
+    data = ikat.dataset("ikat:sample")
+    pairs = data.get_qrels()[["qid", "docno"]].itertuples(index=False)
+    lines = [{"qid": qid, "stage": "judge", "prompt": "judge", "item": docno, "model": "m"} for qid, docno in pairs]
+    shares = []
+    for snapshot, label in (("m-20240101", "3"), ("m-20240202", "0")):
+        recorded = tmp_path / snapshot
+        recorded.write_text("".join(json.dumps(line | {"completion": label}) + "\n" for line in lines))
+        made = Relabelled(find_table("generate_then_retrieve", "4"), data, f"recorded:{recorded}", tmp_path / "out")
+        made.run()
+        shares.append(made.found().binary)
+    relevant = float((data.get_qrels()["label"] >= 2).mean())
+    assert shares == [pytest.approx(relevant), pytest.approx(1 - relevant)]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--turns", "1-1_1"), ("--systems", "ad"), ("--judged-by", "NIST")])
+def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
+    arguments = ["paper", "generate_then_retrieve", "4", "--resources", "sample", "--out", str(tmp_path), option, value]
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 2
+    assert f"leave out {option}" in found.output
