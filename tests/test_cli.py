@@ -99,7 +99,7 @@ def test_started_again_it_keeps_finished_runs(sample_index, tmp_path):
     assert "answer" not in second.output.split("LLM ledger")[1].split("Runs: one folder")[0]
     changed = run(sample_index, tmp_path, "ad", "--turns", "1-1_1,1-1_2")
     assert changed.exit_code == 2
-    assert "holds a run with another turns, topics_sha256 (24, now 2): choose another --out" in changed.output
+    assert "holds a run with different turns, topics_sha256 (24, now 2): choose another --out" in changed.output
 
 
 def test_searches_and_scores_kept_in_a_file_are_not_repeated(sample_index, tmp_path, monkeypatch):
@@ -242,7 +242,7 @@ def test_a_recorded_file_that_was_edited_is_no_finished_run(sample_index, tmp_pa
     assert run(sample_index, tmp_path / "runs", "ad", *arguments, llm=f"recorded:{file}").exit_code == 0
     assert run(sample_index, tmp_path / "runs", "ad", *arguments, llm=f"recorded:{file}").exit_code == 0
     file.write_text(line.replace("Walk", "Swim"))
-    assert "holds a run with another parts (" in refused(sample_index, tmp_path / "runs", *arguments, llm=f"recorded:{file}")
+    assert "holds a run with different parts (" in refused(sample_index, tmp_path / "runs", *arguments, llm=f"recorded:{file}")
 
 
 def test_an_index_of_other_texts_is_no_finished_run(tmp_path):
@@ -255,7 +255,7 @@ def test_an_index_of_other_texts_is_no_finished_run(tmp_path):
     assert run(tmp_path / "i", tmp_path / "runs", "ad").exit_code == 0
     shutil.rmtree(tmp_path / "i")
     ikat.PassageIndex(tmp_path / "i").index([{**passages[0], "text": passages[0]["text"][::-1]}, *passages[1:]])
-    assert "holds a run with another parts ({'index': " in refused(tmp_path / "i", tmp_path / "runs")
+    assert "holds a run with different parts ({'index': " in refused(tmp_path / "i", tmp_path / "runs")
 
 
 def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkeypatch):
@@ -264,7 +264,7 @@ def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkey
     assert run(sample_index, tmp_path / "runs", "ad").exit_code == 0
     (tmp_path / "answer.jinja").write_text("another")
     monkeypatch.setattr(prompts, "FOLDER", tmp_path)
-    assert "holds a run with another prompts_sha256 (" in refused(sample_index, tmp_path / "runs")
+    assert "holds a run with different prompts_sha256 (" in refused(sample_index, tmp_path / "runs")
 
 
 def test_prompts_of_ones_own_for_a_whole_method(sample_index, tmp_path):
@@ -275,7 +275,7 @@ def test_prompts_of_ones_own_for_a_whole_method(sample_index, tmp_path):
     assert run(sample_index, out, "ad", "--prompts", str(folder)).exit_code == 0
     assert str(folder) in (out / "ad" / "run.json").read_text()
     (folder / "answer.jinja").write_text("In two words: {{ question }}")
-    assert "holds a run with another prompts_sha256" in run(sample_index, out, "ad", "--prompts", str(folder)).output
+    assert "holds a run with different prompts_sha256" in run(sample_index, out, "ad", "--prompts", str(folder)).output
 
 
 def test_other_qrels_give_new_figures_of_the_same_run(sample_index, tmp_path):

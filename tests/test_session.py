@@ -193,7 +193,7 @@ def test_batches_of_another_run_are_refused_before_anything_is_run(index, tmp_pa
             opened(index, tmp_path, "aqd", batch=5).run()
     asked = stop_after(monkeypatch, None)
     before = files_below(tmp_path)
-    with pytest.raises(ikat.UsageError, match=r"aqd.partial holds finished batches of a run with another stages, .*remove it"):
+    with pytest.raises(ikat.UsageError, match=r"aqd.partial holds finished batches of a run with different stages, .*remove it"):
         opened(index, tmp_path, "raw", "aqd", batch=5, llm="recorded:sample-claude").run()
     assert asked == []
     assert files_below(tmp_path) == before
@@ -261,7 +261,7 @@ def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
     other = versions() | {"torch": "9.9"}
     monkeypatch.setattr("pyterrier_ikat.running.batches.versions", lambda: other)
     before = files_below(tmp_path)
-    with pytest.raises(ikat.UsageError, match=r"another versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose"):
+    with pytest.raises(ikat.UsageError, match=r"different versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose"):
         opened(index, tmp_path, "raw", batch=5).run()
     assert files_below(tmp_path) == before
 
@@ -339,7 +339,7 @@ def test_what_the_error_of_a_failed_stage_advises_goes_on_with_the_finished_batc
     folder = RunFolder(tmp_path / "runs" / "rtg")
     assert list(folder.parameters()["on_error"].values()) == ["fallback"]
     assert pd.read_csv(folder.path / "ledger.csv")["fallbacks"].sum() == 1
-    with pytest.raises(ikat.UsageError, match=r"rtg holds a run with another on_error \({.*: 'fallback'}, now {.*: 'raise'}\)"):
+    with pytest.raises(ikat.UsageError, match=r"rtg holds a run with different on_error \({.*: 'fallback'}, now {.*: 'raise'}\)"):
         failed().run()
 
 
@@ -380,4 +380,4 @@ def test_a_refusal_names_what_differs_and_no_whole_expression(index, tmp_path):
     known, now = (opened(index, tmp_path, "aqd_a", reranker=name, only_plan=True) for name in names)
     before, after = ({"6": f"ikat.RerankAgainst(ikat.CrossEncoder({name!r}), 'qanswer')"} for name in names)
     found = describe_difference(known.parameters("aqd_a"), now.parameters("aqd_a"))
-    assert found == f"another stages, expression ({before}, now {after})"
+    assert found == f"different stages, expression ({before}, now {after})"

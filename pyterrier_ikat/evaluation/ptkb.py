@@ -58,8 +58,7 @@ def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]
         lists = list(zip(system["qid"], system["qstatements"], strict=True))
     else:
         folder = RunFolder(system)
-        if not folder.complete:
-            raise DataError(f"{system} holds no finished run: give a folder made by `ikat run`")
+        folder.check_finished()
         folder.check_lines("turns.jsonl")
         lists = [(turn["qid"], turn.get("qstatements", [])) for turn in folder.turns()]
     first: dict[str, Any] = {}

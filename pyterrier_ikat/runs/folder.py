@@ -62,7 +62,7 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
 
     Example:
         >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
-        "another llms ({'llm': 'a'}, now {'llm': 'b'})"
+        "different llms ({'llm': 'a'}, now {'llm': 'b'})"
     """
     changed = [name for name, value in wanted.items() if not _agrees(name, found.get(name), value)]
     if not changed:
@@ -71,7 +71,7 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
     if isinstance(before, dict) and isinstance(now, dict):
         names = [name for name in (*now, *before) if before.get(name) != now.get(name)]
         before, now = ({name: one[name] for name in dict.fromkeys(names) if name in one} for one in (before, now))
-    return f"another {', '.join(changed)} ({before!r}, now {now!r})"
+    return f"different {', '.join(changed)} ({before!r}, now {now!r})"
 
 
 def _agrees(name: str, found: Any, wanted: Any) -> bool:
@@ -101,12 +101,25 @@ class RunFolder:
         """Whether a finished run lies here."""
         return (self.path / "run.json").is_file()
 
+    def check_finished(self) -> None:
+        """Refuse a folder that holds no finished run.
+
+        Raises:
+            DataError: when it holds none.
+        """
+        if self.complete:
+            return
+        if self.path.name.endswith(".partial"):
+            raise DataError(f"{self.path} is no finished run, it was stopped: start it again with the same command, or leave it out")
+        raise DataError(f"{self.path} is no finished run: give a folder made by `ikat run`")
+
     def parameters(self) -> dict[str, Any]:
         """The parameters of the finished run.
 
         Raises:
             DataError: when ``run.json`` cannot be read.
         """
+        self.check_finished()
         try:
             found = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
@@ -127,6 +140,8 @@ class RunFolder:
             DataError: when ``run.trec`` can't be read, or hasn't the passages that were written.
         """
         path = self.path / "run.trec"
+        if not path.is_file():
+            self.check_finished()
         found = pd.DataFrame({"qid": column([]), "docno": column([]), "score": pd.Series(dtype=float), "rank": pd.Series(dtype=int)})
         if not (self.complete and path.is_file() and path.stat().st_size == 0):
             found = read_run(path)
@@ -221,6 +236,8 @@ class RunFolder:
 
     def _each_turn(self) -> Iterator[dict[str, Any]]:
         path = self.path / "turns.jsonl"
+        if not path.is_file():
+            self.check_finished()
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 yield from (_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())

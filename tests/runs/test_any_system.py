@@ -134,7 +134,7 @@ def test_what_its_repr_does_not_tell_apart_is_named_when_it_is_used_again(index,
         run(pt.apply.query(lambda row: "tea"), "lambda")
     run(Told(), "told")
     run(Told(stops=0), "told")  # any warning is an error
-    with pytest.raises(ikat.UsageError, match=r"told holds a run with another stages, expression"):
+    with pytest.raises(ikat.UsageError, match=r"told holds a run with different stages, expression"):
         run(LastWords(), "told")
 
 
@@ -228,5 +228,5 @@ def test_a_collection_folder_may_lie_elsewhere(tmp_path):
     ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")
     topics = tmp_path / "there" / "topics.json"
     topics.write_text(topics.read_text().replace("walk", "ride"))
-    with pytest.raises(ikat.UsageError, match="another topics_sha256"):
+    with pytest.raises(ikat.UsageError, match="different topics_sha256"):
         ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")

@@ -279,14 +279,14 @@ def test_topics_that_are_not_those_of_the_results_leave_nothing(tmp_path, qids, 
 
 def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
     assert written.reusable({"method": "aqd", "turns": 2})
-    with pytest.raises(UsageError, match=r"holds a run with another turns \(2, now 3\): choose another out=..."):
+    with pytest.raises(UsageError, match=r"holds a run with different turns \(2, now 3\): choose another out=..."):
         written.reusable({"method": "aqd", "turns": 3})
 
 
 def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monkeypatch):
     installed = versions()
     monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
-    with pytest.warns(OtherVersionsWarning, match="aqd is reused, .* another versions .*now {'torch': '9.9'}.*remove it to make it anew"):
+    with pytest.warns(OtherVersionsWarning, match="aqd is reused, .* different versions .*now {'torch': '9.9'}.*remove it to make it anew"):
         assert written.reusable({"method": "aqd", "turns": 2})
 
 
@@ -315,6 +315,20 @@ def test_a_folder_whose_parameters_cannot_be_read_is_no_finished_run(written, te
     (written.path / "run.json").write_text(text)
     with pytest.raises(DataError, match="is no finished run"):
         written.reusable({"method": "aqd"})
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("aqd", "aqd is no finished run: give a folder made by `ikat run`"),
+        ("aqd.partial", "aqd.partial is no finished run, it was stopped: start it again with the same command, or leave it out"),
+    ],
+)
+@pytest.mark.parametrize("read", [RunFolder.parameters, RunFolder.results, RunFolder.turns])
+def test_a_folder_without_a_finished_run_says_what_to_give(tmp_path, name, told, read):
+    (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match=f"{told}$"):
+        read(RunFolder(tmp_path / name))
 
 
 def test_a_run_may_go_into_an_empty_folder_or_one_in_a_folder_that_is_not_there(tmp_path):
@@ -383,8 +397,8 @@ def test_a_finished_run_that_found_nothing_has_an_empty_ranking(tmp_path):
 
 
 def test_a_value_that_became_an_object_is_shown_whole():
-    assert describe_difference({"llm": "a"}, {"llm": {"spec": "a"}}) == "another llm ('a', now {'spec': 'a'})"
-    assert describe_difference({"llm": {"spec": "a"}}, {"llm": "a"}) == "another llm ({'spec': 'a'}, now 'a')"
+    assert describe_difference({"llm": "a"}, {"llm": {"spec": "a"}}) == "different llm ('a', now {'spec': 'a'})"
+    assert describe_difference({"llm": {"spec": "a"}}, {"llm": "a"}) == "different llm ({'spec': 'a'}, now 'a')"
 
 
 def test_foreign_files_are_not_overwritten(tmp_path):
