@@ -37,7 +37,8 @@ def methods(name: str | None, drawing: str | None) -> None:
     if name is None or name.endswith(".py"):
         shown = catalogue(found)[["name", "llm_calls", "queries", "depth", "manual", "tables"]]
         click.echo(shown.to_string(index=False, na_rep=""))
-        click.echo(f"\n{len(found)} methods; s is the number of chosen statements. `ikat methods NAME` shows one in detail.")
+        one = "NAME" if name is None else f"{name}:NAME"
+        click.echo(f"\n{len(found)} methods; s is the number of chosen statements. `ikat methods {one}` shows one in detail.")
         return
     [entry] = found
     click.echo(f"{entry.name}: {entry.paper}\n\n{entry.expression}\n")
