@@ -29,10 +29,16 @@ _DENIED = re.compile(
 _DENIED_AFTER = re.compile(r"\s*(?:is|are|does|do)\s*(?:not\b(?! only)|n['’]t\b|irrelevant\b|unrelated\b)", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z\[{])|;|\n")
 
+_ONE = r"\d{1,3}\b(?:[*\"']*[ \t]*\([^()]*\))?"
+_BETWEEN = r"(?:[*\"']*[\s,;&]+(?:and\s+)?[*#\"']*|\)\s*(?:[,;&]|and\b)\s*(?:and\s+)?\()"
 _NUMBERS = re.compile(
-    rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(]+)?(\d{{1,3}}\b(?:[*\"']*[\s,;&]+(?:and\s+)?[*#\"']*\d{{1,3}}\b)*)[\s.,;*\"')_]*(?:\(.*)?",
+    rf"[\s*#_(\"'•–-]*(?:{_LABEL}[\s*:=#_(]+)?({_ONE}(?:{_BETWEEN}{_ONE})*)[\s.,;*\"')_]*(?:\((?!.*\){_BETWEEN}\d).*)?",
     re.IGNORECASE,
 )
+"""Numbers alone, each perhaps with a remark in parentheses."""
+_ASIDE = re.compile(r"\([^()]*[^()\d\s][^()]*\)|(?<=\d )\(\d+\)")
+_SAYS_NO = re.compile(r"[\W_]*(?:relevant\W+)?(?:no|false)\b[*_.]*\s*(?:[-–—:(].*)?", re.IGNORECASE)
+"""What stands behind the number of a statement that is said not to matter."""
 _ITEM = re.compile(
     r"\s*(?:[-*•–]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_]*(?:(?:statement|ptkb)\s+)?"
     r"[(\[#]*(\d{1,3})[*_]*(?:[.):\]]+(?!\d)|\s+[-–—]\s|$)",
@@ -159,7 +165,7 @@ def _in_lines(lines: Iterable[str], least: int = 1) -> Found | None:
 def _numbers(line: str) -> list[str]:
     """The numbers on a line that holds nothing else but perhaps a label."""
     found = _NUMBERS.fullmatch(line)
-    return re.findall(r"\d+", found[1]) if found and not _DENIED.search(line) else []
+    return re.findall(r"\d+", _ASIDE.sub("", found[1])) if found and not _DENIED.search(line) else []
 
 
 def _items(lines: Iterable[str]) -> Found:
@@ -167,7 +173,7 @@ def _items(lines: Iterable[str]) -> Found:
     found = Found()
     for line in lines:
         if item := _ITEM.match(line):
-            denied = _DENIED.search(line) is not None
+            denied = bool(_DENIED.search(line) or _SAYS_NO.fullmatch(line, item.end()))
             (found.rest if denied else found).append(line.strip() if denied else item[1])
     return found
 

@@ -127,6 +127,27 @@ def test_the_first_list_is_the_choice(text, ids):
 
 
 @pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Statement numbers: 2 (vegan), 5 (lives in Rome)", ["2", "5"]),
+        ("2 (I have 3 kids), 5 (Rome) and 7 (x)", ["2", "5", "7"]),
+        ("(2), (5) and (7)", ["2", "5", "7"]),
+        ("5 (2 kids)", ["5"]),
+        ("5, 6 (both about 3 diets)", ["5", "6"]),
+        ("1. No\n2. Yes\n3. No", ["2"]),
+        ("1. No - he is vegan\n2: **Yes**", ["2"]),
+        ("1. No dairy for me\n3. I am vegan", ["1", "3"]),
+    ],
+)
+def test_remarks_in_parentheses_hide_no_number_and_no_is_no(text, ids):
+    assert read_ids(text) == ids
+
+
+def test_a_list_with_remarks_that_cannot_be_read_is_no_shorter_list():
+    assert read_ids("5 (he has (2) dogs), 7 (x)") is None
+
+
+@pytest.mark.parametrize(
     ("text", "ids", "rest"),
     [
         ("[3, 5, 7", ["3", "5", "7"], ["a list that never ends"]),
