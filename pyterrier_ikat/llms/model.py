@@ -50,10 +50,8 @@ class Sending:
         self.llm.open()
         items, size = list(requests.items()), self.llm.backend.batch_size
         batches = [items[start : start + size] for start in range(0, len(items), size)]
-        stages = ", ".join(dict.fromkeys(request.stage for request in requests.values()))
-        with pt.tqdm(
-            total=len(requests), desc=f"{stages} ({self.llm.model})", unit="call", delay=1, disable=self.llm.backend.replays
-        ) as bar:
+        label = f"{', '.join(dict.fromkeys(request.stage for request in requests.values()))} ({self.llm.model})"
+        with pt.tqdm(total=len(requests), desc=label, unit="call", delay=1, disable=self.llm.backend.replays) as bar:
             results, error = run_all(
                 batches,
                 self._batch,
@@ -142,11 +140,10 @@ class Sending:
             llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds)
             return reply
         cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
-        used = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens}
         failure = failure_of(request, reply)
-        spent = {**used, "seconds": seconds, "cost": cost, "failures": int(failure is not None)}
+        used = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens, "failures": int(failure is not None)}
         # before it is kept: what is paid is counted first
-        llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), **spent)
+        llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), seconds=seconds, cost=cost, **used)
         self._costs.append(cost or 0.0)
         written = reply.completion(llm.model, seconds)
         if llm.cache is not None and failure is None and usable_text(written.text):
@@ -275,12 +272,8 @@ class LLM:
         first = object()  # of several threads one tells
         if not served or self.backend.replays or same_model(self.model, served) or self._warned_of.setdefault(served, first) is not first:
             return
-        warnings.warn(
-            f"{served!r} answers in the place of {self.model!r}, says the server: the ledger and run.json name it; ask for that model "
-            "if you want it, or correct base_url",
-            OtherModelWarning,
-            stacklevel=2,
-        )
+        known = f"{served!r} answers in the place of {self.model!r}, says the server: the ledger and run.json name it"
+        warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
 
     def _key(self, request: Request, position: int) -> str:
         return str(position) if self.backend.replays else request.key(self.backend.identity)
@@ -320,9 +313,7 @@ class LLM:
         return f"ikat.llm({self.spec!r})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LLM):
-            return NotImplemented
-        return self.backend == other.backend and self.on_error == other.on_error
+        return isinstance(other, LLM) and self.backend == other.backend and self.on_error == other.on_error
 
     def __hash__(self) -> int:
         return hash(self.backend)

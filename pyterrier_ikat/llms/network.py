@@ -5,6 +5,7 @@ and body, gets what is left of the call's time.
 """
 
 import logging
+import os
 import re
 import socket
 import threading
@@ -14,12 +15,16 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsplit, urlunsplit
 from weakref import WeakSet
 
 from ..errors import UsageError
 from ..operator import digest
+from .failures import FatalLLMError, shorten
+
+if TYPE_CHECKING:
+    import openai
 
 HIDDEN = "***"
 SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|sig|auth|code", re.IGNORECASE)
@@ -81,6 +86,16 @@ class Address:
         self.secrets = {form for form in forms if len(form) >= SHORTEST}
 
 
+def addresses(base_url: str) -> list[str]:
+    """The addresses in ``base_url``, which are separated by commas.
+
+    Example:
+        >>> addresses("http://a:8000/v1?tags=x,y,http://b:8000/v1")
+        ['http://a:8000/v1?tags=x,y', 'http://b:8000/v1']
+    """
+    return re.split(r",(?=https?://)", base_url)
+
+
 def redact(text: str, secrets: Iterable[str]) -> str:
     """``text`` with every one of ``secrets`` replaced."""
     for secret in sorted(secrets, key=len, reverse=True):
@@ -128,6 +143,54 @@ def add_filter(loggers: Iterable[str], secrets: set[str]) -> None:
     """Keep ``secrets`` out of what ``loggers`` write."""
     for name in loggers if secrets else ():
         logging.getLogger(name).addFilter(RedactingFilter(secrets))
+
+
+NO_KEY = "none"
+SETTINGS = (*(name for proxy in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())), "SSL_CERT_FILE")
+LOGIN = re.compile(r"//[^/@\s]*@")
+
+
+def connect(address: Address, api_key_env: str, timeout: float) -> tuple["openai.OpenAI", "Network", set[str]]:
+    """A client for an address, what can cut its calls off, and what is secret in its key.
+
+    Raises:
+        FatalLLMError: when there is no key for it, or the environment's proxy or certificates are wrong.
+    """
+    import openai
+
+    _check_key(api_key_env)  # before the key is a local variable, which some tracebacks show
+    key = _key(api_key_env) or _no_key(address, api_key_env)
+    secrets = {key} if len(key) >= SHORTEST and key != NO_KEY else set[str]()
+    add_filter(HTTP_LOGGERS, address.secrets | secrets)
+    try:
+        # A redirect would take the key, or the question, to where nobody sent it.
+        http = openai.DefaultHttpxClient(auth=address.login, follow_redirects=False)
+    except Exception as error:  # each kind of wrong setting has one of its own
+        raise _unprepared(address, error) from None
+    network = keep_deadlines(http)
+    options: dict[str, Any] = {"base_url": address.url, "default_query": address.query, "timeout": timeout}
+    return openai.OpenAI(api_key=key, max_retries=0, http_client=http, **options), network, secrets
+
+
+def _unprepared(address: Address, error: Exception) -> FatalLLMError:
+    found = ", ".join(name for name in SETTINGS if os.environ.get(name)) or "no variable for a proxy or certificates"
+    why = "a SOCKS proxy needs the package socksio" if isinstance(error, ImportError) else shorten(LOGIN.sub("//***@", str(error)))
+    return FatalLLMError(f"no connection to {address.shown} can be prepared: {why}: correct the environment, which sets {found}")
+
+
+def _key(variable: str) -> str:
+    return os.environ.get(variable, "").strip()
+
+
+def _check_key(variable: str) -> None:
+    if not (_key(variable).isascii() and _key(variable).isprintable()):
+        raise FatalLLMError(f"the key in {variable} has a character that no key has, such as an ellipsis: copy it again")
+
+
+def _no_key(address: Address, variable: str) -> str:
+    if address.local or address.login:
+        return NO_KEY
+    raise FatalLLMError(f"there is no key for {address.shown}: set the environment variable {variable}, or name another one")
 
 
 CONNECT = 5.0

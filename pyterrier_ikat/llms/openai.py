@@ -14,15 +14,12 @@ from urllib.parse import urljoin
 from ..operator import Remade
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient, shorten
 from .limits import seconds_of
-from .network import HIDDEN, HTTP_LOGGERS, SHORTEST, Address, Network, add_filter, deadline, is_distinctive, keep_deadlines, redact
+from .network import HIDDEN, Address, Network, addresses, connect, deadline, is_distinctive, redact
 from .request import Backend, Reply, Request
 
 if TYPE_CHECKING:
     import openai
 
-NO_KEY = "none"
-SETTINGS = (*(name for proxy in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())), "SSL_CERT_FILE")
-LOGIN = re.compile(r"//[^/@\s]*@")
 FAILURES = 3
 SILENT = 10.0
 """Seconds after which a server that has never answered is named, while it is still waited for."""
@@ -74,7 +71,8 @@ class Server:
         """
         with self._lock:
             if self._client is None:
-                self._client = self._connected()
+                self._client, self._network, key = connect(self.address, self.api_key_env, self.timeout)
+                self._secrets |= key
             return self._client
 
     def close(self) -> None:
@@ -115,52 +113,9 @@ class Server:
         with self._lock:
             tell, self._told = not (self._told or self.answered), True
         if tell:
-            waited = round(time.monotonic() - (self.silent_since or 0.0), 2)
-            message = (
-                f"{self.address.shown} has not answered for {waited:g} seconds; each try waits for it up to {self.timeout:g} (timeout=...)"
-            )
+            waited = f"has not answered for {round(time.monotonic() - (self.silent_since or 0.0), 2):g} seconds"
+            message = f"{self.address.shown} {waited}; each try waits for it up to {self.timeout:g} (timeout=...)"
             warnings.warn(message, SilentServerWarning, stacklevel=1)
-
-    def _connected(self) -> "openai.OpenAI":
-        import openai
-
-        self._check_key()  # before the key is a local variable, which some tracebacks show
-        key = self._key() or self._no_key()
-        self._secrets |= {key} if len(key) >= SHORTEST and key != NO_KEY else set()
-        add_filter(HTTP_LOGGERS, self._secrets)
-        try:
-            # A redirect would take the key, or the question, to where nobody sent it.
-            http = openai.DefaultHttpxClient(auth=self.address.login, follow_redirects=False)
-        except Exception as error:  # each kind of wrong setting has one of its own
-            raise self._unprepared(error) from None
-        self._network = keep_deadlines(http)
-        return openai.OpenAI(
-            api_key=key,
-            base_url=self.address.url,
-            default_query=self.address.query,
-            timeout=self.timeout,
-            max_retries=0,
-            http_client=http,
-        )
-
-    def _unprepared(self, error: Exception) -> FatalLLMError:
-        found = ", ".join(name for name in SETTINGS if os.environ.get(name)) or "no variable for a proxy or certificates"
-        why = "a SOCKS proxy needs the package socksio" if isinstance(error, ImportError) else shorten(LOGIN.sub("//***@", str(error)))
-        return FatalLLMError(f"no connection to {self.address.shown} can be prepared: {why}: correct the environment, which sets {found}")
-
-    def _key(self) -> str:
-        return os.environ.get(self.api_key_env, "").strip()
-
-    def _check_key(self) -> None:
-        if not (self._key().isascii() and self._key().isprintable()):
-            raise FatalLLMError(f"the key in {self.api_key_env} has a character that no key has, such as an ellipsis: copy it again")
-
-    def _no_key(self) -> str:
-        if self.address.local or self.address.login:
-            return NO_KEY
-        raise FatalLLMError(
-            f"there is no key for {self.address.shown}: set the environment variable {self.api_key_env}, or name another one"
-        )
 
 
 class Servers(Remade):
@@ -208,21 +163,8 @@ class Servers(Remade):
             just_now = server.failures == FAILURES
             left = ", ".join(one.address.shown for one in self.all if one.failures < FAILURES)
         if just_now and left:
-            warnings.warn(
-                f"{server.address.shown} is left out after {FAILURES} failures in a row ({error.reason}): its calls go to {left}",
-                ServerLeftOutWarning,
-                stacklevel=2,
-            )
-
-
-def addresses(base_url: str) -> list[str]:
-    """The addresses in ``base_url``, which are separated by commas.
-
-    Example:
-        >>> addresses("http://a:8000/v1?tags=x,y,http://b:8000/v1")
-        ['http://a:8000/v1?tags=x,y', 'http://b:8000/v1']
-    """
-    return re.split(r",(?=https?://)", base_url)
+            message = f"{server.address.shown} is left out after {FAILURES} failures in a row ({error.reason}): its calls go to {left}"
+            warnings.warn(message, ServerLeftOutWarning, stacklevel=2)
 
 
 OPENAI = "https://api.openai.com/v1"
@@ -261,12 +203,8 @@ class OpenAIBackend(Backend):
         urls = addresses(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
         self.model, self.timeout = model, timeout
         self.servers = Servers([Server(Address(url), api_key_env, timeout) for url in urls])
-        self.identity: dict[str, Any] = {
-            "provider": "openai",
-            "model": model,
-            "base_url": self.servers.all[0].address.identity,
-            "params": dict(params or {}),
-        }
+        base_url = self.servers.all[0].address.identity
+        self.identity = {"provider": "openai", "model": model, "base_url": base_url, "params": dict(params or {})}
         self.concurrency = concurrency
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
@@ -316,10 +254,12 @@ class OpenAIBackend(Backend):
             server.answered = True
             return self._refused(server, request, error)
         except (openai.APIError, ValueError, RecursionError) as error:
-            server.answered = True
-            raise _no_completion(server, getattr(error, "doc", str(error))) from None
+            answer = getattr(error, "doc", str(error))
         server.answered = True
-        return _reply(server, answer)
+        try:
+            return Reply.of(answer, server.clean_completion)
+        except (TypeError, KeyError, IndexError, AttributeError):
+            raise Transient(None, f"the server's answer holds no completion, it says: {_quoted(server, answer)}") from None
 
     def _refused(self, server: Server, request: Request, error: "openai.APIStatusError") -> LLMFailure:
         shown, variable = server.address.shown, server.api_key_env
@@ -357,43 +297,6 @@ class OpenAIBackend(Backend):
         if "max_tokens" in params and server.address.url == OPENAI:
             params["max_completion_tokens"] = params.pop("max_tokens")
         return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}
-
-
-def _reply(server: Server, answer: Any) -> Reply:
-    try:
-        choice, usage = answer["choices"][0], answer.get("usage") or {}
-        message = choice["message"]
-        text, thought = _written(message.get("content"))
-        text, model, refusal = (_clean(server, one) for one in (text, answer.get("model"), message.get("refusal")))
-        used = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-        reason = "error" if choice.get("error") else _clean(server, choice.get("finish_reason"))
-        reasoned = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
-        return Reply(text, model or None, reason, *used, refusal, reasoned)
-    except (TypeError, KeyError, IndexError, AttributeError):
-        raise _no_completion(server, answer) from None
-
-
-def _clean(server: Server, text: Any) -> str | None:
-    """A text of the server without what is secret, before anybody shows or keeps it."""
-    if not isinstance(text, str | None):
-        raise TypeError
-    return text and server.clean_completion(text)
-
-
-def _written(content: Any) -> tuple[Any, bool]:
-    """The text of a message, and whether reasoning stands beside it: some servers send both as a list of parts."""
-    if not isinstance(content, list) or not content:
-        return content, False
-    texts = [part["text"] for part in content if part["type"] in ("text", "output_text")]
-    return "".join(texts), len(texts) < len(content)
-
-
-def _count(tokens: Any) -> int | None:
-    return tokens if isinstance(tokens, int) else None
-
-
-def _no_completion(server: Server, answer: Any) -> Transient:
-    return Transient(None, f"the server's answer holds no completion, it says: {_quoted(server, answer)}")
 
 
 def _quoted(server: Server, answer: Any) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -118,10 +118,36 @@ class Reply:
     reasoned: bool = False
     """True when the server has put reasoning beside the text."""
 
+    @classmethod
+    def of(cls, answer: Any, clean: Callable[[str], str]) -> "Reply":
+        """The reply in an OpenAI chat completion; ``clean`` takes what is secret out of its texts before anybody shows or keeps them.
+
+        Raises:
+            TypeError, KeyError, IndexError, AttributeError: when it is no chat completion.
+        """
+        choice, usage = answer["choices"][0], answer.get("usage") or {}
+        message = choice["message"]
+        text, thought = _written(message.get("content"))
+        texts = text, answer.get("model"), message.get("refusal"), "error" if choice.get("error") else choice.get("finish_reason")
+        if not all(isinstance(one, str | None) for one in texts):
+            raise TypeError
+        text, model, refusal, reason = (one and clean(one) for one in texts)
+        read, written = (tokens if isinstance(tokens := usage.get(name), int) else None for name in ("prompt_tokens", "completion_tokens"))
+        reasoned = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+        return cls(text, model or None, reason, read, written, refusal, reasoned)
+
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""
         tokens = (self.prompt_tokens, self.completion_tokens)
         return Completion(self.text or "", self.model or model, self.finish_reason, *tokens, seconds=seconds, cached=False)
+
+
+def _written(content: Any) -> tuple[Any, bool]:
+    """The text of a message, and whether reasoning stands beside it: some servers send both as a list of parts."""
+    if not isinstance(content, list) or not content:
+        return content, False
+    texts = [part["text"] for part in content if part["type"] in ("text", "output_text")]
+    return "".join(texts), len(texts) < len(content)
 
 
 class Backend:

@@ -17,8 +17,8 @@ from .hf import HFBackend
 from .ledger import Budget, Ledger
 from .limits import Retry
 from .model import LLM
-from .network import HIDDEN, SECRET_NAME, Address
-from .openai import OpenAIBackend, addresses
+from .network import HIDDEN, SECRET_NAME, Address, addresses
+from .openai import OpenAIBackend
 from .recorded import RecordedBackend
 from .request import Backend
 
