@@ -662,3 +662,9 @@ def test_a_run_folder_with_a_damaged_file_never_ends_in_a_traceback(sample_index
 def test_a_stream_that_lacks_a_character_gets_its_number():
     shown = CliRunner(charset="ascii").invoke(main, ["methods", "é\udcff"])
     assert "there is no method" in one_line(shown)
+
+
+def test_the_list_of_commands_has_whole_sentences():
+    listed = CliRunner().invoke(main, ["--help"], terminal_width=80).output
+    assert "..." not in listed.partition("Commands:")[2]
+    assert "Compare two qrels files: confusion matrix, agreement, Cohen's kappa." in " ".join(listed.split())

@@ -30,6 +30,12 @@ class _Group(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_at_home(word) for word in args])
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with their whole first sentence, over several lines where it is long: click cuts it."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(limit=300)) for name, command in commands if command is not None])
+
     def invoke(self, ctx: click.Context) -> Any:
         _take_any_text()
         gc.set_threshold(100_000)  # most objects of libraries and runs stay: looking for garbage often takes a fifth of the time
