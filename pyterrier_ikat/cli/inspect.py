@@ -106,7 +106,7 @@ def report(
 
 @main.command()
 @RUNS
-@click.option("--format", "form", type=click.Choice(["markdown", "latex", "csv"]), default="markdown", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
 @quiet
 def ledger(paths: tuple[str, ...], form: str) -> None:
     """Show what the LLM calls of RUNs, folders made by `ikat run`, came to: by system, stage and model.

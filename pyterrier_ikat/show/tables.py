@@ -98,6 +98,10 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", " ".join(text.split()))
 
 
+MARKS = "Best bold, second best underlined."
+"""The note on marks that only a table with fonts has."""
+
+
 class Table:
     """A table to show, and to take into a paper; it displays itself in a notebook.
 
@@ -136,6 +140,14 @@ class Table:
         sides = ["---:" if column.to_the_right else ":---" for column in self.columns]
         lines = [f"| {' | '.join(row)} |" for row in (titles, sides, *rows)]
         return "\n".join([*lines, "", " ".join(map(escape_markdown, self.notes))]) + "\n"
+
+    def text(self) -> str:
+        """A table for a terminal, without bold and underlined scores, the notes below."""
+        titles, rows = self._cells(str, "%s", "%s", "*")
+        sides = [str.rjust if column.to_the_right else str.ljust for column in self.columns]
+        widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=True)]
+        lines = [" ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)) for row in (titles, *rows)]
+        return "\n".join([*lines, "", *(note for note in self.notes if note != MARKS)]) + "\n"
 
     def csv(self) -> str:
         """All columns of the frame, unrounded: for the experiment table with p-values and numbers of turns won and lost."""
@@ -215,7 +227,7 @@ def _measures(evaluated: pd.DataFrame) -> list[str]:
 def _notes(evaluated: pd.DataFrame, measures: Sequence[str]) -> list[str]:
     notes = [f"Means over {evaluated['turns'].iloc[0]} judged turns; a turn without results counts 0."]
     if len(evaluated) > 1:
-        notes.append("Best bold, second best underlined.")
+        notes.append(MARKS)
     if f"{measures[0]} reject" in evaluated:
         baseline = evaluated.loc[evaluated[f"{measures[0]} +"].isna(), "name"].iloc[0]
         notes.append(f"* differs from {baseline}: two-sided paired t-test, Bonferroni, p < .05.")

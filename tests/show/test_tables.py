@@ -85,6 +85,27 @@ def test_a_star_says_what_differs_from_the_baseline_and_the_notes_name_it():
     assert "</b><sup>*</sup></td>" in shown._repr_html_()
 
 
+def test_text_has_aligned_columns_and_no_note_on_fonts():
+    spent = Ledger()
+    spent.count("rewrite", "gpt_4o", calls=1064, prompt_tokens=None, completion_tokens=40, seconds=14.21, cost=None)
+    assert ledger({"QR": spent, "all_utterances": Ledger()}).text().splitlines() == [
+        "system         stage   model  calls tokens in tokens out seconds US dollars",
+        "QR             rewrite gpt_4o 1,064   unknown         40    14.2    unknown",
+        "all_utterances none    none       0         0          0     0.0     0.0000",
+        "",
+        "All turns together; seconds: the time of the calls added up.",
+        "None: cached, retries, failures, fallbacks, dropped.",
+    ]
+    shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})).text()
+    assert shown.splitlines()[1:] == [
+        "QR      .5000",
+        "AD      .2500",
+        "AQD     .1250",
+        "",
+        "Means over 24 judged turns; a turn without results counts 0.",
+    ]
+
+
 def test_markdown_is_a_table_with_the_notes_below():
     shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})).markdown()
     assert shown.splitlines() == [
