@@ -106,7 +106,9 @@ class Replay:
         """
         for point in points:
             if point.depth > self.depth:
-                raise UsageError(f"depth {point.depth} is more than the {self.depth} of {self.folder.path}: only smaller depths lie inside it")
+                raise UsageError(
+                    f"depth {point.depth} is more than the {self.depth} of {self.folder.path}: only smaller depths lie inside it"
+                )
         whole = {qid: part["docno"].tolist() for qid, part in self.folder.results().groupby("qid", sort=False)}
         turns = self._turns()
         while some := list(islice(turns, TURNS_AT_ONCE)):
@@ -114,9 +116,7 @@ class Replay:
             again = chunk.rankings[Point(self.depth)].groupby("qid", sort=False)["docno"].agg(list).to_dict()
             for qid in chunk.qids:
                 if again.get(qid, []) != whole.get(qid, []):
-                    raise self._refused(
-                        f"what it kept doesn't give its ranking of turn {qid}; a stage of another package ranks, or the method is another one"
-                    )
+                    raise self._refused(f"what it kept doesn't give its ranking of turn {qid}: make the run again with this version")
             yield chunk
 
     def _chunk(self, turns: list["_Turn"], points: list[Point]) -> Chunk:

@@ -5,6 +5,7 @@ from .ledgers import ledger, ledger_frame, plot_cost
 from .plots import plot_agreement, plot_breakdown, plot_differences, plot_labels, save_plot
 from .report import Report, report
 from .tables import Table, table
+from .tradeoff import plot_tradeoff, tradeoff
 
 __all__ = [
     "Drawing",
@@ -18,7 +19,9 @@ __all__ = [
     "plot_cost",
     "plot_differences",
     "plot_labels",
+    "plot_tradeoff",
     "report",
     "save_plot",
     "table",
+    "tradeoff",
 ]

@@ -85,9 +85,13 @@ def test_fewer_queries_are_the_first_of_each_turn(given, runs):
 )
 def test_what_cannot_be_replayed_is_refused_in_one_line(given, tmp_path, name, more, why):
     taken = ikat.methods.find(name).resources.values()
-    ikat.run(name, "ikat:sample", out=tmp_path, turns="1-1_1,1-1_2", **{
-        option: one for option, one in (given | more).items() if option in taken or option == "index"
-    })
+    ikat.run(
+        name,
+        "ikat:sample",
+        out=tmp_path,
+        turns="1-1_1,1-1_2",
+        **{option: one for option, one in (given | more).items() if option in taken or option == "index"},
+    )
     with pytest.raises(UsageError, match=why):
         at(RunFolder(tmp_path / name), Point(5))
 

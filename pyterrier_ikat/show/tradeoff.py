@@ -1,0 +1,214 @@
+"""How good finished runs would be for less: with fewer passages to re-rank, or fewer queries."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ir_measures
+import pandas as pd
+from ir_measures import nDCG
+
+from ..arguments import checked
+from ..conversations.qrels import check_qrels
+from ..errors import DataError, UsageError, advice, option
+from ..evaluation import as_measures, label, per_turn
+from ..evaluation.evaluator import check_common_turns, experiment_rows
+from ..methods import Method
+from ..running.replay import Point, Replay
+from ..runs import RunFolder, strictly_decreasing
+from .ledgers import read_ledger
+from .plots import add_legend, escape_math, line_styles, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DEPTHS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+AMOUNTS = {
+    "pairs": "pairs of query and passage scored",
+    "calls": "LLM calls",
+    "tokens": "tokens to and from the LLM",
+    "cost": "cost in US dollars",
+}
+NOT_THE_SAME = "The first n queries of a turn are not the same as asking for n."
+
+
+@checked
+def tradeoff(
+    runs: Sequence[str | Path | RunFolder],
+    qrels: pd.DataFrame,
+    measure: ir_measures.Measure | str = nDCG @ 5,
+    *,
+    depths: Sequence[int] | None = None,
+    queries: Sequence[int] = (),
+    methods: Mapping[str, Method] | None = None,
+) -> pd.DataFrame:
+    """Scores of finished runs at smaller re-ranking depths and with fewer queries, beside what these would cost.
+
+    Nothing is retrieved, re-ranked or asked again: a smaller depth lies inside the run, and its ranking is exactly that of a run made at
+    that depth. The first n queries of a turn are not the same as asking the model for n.
+
+    Args:
+        runs: folders made by ``ikat run``.
+        qrels: ``qid``, ``docno``, ``label``; they alone define the turns.
+        measure: an ir_measures measure or its name.
+        depths: passages of each query; by default 10, 20, 50, ... and the run's own.
+        queries: numbers of queries, beside all of a turn's.
+        methods: the methods of a file of yours, by name.
+
+    Returns:
+        One row per run, depth and number of queries: ``system``, ``depth``, ``queries`` (``all`` or ``first n``), the measure, ``p``
+        against the best row (two-sided paired t-test over the turns, times the number of comparisons: Bonferroni), ``worse`` (lower than
+        the best and p < .05), what all turns of the run come to: ``pairs`` that are scored, ``calls``, ``tokens``, ``cost`` (what all
+        distinct requests cost, nothing cached); missing where it is not known, as tokens are where a cache answered. ``cheapest`` names
+        the amounts of which the row needs the least among those that are not worse.
+
+    Raises:
+        UsageError: when a run can't be cut to smaller depths, or a depth is larger than the run's.
+        DataError: when a folder can't be read, or shares no turn with the qrels.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> qrels = pt.get_dataset("ikat:sample").get_qrels()
+        >>> ikat.show.tradeoff(["runs/aqd_a"], qrels, depths=[10, 100], queries=[1, 3])  # doctest: +SKIP
+    """
+    judged, wanted = check_qrels(qrels), as_measures(measure)[0]
+    if not runs or min((*(depths or (1,)), *queries), default=1) < 1:
+        raise UsageError(f"give at least one run, and depths and queries from 1 on ({option('depths')}, {option('queries')})")
+    folders = [run if isinstance(run, RunFolder) else RunFolder(run) for run in runs]
+    if len({folder.path.name for folder in folders}) < len(folders):
+        raise UsageError("two runs have the same name: rename a folder")
+    rows: list[dict[str, Any]] = []
+    scores: dict[str, dict[str, list[float]]] = {}
+    for folder in folders:
+        replayed = Replay(folder, methods)
+        points = _points(replayed.depth, depths, queries)
+        of_points, pairs, most = _scored(replayed, points, judged, wanted)
+        for point in points:
+            if point.queries is None or point.queries < most:
+                name = str(len(rows))
+                scores[name] = {label(wanted): of_points[point]}
+                rows.append(_about(folder, point, pairs[point]))
+    if not rows:
+        raise UsageError(f"no depth lies inside these runs: give smaller {option('depths')}")
+    return _marked(pd.DataFrame(rows), scores, wanted)
+
+
+def _points(depth: int, depths: Sequence[int] | None, queries: Sequence[int]) -> list[Point]:
+    chosen = sorted({*(one for one in DEPTHS if one < depth), depth} if depths is None else {*depths})
+    return [Point(one, number) for number in (*sorted(set(queries)), None) for one in chosen]
+
+
+def _scored(
+    replayed: Replay, points: Sequence[Point], qrels: pd.DataFrame, measure: ir_measures.Measure
+) -> tuple[dict[Point, list[float]], dict[Point, int], int]:
+    """The scores of each judged turn and the pairs at each point, and the most queries of a turn; a turn without results counts 0."""
+    turns = qrels["qid"].drop_duplicates().tolist()
+    known: dict[Point, dict[str, float]] = {point: {} for point in points}
+    pairs, most, seen = dict.fromkeys(points, 0), 0, list[str]()
+    for chunk in replayed.chunks(points):
+        most, here = max(most, chunk.queries), qrels[qrels["qid"].isin(chunk.qids)]
+        seen += chunk.qids
+        for point in points:
+            pairs[point] += chunk.pairs[point]
+            ranking = chunk.rankings[point]
+            if len(here) and ranking["qid"].isin(here["qid"]).any():
+                found = per_turn(strictly_decreasing(ranking), here, [measure])
+                known[point] |= dict(zip(found["qid"], found[label(measure)], strict=True))
+    check_common_turns(f"run {replayed.folder.path.name}", seen, turns)
+    return {point: [known[point].get(qid, 0.0) for qid in turns] for point in points}, pairs, most
+
+
+def _about(folder: RunFolder, point: Point, pairs: int) -> dict[str, Any]:
+    ledger = read_ledger(folder)
+    tokens = ledger[["prompt_tokens", "completion_tokens"]].sum(skipna=False).sum(skipna=False)
+    return {
+        "system": folder.path.name,
+        "depth": point.depth,
+        "queries": "all" if point.queries is None else f"first {point.queries}",
+        "pairs": pairs,
+        "calls": int(ledger["calls"].sum() + ledger["cache_hits"].sum()),
+        "tokens": pd.NA if ledger["cache_hits"].sum() else tokens,
+        "cost": ledger["alone"].sum(skipna=False),
+    }
+
+
+def _marked(table: pd.DataFrame, scores: Mapping[str, Any], measure: ir_measures.Measure) -> pd.DataFrame:
+    name = label(measure)
+    means = {number: sum(one[name]) / len(one[name]) for number, one in scores.items()}
+    best = max(means, key=lambda number: (means[number], -table["pairs"][int(number)]))
+    compared = experiment_rows(scores, [measure], best if len(scores) > 1 else None)
+    table = table.astype({"pairs": "Int64", "calls": "Int64", "tokens": "Int64", "cost": "Float64"})
+    table.insert(3, name, [row[name] for row in compared])
+    table.insert(4, "p", [row.get(f"{name} p-value corrected", float("nan")) for row in compared])
+    table.insert(5, "worse", [bool(row.get(f"{name} reject")) and row[name] < compared[int(best)][name] for row in compared])
+    table["cheapest"] = ""
+    for amount in AMOUNTS:
+        good = table[~table["worse"] & table[amount].notna()]
+        if len(good) and table[amount].nunique() > 1:
+            place = good.sort_values([amount, *AMOUNTS, name], ascending=[True] * 5 + [False], kind="stable").index[0]
+            table.loc[place, "cheapest"] = ", ".join(filter(None, [str(table.loc[place, "cheapest"]), amount]))
+    return table.rename_axis(columns=name)
+
+
+def format_tradeoff(table: pd.DataFrame, turns: int) -> str:
+    """The table for the terminal, with what its columns mean."""
+    measure = str(table.columns.name)
+    p = ["" if one != one else f"{one:.3f}" for one in table["p"]]
+    shown = table.drop(columns="worse").assign(**{measure: _starred(table, measure), "p": p})
+    text = shown.to_string(index=False, na_rep="?", formatters={"cost": "{:.4f}".format})
+    lines = [text, "", f"Mean over {turns} judged turns; pairs, calls, tokens and cost are of all turns of the run, a ? is not known."]
+    lines.append("* lower than the best: two-sided paired t-test, Bonferroni, p < .05. cheapest: the least of that, among those without *.")
+    return "\n".join(lines + ([NOT_THE_SAME] if (table["queries"] != "all").any() else []))
+
+
+def _starred(table: pd.DataFrame, measure: str) -> list[str]:
+    return [f"{score:.4f}{'*' if worse else ' '}" for score, worse in zip(table[measure], table["worse"], strict=True)]
+
+
+def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None" = None) -> "Axes":
+    """Draw what :func:`tradeoff` returned: the measure against an amount, a line per run and number of queries.
+
+    Args:
+        table: the rows.
+        against: ``"pairs"``, ``"calls"``, ``"tokens"`` or ``"cost"``.
+        ax: the matplotlib Axes to draw on; new ones when None.
+
+    Returns:
+        The Axes. Open marks are significantly worse than the best; a ring marks the cheapest that is not.
+
+    Raises:
+        UsageError: when ``against`` is unknown, or matplotlib is not installed.
+        DataError: when the amount is not known.
+
+    Example:
+        >>> table = pd.DataFrame({"system": ["AQD"] * 2, "depth": [5, 10], "queries": "all", "nDCG@5": [0.25, 0.5], "p": [0.5, 1.0],
+        ...     "worse": False, "pairs": [50, 100], "cheapest": ["pairs", ""]}).rename_axis(columns="nDCG@5")
+        >>> plot_tradeoff(table).get_ylabel()
+        'mean nDCG@5'
+    """
+    if against not in AMOUNTS:
+        raise UsageError(f"{advice(f'against={against!r}', f'--against {against}')} is unknown: choose one of {', '.join(AMOUNTS)}")
+    known = table[table[against].notna()]
+    if known.empty:
+        raise DataError(f"the {against} of these runs are not known: draw against another of {', '.join(AMOUNTS)}")
+    measure = str(table.columns.name)
+    ax = new_axes(8) if ax is None else ax
+    drawn, names = [], []
+    groups = known.groupby(["system", "queries"], sort=False)
+    for ((system, queries), rows), (colour, marker, line) in zip(groups, line_styles(), strict=False):
+        drawn += ax.plot(rows[against].astype(float), rows[measure], color=colour, marker=marker, linestyle=line)
+        names.append(system if queries == "all" else f"{system}, {queries} (not the same as asking for {queries.split()[-1]})")
+        worse = rows[rows["worse"]]
+        ax.plot(worse[against].astype(float), worse[measure], color=colour, marker=marker, linestyle="", markerfacecolor="white")
+        for amount, score, depth in zip(rows[against], rows[measure], rows["depth"], strict=True):
+            ax.annotate(str(depth), (float(amount), score), textcoords="offset points", xytext=(4, 5), fontsize="x-small")
+    best = known[[against in cell.split(", ") for cell in known["cheapest"]]]
+    if len(best):
+        drawn += ax.plot(best[against].astype(float), best[measure], "o", markersize=16, markerfacecolor="none", color="black")
+        names.append("cheapest that is not significantly worse")
+    ax.set(xlabel=f"{AMOUNTS[against]} (beside the marks: depth)", ylabel=f"mean {escape_math(measure)}", ylim=(0, None))
+    if against == "pairs" and float(known[against].min()) > 0:
+        ax.set_xscale("log")
+    ax.grid(alpha=0.3)
+    add_legend(ax, "system (open: significantly worse)", drawn, names)
+    return ax

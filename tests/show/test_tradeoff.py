@@ -1,0 +1,139 @@
+"""Quality against cost, from finished runs."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+from ir_measures import nDCG
+from scipy import stats
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.rank import scoring
+from pyterrier_ikat.show.tradeoff import _marked, plot_tradeoff, tradeoff
+
+
+class Letters(scoring.Reranker):
+    """A score of query and text that differs for most pairs."""
+
+    scores_alone = True
+
+    def score(self, frame):
+        pairs = zip(frame["query"], frame["text"], strict=True)
+        return np.array([len(set(query.split()) & set(text.split())) + (len(query) * len(text)) % 101 / 64 for query, text in pairs])
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "sample.index"
+    return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+
+
+@pytest.fixture(scope="module")
+def runs(index, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    ikat.run(["aqd", "human_qr"], "ikat:sample", out=out, index=index, llm="recorded:sample", reranker=Letters())
+    return [str(out / "aqd"), str(out / "human_qr")]
+
+
+def test_scores_and_p_values_are_those_of_runs_made_at_these_depths(index, runs):
+    data = pt.get_dataset("ikat:sample")
+    table = tradeoff(runs, data.get_qrels(), depths=[2, 20], queries=[1, 9])
+    assert table[["system", "depth", "queries"]].values.tolist() == [
+        ["aqd", 2, "first 1"],
+        ["aqd", 20, "first 1"],
+        ["aqd", 2, "all"],
+        ["aqd", 20, "all"],
+        ["human_qr", 2, "all"],
+        ["human_qr", 20, "all"],
+    ]
+    made = {}
+    for depth in (2, 20):
+        aqd = ikat.methods.aqd(ikat.llm("recorded:sample"), index.bm25(), Letters(), depth=depth)(data.get_topics())
+        human = ikat.methods.human_qr(index.bm25(), Letters(), depth=depth)(data.get_topics("manual"))
+        for name, run in (("aqd", aqd), ("human_qr", human)):
+            made[name, depth] = ikat.evaluation.per_turn(run, data.get_qrels(), [nDCG @ 5])["nDCG@5"]
+    best = made["aqd", 2]
+    whole = table[table["queries"] == "all"].set_index(["system", "depth"])
+    for point, scores in made.items():
+        assert whole.loc[point, "nDCG@5"] == pytest.approx(scores.mean(), abs=1e-12)
+        if point != ("aqd", 2):
+            p = min(1.0, 5 * stats.ttest_rel(scores, best).pvalue)
+            assert whole.loc[point, "p"] == pytest.approx(p)
+            assert whole.loc[point, "worse"] == (p < 0.05)
+    assert table["nDCG@5"].idxmax() == 2
+    assert whole.loc[("human_qr", 20), ["pairs", "calls", "tokens", "cost"]].tolist() == [24 * 20, 0, 0, 0.0]
+    assert whole["calls"].tolist() == [48, 48, 0, 0]
+
+
+ROWS = pd.DataFrame(
+    {
+        "system": ["a", "a", "b"],
+        "depth": [10, 100, 10],
+        "queries": ["all"] * 3,
+        "pairs": [240, 2400, 120],
+        "calls": [24, 24, 48],
+        "tokens": [pd.NA, pd.NA, 9000],
+        "cost": [0.5, 0.5, 0.25],
+    }
+)
+
+
+def test_the_cheapest_is_the_least_among_those_that_are_not_significantly_worse():
+    turns = np.arange(20) / 40
+    scores = {"0": turns + 0.4 + np.tile([0.01, -0.01], 10), "1": turns + 0.405, "2": turns + 0.1 + np.tile([0.01, -0.01], 10)}
+    table = _marked(ROWS, {name: {"nDCG@5": values.tolist()} for name, values in scores.items()}, nDCG @ 5)
+    assert table["worse"].tolist() == [False, False, True]
+    assert table["cheapest"].tolist() == ["pairs, calls, cost", "", ""]
+    assert np.isnan(table["p"][1])
+    assert table["tokens"].isna().tolist() == [True, True, False]
+    assert list(plot_tradeoff(table, "tokens").lines[0].get_xdata()) == [9000.0]
+    with pytest.raises(DataError, match="the tokens of these runs are not known"):
+        plot_tradeoff(table[:2], "tokens")
+
+
+def test_the_command_prints_and_draws(runs, tmp_path):
+    plot = tmp_path / "t.svg"
+    done = CliRunner().invoke(
+        main, ["tradeoff", *runs, "--dataset", "ikat:sample", "--depths", "2,20", "--queries", "1", "--plot", str(plot)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "Mean over 24 judged turns" in done.output
+    assert "The first n queries of a turn are not the same as asking for n." in done.output
+    assert "aqd, first 1 (not the same as asking for 1)" in plot.read_text()
+    done = CliRunner().invoke(main, ["tradeoff", runs[1], "--dataset", "ikat:sample", "--format", "csv"])
+    assert [line.split(",")[:3] for line in done.output.splitlines()[1:]] == [
+        ["human_qr", str(depth), "all"] for depth in (10, 20, 50, 100, 200, 500, 1000)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--depths", "2,x"], "--depths '2,x': give whole numbers"),
+        (["--depths", "2000"], "depth 2000 is more than the 1000 of"),
+        (["--depths", "0"], "depths and queries from 1 on"),
+        (["--depths", "5", "--against", "turns", "--plot", "x.png"], "choose one of pairs, calls, tokens, cost"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_one_line(runs, options, said):
+    done = CliRunner().invoke(main, ["tradeoff", runs[0], "--dataset", "ikat:sample", *options])
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+
+
+def test_a_method_of_a_file_is_found_there(index, tmp_path):
+    source = "import pyterrier_ikat as ikat\n\ndef mine(retriever, *, depth=50):\n    return ikat.RawUtterance() >> retriever % depth\n"
+    (tmp_path / "mine.py").write_text(source.replace("def mine", "@ikat.method\ndef mine"))
+    ikat.run(f"{tmp_path / 'mine.py'}:mine", "ikat:sample", out=tmp_path / "runs", index=index)
+    asked = ["tradeoff", str(tmp_path / "runs" / "mine"), "--dataset", "ikat:sample", "--depths", "5,50"]
+    refused = CliRunner().invoke(main, asked)
+    assert "its method mine is none of the catalogue: give the Python file that has it" in refused.output
+    done = CliRunner().invoke(main, [*asked, "--file", str(tmp_path / "mine.py")])
+    assert done.exit_code == 0, done.output
+
+
+def test_runs_are_asked_for():
+    with pytest.raises(UsageError, match="at least one run"):
+        tradeoff([], pt.get_dataset("ikat:sample").get_qrels())
