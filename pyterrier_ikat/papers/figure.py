@@ -23,7 +23,7 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
         raise DataError(f"none of the systems {', '.join(figure.systems)} was run: run the figure's table first")
     if figure.kind == "judged":
         table = pd.DataFrame({"system": list(scores), "ours": [frame[figure.measure].mean() for frame in scores.values()]})
-        points = figure.points if not reproduction.judgements(figure.part).differ_from(figure.part) else {}
+        points = figure.points if reproduction.table(figure.part).same_turns else {}
         return table.assign(published=[points.get(name, float("nan")) for name in scores])
     turns = list(reproduction.judgements(figure.part).qrels["qid"].drop_duplicates())
     measure = measures_of(figure.part)[figure.measure]
@@ -35,7 +35,7 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
 
 
 def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
-    """Draw a figure into a file; published points stand beside ours where the paper prints them as numbers."""
+    """Draw a figure into a file; published points stand beside ours where the paper prints numbers, over as many turns."""
     table = figure_scores(reproduction, figure)
     axes: Any = _bars(table, figure.measure) if figure.kind == "judged" else plot_breakdown(table)
     return save_plot(axes, path)

@@ -367,8 +367,8 @@ class PaperTable:
     def significant(self) -> dict[tuple[str, str], str]:
         """(system, measure) -> the letters of the systems of its blocks that it differs from.
 
-        Two-sided paired t-tests over the turns, each pair of a block, Bonferroni over the pairs of the block, p < .05. None when our
-        turns are not as many as the paper's.
+        Two-sided paired t-tests over the turns, each pair of a block that was run, Bonferroni over these pairs, p < .05. None when
+        our turns are not as many as the paper's.
         """
         found: dict[tuple[str, str], str] = {}
         for block in self.part.blocks or [tuple(self.part.systems)] if self.same_turns else []:
@@ -402,12 +402,23 @@ class PaperTable:
             for row in self.rows
             if not row.reason and row.name not in self.scores
         ]
+        notes += self._on_fewer_turns()
         systems: dict[str, list[str]] = {}
         for row in self.rows:
             for note in row.notes:
                 systems.setdefault(note, []).append(row.name)
         every = [f"All rows: {row}." for row in dict.fromkeys(row.engine for row in self.rows if row.engine)]
         return notes + every + [f"* {note} ({', '.join(names)})" for note, names in systems.items()]
+
+    def _on_fewer_turns(self) -> list[str]:
+        """The means over fewer turns than the table says: a judge gave no value on some."""
+        counts = [(row.name, self.scores[row.name].notna().sum()) for row in self.rows if row.name in self.scores]
+        return [
+            f"{name}, {measure}: a mean over {count} turns, the judge gave no value on the others."
+            for name, found in counts
+            for measure, count in found.items()
+            if 0 < count < self.turns
+        ]
 
     def written(self, form: str = "text") -> str:
         """The table as ``text``, ``markdown``, ``latex`` or ``csv``."""

@@ -17,6 +17,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
+from pyterrier_ikat.papers.figure import figure_scores
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
 from pyterrier_ikat.papers.resources import differences, engines, given_to, keys_of, read_resources
 from pyterrier_ikat.papers.table import Judgements, PaperTable, Reproduction, Row, measures_of
@@ -291,3 +292,20 @@ def test_a_table_of_labels_takes_no_option_of_scores(tmp_path, option, value):
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 2
     assert f"leave out {option}" in found.output
+
+
+def test_a_mean_over_fewer_turns_says_so():
+    [part] = find_table("infosense_2024", "4")
+    table = table_of(part, judgements(4, None, 2024), {"short_long_2": 1})
+    assert not [note for note in table.notes if "gave no value" in note]
+    table.scores["short_long_2"].loc[:1, "Groundedness"] = np.nan
+    assert "short_long_2, Groundedness: a mean over 2 turns, the judge gave no value on the others." in table.notes
+
+
+@pytest.mark.parametrize(("turns", "points"), [(133, [3.42, 10.0]), (132, [])])
+def test_a_figure_has_published_points_over_as_many_turns(monkeypatch, turns, points):
+    figure = find_table("generate_then_retrieve", "figure-2")
+    made = Reproduction("generate_then_retrieve", {})
+    monkeypatch.setattr(made, "judgements", lambda part: judgements(turns))
+    monkeypatch.setattr(made, "scores", lambda part: {name: scores(part, 1, turns) for name in ("qd", "aqd")})
+    assert figure_scores(made, figure)["published"].dropna().tolist() == points
