@@ -205,10 +205,14 @@ class Reproduction:
         return self._of_turns(data, data.get_qrels(variant), _kind(data.name, variant))
 
     def _given_kind(self, data: Any) -> str | None:
-        """Who made the judgements that the user gives."""
-        if self.judged_by is not None or isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
+        """Who made the judgements that the user gives; refuses a claim that is known to be wrong."""
+        if isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
             return self.judged_by
-        return _kind(data.name, str(self.qrels)) if is_variant(self.qrels, data) else judge_of(str(self.qrels))
+        known = _kind(data.name, str(self.qrels)) if is_variant(self.qrels, data) else judge_of(str(self.qrels))
+        if self.judged_by is not None and known is not None and model_key(self.judged_by) != model_key(known):
+            given = f"{option('judged_by')} says {self.judged_by}, but {option('qrels')} {self.qrels} is known to be by {known}"
+            raise UsageError(f"{given}: leave {option('judged_by')} out")
+        return known or self.judged_by
 
     def _of_turns(self, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
         """The judgements of the turns that the user names, or of all."""

@@ -14,6 +14,7 @@ from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
@@ -309,3 +310,15 @@ def test_a_figure_has_published_points_over_as_many_turns(monkeypatch, turns, po
     monkeypatch.setattr(made, "judgements", lambda part: judgements(turns))
     monkeypatch.setattr(made, "scores", lambda part: {name: scores(part, 1, turns) for name in ("qd", "aqd")})
     assert figure_scores(made, figure)["published"].dropna().tolist() == points
+
+
+def test_labels_of_a_model_or_gold_passages_are_never_nists(tmp_path, ikat_data, monkeypatch):
+    monkeypatch.setenv("IKAT_DATA", str(ikat_data))
+    [part] = find_table("generate_then_retrieve", "3")
+    file = tmp_path / "labels.txt"
+    file.write_text("9-1_3 0 d 2\n")
+    assert Reproduction("generate_then_retrieve", {}, qrels=str(file), judged_by=NIST).judgements(part).kind == NIST
+    write_judge(file, "gpt-4o", "one-shot")
+    for qrels, known in ((str(file), "gpt-4o"), ("provenance", "gold passages"), ("ptkb_org", "organisers")):
+        with pytest.raises(UsageError, match=known):
+            Reproduction("generate_then_retrieve", {}, qrels=qrels, judged_by=NIST).judgements(part)
