@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 import pandas as pd
@@ -16,8 +16,11 @@ from .completions.usable import is_refusal, without_next_prompt, without_reasoni
 from .conversations.frame import histories, personas, question_column, texts_in, turns_of, values
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import Refused
-from .operator import Operator, Plan, with_fields
+from .operator import Operator, with_fields
 from .prompts import STYLES, history_text, pick_statements, prompts_or_default, ptkb_text, render
+
+if TYPE_CHECKING:
+    from .planning import Plan
 
 log = logging.getLogger("pyterrier_ikat")
 
@@ -198,7 +201,7 @@ class LLMOperator(AsksLLM, Operator):
         """What ``ikat.plan`` puts in the place of each completion that is not in the cache: about as long as a real one."""
         return self.fallback(frame)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """Count the requests, and write what the cache has or a stand-in for it."""
         return self.write(frame, plan.ask(self, frame))
 

@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
+
+if TYPE_CHECKING:
+    from .planning import Plan
 
 Made = TypeVar("Made", bound="Operator")
 
@@ -118,51 +121,6 @@ class _Cutoff(pt.RankCutoff):
         return {**drawn, "help_url": ""}  # else drawing looks it up on the network
 
 
-class Asks(Protocol):
-    """A stage that asks a language model, as a plan sees it."""
-
-    llm: Any
-    stage: ClassVar[str]
-
-    def requests(self, frame: pd.DataFrame) -> list[Any]:
-        """The requests for ``frame``, in order; nothing is asked."""
-        ...
-
-    def parse(self, text: str) -> Any:
-        """Read a completion."""
-        ...
-
-    def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """For each request an outcome of about a real one's length."""
-        ...
-
-
-class Plan(Protocol):
-    """The plan of one system, as its stages see it.
-
-    Attributes:
-        cut: how many passages of a turn the last retriever and the cut behind it leave.
-    """
-
-    cut: int
-
-    def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame behind an inner pipeline, whose requests are counted."""
-        ...
-
-    def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
-        """Count what a stage asks on ``frame``; gives what the cache has, and typical outcomes elsewhere."""
-        ...
-
-    def passages(self, frame: pd.DataFrame, depth: int) -> pd.DataFrame:
-        """The turns with stand-ins for ``depth`` passages each."""
-        ...
-
-    def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame behind a stage of which nothing but its columns is known."""
-        ...
-
-
 class Operator(pt.Transformer):
     """A PyTerrier transformer that is a value: equal arguments make equal operators.
 
@@ -207,7 +165,7 @@ class Operator(pt.Transformer):
     def __mod__(self, right: int) -> pt.Transformer:
         return self >> _Cutoff(right)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """What this stage leaves of a turn frame in a plan, where no model is loaded or asked and nothing is retrieved.
 
         An operator that turns queries into queries is run, and one that gives passages leaves the turns as they are. Override it where

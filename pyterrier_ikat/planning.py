@@ -1,7 +1,7 @@
 """What a comparison will cost, estimated before anything is spent: each stage tells the plan what it asks and what it leaves behind."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 import pyterrier as pt
@@ -9,7 +9,7 @@ import pyterrier as pt
 from .completions.usable import without_next_prompt
 from .conversations.frame import column, object_frame
 from .llms import LLM, Reply, Request
-from .operator import Asks, Operator, stages, subpipelines
+from .operator import Operator, stages, subpipelines
 
 CHARACTERS_PER_TOKEN = 4
 PASSAGE_STAND_IN = "word " * 150
@@ -55,21 +55,45 @@ def estimate(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame | Mappi
     seen: set[tuple[LLM, str]] = set()
     rows = []
     for name, system in systems.items():
-        estimated = _Estimate(name, seen)
+        estimated = Plan(name, seen)
         estimated.follow(system, topics if isinstance(topics, pd.DataFrame) else topics[name])
         rows += estimated.rows
     whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
     return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
 
 
-class _Estimate:
-    """The plan of one system, which its stages write into (see ``pyterrier_ikat.operator.Plan``)."""
+class Asks(Protocol):
+    """A stage that asks a language model, as a plan sees it."""
+
+    llm: Any
+    stage: ClassVar[str]
+
+    def requests(self, frame: pd.DataFrame) -> list[Any]:
+        """The requests for ``frame``, in order; nothing is asked."""
+        ...
+
+    def parse(self, text: str) -> Any:
+        """Read a completion."""
+        ...
+
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
+        """For each request an outcome of about a real one's length."""
+        ...
+
+
+class Plan:
+    """The plan of one system, which its stages write into.
+
+    Attributes:
+        cut: how many passages of a turn the last retriever and the cut behind it leave.
+    """
 
     def __init__(self, system: str, seen: set[tuple[LLM, str]]) -> None:
         self.system, self.seen, self.cut = system, seen, RANKING_DEPTH
         self.rows: list[dict[str, Any]] = []
 
     def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame behind an inner pipeline, whose requests are counted."""
         for stage in stages(pipeline):
             frame = self._step(stage, frame)
         return frame
@@ -83,6 +107,7 @@ class _Estimate:
         return self.by_columns(stage, frame)
 
     def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame behind a stage of which nothing but its columns is known."""
         inner = subpipelines(stage)
         for pipeline in inner:
             self.follow(pipeline, frame)
@@ -101,12 +126,14 @@ class _Estimate:
             return self._unknown(stage, frame)
 
     def passages(self, frame: pd.DataFrame, depth: int) -> pd.DataFrame:
+        """The turns with stand-ins for ``depth`` passages each."""
         many = frame.loc[frame.index.repeat(depth)].reset_index(drop=True)
         numbers = [str(number) for _ in range(len(frame)) for number in range(depth)]
         texts = [f"{PASSAGE_STAND_IN}{number}" for number in numbers]
         return many.assign(docno=column(numbers), text=column(texts), **object_frame({"rank": numbers}))
 
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
+        """Count what a stage asks on ``frame``; gives what the cache has, and typical outcomes elsewhere."""
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
         parsed = [None if completion is None else stage.parse(without_next_prompt(completion.text)) for completion in known]

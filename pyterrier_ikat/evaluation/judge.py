@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,12 @@ from ..conversations.frame import column, object_frame, question_column, values,
 from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import Request
-from ..operator import Plan, with_fields
+from ..operator import with_fields
 from ..prompts import pick_statements, ptkb_text
 from .evaluator import check_turn_names
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 GOLD = ("qresolved", "qptkb", "qgoldptkb", "gold_answer")
 ANSWER_STAND_IN = "word " * 100
@@ -196,7 +199,7 @@ class Judge(LLMOperator):
         """A label with a reason of ordinary length."""
         return [Judgement(2, "", "2\nIt is about the question but leaves out what matters to this user.")] * len(frame)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """One request per passage: of the frame, or of what the cut before the judge leaves."""
         plan.ask(self, self._with_stand_ins(frame if "docno" in frame.columns else plan.passages(frame, plan.cut)))
         return frame

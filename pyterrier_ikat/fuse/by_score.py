@@ -1,6 +1,7 @@
 """Fusions that score a turn's candidates anew: against every sub-query by several models, or against one text of the turn."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,14 @@ import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, numbered, with_columns
 from ..errors import DataError, UsageError
-from ..operator import Plan, frame_for
+from ..operator import frame_for
 from ..order import Floats, Integers, set_ranks
 from .by_rank import interleave
 from .fusion import Fusion, list_inputs
 from .subqueries import Turn, check_results, mark_first, read_lists, restore_turns
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 PAIRS_AT_ONCE = 500_000
 """Rows of (sub-query, passage) that a scorer gets at a time; a turn is never divided, whatever its size."""
@@ -123,7 +127,7 @@ class RerankAgainst(Fusion):
         self.scorer = scorer
         self.column = column
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The turns again; the scorer may ask a model about them."""
         turns = super().plan(frame, plan)
         plan.follow(self.scorer, turns)

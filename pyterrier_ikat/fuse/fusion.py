@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from itertools import count, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from ..conversations.frame import (
     starts_of_runs,
 )
 from ..errors import DataError, UsageError
-from ..operator import Operator, Plan, frame_for
+from ..operator import Operator, frame_for
 from ..order import Floats, Integers, set_ranks
 from .subqueries import (
     SUB_QUERY_COLUMNS,
@@ -33,6 +33,9 @@ from .subqueries import (
     restore_turns,
     sort_lists,
 )
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 Ranking = tuple[Integers, Integers, Floats | None]
 """Rows in their new order, turn after turn; the number of each row's turn; their scores, or ``None`` to count down to 1."""
@@ -76,7 +79,7 @@ class Fusion(Operator):
         rows, turn, score = self.rank(read_lists(inp))
         return set_ranks(restore_turns(inp, rows), turn, score)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The turns again; given branches, what the last one leaves."""
         left, before, cuts = frame if self.branches else drop_sub_queries(frame), plan.cut, []
         for number, branch in enumerate(self.branches, 1):

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyterrier as pt
@@ -14,7 +14,10 @@ from ..conversations.frame import column, texts_in, turns_of
 from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import Request
-from ..operator import Plan, with_fields
+from ..operator import with_fields
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 _CLOSING = r"(?:\[\d+(?:\s*[,–-]\s*\d+)*\]|[\"'”’»)\]*])*"
 _END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+[」』”]*|(?=\n)")
@@ -154,7 +157,7 @@ class Respond(LLMOperator):
         """As many words as are allowed."""
         return [" ".join(["words"] * self.words)] * len(frame["qid"].unique())
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """One request per turn, which shows stand-ins for the passages."""
         plan.ask(self, plan.passages(frame, self.passages))
         return frame

@@ -3,16 +3,19 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
 from ..errors import UsageError
-from ..operator import Operator, Plan, digest
+from ..operator import Operator, digest
 from ..store.cache import compute_missing, open_cache
 from ..store.models import load, loaded_once, model_state
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 ROOM = 512
 """Tokens of the input at most: the length that T5 is trained with."""
@@ -79,7 +82,7 @@ class Seq2SeqRewrite(Operator):
         self.num_beams = num_beams
         self.batch_size = batch_size
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The question stands for its rewrite."""
         questions = texts_in(frame, question_column(frame))
         return with_query(with_columns(frame, qrewrite=questions), questions)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyterrier as pt
@@ -14,7 +14,10 @@ from ..conversations.frame import personas, texts_in, values, with_columns, with
 from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import Request
-from ..operator import Operator, Plan, with_fields
+from ..operator import Operator, with_fields
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 READERS = {"ids": read_ids, "copies": read_copies, "scores": read_scores}
 
@@ -146,7 +149,7 @@ class AppendStatements(Operator):
 
     column: str = "qstatements"
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The query alone, where nothing says which statements are chosen."""
         return self.transform(frame) if self.column in frame.columns else frame
 

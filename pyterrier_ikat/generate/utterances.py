@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyterrier as pt
@@ -10,7 +11,10 @@ import pyterrier as pt
 from ..arguments import at_least
 from ..conversations.frame import each_turn_once, histories, object_frame, question_column, texts_in, with_query
 from ..errors import DataError
-from ..operator import Operator, Plan, with_fields
+from ..operator import Operator, with_fields
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 
 def _user_messages(history: Sequence[dict[str, str]] | None) -> list[str]:
@@ -114,7 +118,7 @@ class HistoricalQueryExpansion(Operator):
     def __post_init__(self) -> None:
         at_least(1, words=self.words)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The utterance alone: nothing is searched."""
         return with_query(frame, texts_in(frame, question_column(frame)))
 
@@ -171,7 +175,7 @@ class AppendQuery(Operator):
 
     operator: pt.Transformer
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The query and what the operator leaves of it."""
         return self.append_queries(frame, plan.follow(self.operator, frame))
 

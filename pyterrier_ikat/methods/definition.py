@@ -10,14 +10,17 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import pandas as pd
 import pyterrier as pt
 
 from ..errors import UsageError, option
-from ..operator import Operator, Plan
+from ..operator import Operator
 from ..prompts import prompts_from
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
 
@@ -93,7 +96,7 @@ class StandIn(Operator):
         super().__init__()
         self.name, self.rows = name, 0
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The frame; its rows are counted."""
         self.rows += len(frame)
         return frame

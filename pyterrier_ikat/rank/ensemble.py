@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise, repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,12 @@ import pyterrier as pt
 from ..arguments import at_least
 from ..conversations.frame import each_turn_once, object_frame, personas, starts_of_runs, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
-from ..operator import Operator, Plan, frame_for, with_fields
+from ..operator import Operator, frame_for, with_fields
 from .cross_encoder import CrossEncoder
 from .scoring import Floats, Reranker
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 CHECKPOINTS = tuple(f"naver/trecdl22-crossencoder-{name}" for name in ("debertav3", "debertav2", "electra", "albert", "roberta"))
 """The five cross-encoders of IRLab@iKAT24, by Lassance and Clinchant (TREC Deep Learning 2022); together 3 billion weights."""
@@ -148,7 +151,7 @@ class RankStatements(Operator):
     def __post_init__(self) -> None:
         at_least(1, n=self.n)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The first statements of each persona; the scorer may ask a model."""
         plan.follow(self.scorer, frame)
         return with_columns(frame, qstatements=[[(number, 0.0) for number in list(ptkb)[: self.n]] for ptkb in personas(frame)])

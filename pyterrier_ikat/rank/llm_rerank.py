@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,11 @@ from ..conversations.frame import texts_in, turns_of, values
 from ..errors import DataError
 from ..llm_operator import LLMOperator
 from ..llms import Request
-from ..operator import Plan, with_fields
+from ..operator import with_fields
 from ..order import set_ranks
+
+if TYPE_CHECKING:
+    from ..planning import Plan
 
 UNJUDGED = -1
 
@@ -71,7 +74,7 @@ class LLMRerank(LLMOperator):
         """Label 2 for every passage."""
         return [2] * len(frame)
 
-    def plan(self, frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """One request for each of the ``depth`` best passages of a turn, as far as the cut before leaves them."""
         plan.ask(self, plan.passages(frame, min(self.depth, plan.cut)))
         return frame
