@@ -18,7 +18,8 @@ from ..store.files import atomic_write, write_description
 from .pisa import read_docnos
 
 PISA, TEXTS, PT_META = "pisa", "texts.sqlite", "pt_meta.json"
-OPENS = {"ikat_index.json": "PassageIndex", "ikat_splade.json": "SpladeIndex"}
+SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json")
+OPENS = {"ikat_index.json": "PassageIndex", SPLADE_META: "SpladeIndex"}
 """The description of an index -> the class that opens it."""
 AT_ONCE = 500
 
@@ -291,3 +292,13 @@ def _state(path: Path) -> tuple[int, ...]:
 def _write_json(path: Path, content: Any) -> None:
     with atomic_write(path) as file:
         json.dump(content, file, indent=1)
+
+
+def is_splade(path: str | Path) -> bool:
+    """Whether SPLADE vectors are in a folder: an index of ``Splade.index``, or one that PyTerrier made."""
+    return (Path(path) / SPLADE_META).exists() or made_by_pyterrier(Path(path))
+
+
+def made_by_pyterrier(folder: Path) -> bool:
+    """Whether an index in a folder is PyTerrier's, and none of ours."""
+    return any((folder / name).exists() for name in PYTERRIER_META) and not any((folder / name).exists() for name in OPENS)

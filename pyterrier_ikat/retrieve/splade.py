@@ -14,15 +14,14 @@ from ..errors import DataError, UsageError, advice
 from ..operator import digest
 from ..store.files import atomic_folder, read_description
 from ..store.models import files_below, model_state
-from .artifact import OPENS, PISA, PT_META, TEXTS, IndexArtifact, read_all_texts, refuse_other_index
+from .artifact import PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, read_all_texts, refuse_other_index
+from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader, write_texts
 from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
 from .retriever import IndexRetriever
 from .sparse_encoder import SCALE, encode_passages, encode_texts, has_terms, list_numbers, list_tokens, load_sparse_encoder
 
 FORMAT = 1
-META = "ikat_splade.json"
-PYTERRIER_META = (PT_META, "pt_pisa_config.json")
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 ENDS = 1 << 20
 
@@ -257,16 +256,6 @@ class Splade:
 
     def __hash__(self) -> int:
         return hash((Splade, self.model, self.batch_size))
-
-
-def is_splade(path: str | Path) -> bool:
-    """Whether SPLADE vectors are in a folder: an index of ``Splade.index``, or one that PyTerrier made."""
-    return (Path(path) / META).exists() or made_by_pyterrier(Path(path))
-
-
-def made_by_pyterrier(folder: Path) -> bool:
-    """Whether an index in a folder is PyTerrier's, and none of ours."""
-    return any((folder / name).exists() for name in PYTERRIER_META) and not any((folder / name).exists() for name in OPENS)
 
 
 def checksum_model(model: str) -> str:

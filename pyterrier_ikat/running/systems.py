@@ -22,7 +22,7 @@ from ..methods import Method, find_all, methods_of
 from ..operator import digest, parts_of, stages
 from ..rank import load_reranker
 from ..retrieve import PassageIndex, SpladeIndex
-from ..retrieve.splade import is_splade
+from ..retrieve.artifact import is_splade
 from ..store.models import model_state
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
