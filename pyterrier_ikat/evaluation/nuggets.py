@@ -305,10 +305,10 @@ def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float
 def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str, str]:
     lacking = [name for name in ("qid", *needs) if name not in frame.columns]
     if lacking:
-        raise UsageError(f"{who} have no {', '.join(lacking)}: their columns are {', '.join(frame.columns)}")
+        raise UsageError(f"no column {', '.join(lacking)} in {who}: there are {', '.join(frame.columns)}")
     question = "qresolved" if "qresolved" in frame.columns else question_column(frame)
     if question not in frame.columns:
-        raise UsageError(f"{who} have no question: add qresolved, qutterance or query")
+        raise UsageError(f"no question stands in {who}: add a column qresolved, qutterance or query")
     return dict(zip(frame["qid"], values(frame, question), strict=True))
 
 

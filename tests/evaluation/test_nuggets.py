@@ -108,7 +108,7 @@ def test_agreement_is_that_of_cohen_on_what_both_labelled():
 
 def test_what_is_missing_is_named():
     llm, _ = scripted()
-    with pytest.raises(UsageError, match="the pool have no text"):
+    with pytest.raises(UsageError, match="no column text in the pool"):
         create_nuggets(pool(1).drop(columns="text"), llm)
     with pytest.raises(UsageError, match="no question"):
         create_nuggets(pool(1).drop(columns="query"), llm)
