@@ -75,7 +75,7 @@ class Relabelled:
 
     @property
     def beside(self) -> bool:
-        """Whether the published counts are about the same pairs: those of NIST, of the same year."""
+        """Whether the published counts are about pairs of the same official judgements: those of NIST, of the same year."""
         return str(self.dataset.name) == f"ikat:{self.matrix.year}"
 
     def written(self, form: str = "text") -> str:
@@ -94,6 +94,9 @@ class Relabelled:
         notes.append(f"Ours: {found.pairs} of {official} pairs, binary agreement {found.binary:.2%}, kappa {found.binary_kappa:.4f}.")
         if not self.beside:
             return [*notes, f"No published count stands beside ours: the paper's are about the pairs of ikat:{self.matrix.year}."]
+        published = sum(map(sum, self.matrix.counts))
+        if published not in (0, found.pairs):
+            notes.append(f"The published counts are about {published} pairs, a part of the official ones that isn't published.")
         if self.matrix.agreement is not None:
             notes.append(f"Published: binary agreement {self.matrix.agreement:.2%}; our copy of the paper lacks its counts.")
         if model_key(self.spec) != model_key(self.matrix.judge):
