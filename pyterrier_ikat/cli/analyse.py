@@ -71,8 +71,9 @@ def tradeoff_command(paths: tuple[str, ...], dataset_name: str | None, qrels: st
     from ..conversations.qrels import read_qrels
     from ..methods import find_all
     from ..show.plots import save_plot
-    from ..show.tradeoff import format_tradeoff, plot_tradeoff, tradeoff
+    from ..show.tradeoff import check_amount, format_tradeoff, plot_tradeoff, tradeoff
 
+    check_amount(given["against"])
     if dataset_name is None and qrels is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
     judged = read_qrels(Path(str(qrels))) if dataset_name is None else dataset_named(dataset_name).get_qrels(qrels)

@@ -165,6 +165,16 @@ def _starred(table: pd.DataFrame, measure: str) -> list[str]:
     return [f"{score:.4f}{'*' if worse else ' '}" for score, worse in zip(table[measure], table["worse"], strict=True)]
 
 
+def check_amount(against: str) -> None:
+    """Whether this is an amount.
+
+    Raises:
+        UsageError: when it isn't.
+    """
+    if against not in AMOUNTS:
+        raise UsageError(f"{advice(f'against={against!r}', f'--against {against}')} is unknown: choose one of {', '.join(AMOUNTS)}")
+
+
 def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None" = None) -> "Axes":
     """Draw what :func:`tradeoff` returned: the measure against an amount, a line per run and number of queries.
 
@@ -186,8 +196,7 @@ def plot_tradeoff(table: pd.DataFrame, against: str = "pairs", ax: "Axes | None"
         >>> plot_tradeoff(table).get_ylabel()
         'mean nDCG@5'
     """
-    if against not in AMOUNTS:
-        raise UsageError(f"{advice(f'against={against!r}', f'--against {against}')} is unknown: choose one of {', '.join(AMOUNTS)}")
+    check_amount(against)
     known = table[table[against].notna()]
     if known.empty:
         raise DataError(f"the {against} of these runs are not known: draw against another of {', '.join(AMOUNTS)}")
