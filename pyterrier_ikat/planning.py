@@ -6,9 +6,11 @@ from typing import Any, ClassVar, Protocol
 import pandas as pd
 import pyterrier as pt
 
+from .chains import in_chain
 from .completions.usable import without_next_prompt
 from .conversations.frame import column, object_frame
 from .llms import LLM, Reply, Request
+from .llms.request import of_chain
 from .operator import Operator, stages, subpipelines
 
 CHARACTERS_PER_TOKEN = 4
@@ -50,13 +52,24 @@ class PlanTable(pd.DataFrame):
         return f"{table}<p>{self._in_words()}</p>"
 
 
-def estimate(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame | Mapping[str, pd.DataFrame]) -> PlanTable:
-    """The plan of pipelines on a turn frame, or on one for each of them; see :func:`pyterrier_ikat.plan`."""
+def estimate(
+    systems: Mapping[str, pt.Transformer],
+    topics: pd.DataFrame | Mapping[str, pd.DataFrame],
+    chains: Mapping[str, int] | None = None,
+) -> PlanTable:
+    """The plan of pipelines on a turn frame, or on one for each of them; see :func:`pyterrier_ikat.plan`.
+
+    Args:
+        systems: the pipelines by name.
+        topics: the turns.
+        chains: in which chain each is run, 0 unless named (see `pyterrier_ikat.chains`).
+    """
     seen: set[tuple[LLM, str]] = set()
     rows = []
     for name, system in systems.items():
         estimated = Plan(name, seen)
-        estimated.follow(system, topics if isinstance(topics, pd.DataFrame) else topics[name])
+        with in_chain((chains or {}).get(name, 0)):
+            estimated.follow(system, topics if isinstance(topics, pd.DataFrame) else topics[name])
         rows += estimated.rows
     whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
     return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
@@ -145,7 +158,7 @@ class Plan:
         return [stand_in if value is None else value for value, stand_in in zip(parsed, stand_ins, strict=True)]
 
     def _first(self, llm: LLM, request: Request) -> bool:
-        key = (llm, request.key(llm.backend.identity))
+        key = (llm, of_chain(request).key(llm.backend.identity))
         first = key not in self.seen
         self.seen.add(key)
         return first

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 @MEASURES
 @click.option("--baseline", help="the run that the others are compared with")
 @click.option("--pairwise", is_flag=True, help="test each pair of runs, and show by letters which ones differ")
+@click.option(
+    "--samples", is_flag=True, help="NAME, NAME.sample-2, ... are samples of one system: show their mean, deviation and shares of variance"
+)
 @click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
 @quiet
 def evaluate(
@@ -32,18 +35,22 @@ def evaluate(
     measures: str | None,
     baseline: str | None,
     pairwise: bool,
+    samples: bool,
     form: str,
 ) -> None:
     """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
-    from ..evaluation.evaluator import Evaluator, check_baseline, compare, text_table
+    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, text_table, turn_scores
     from ..evaluation.measures import TRACK_2023, as_measures
+    from ..evaluation.samples import averaged, sampled_rows, sampled_table
     from ..store.trec import name_runs
 
     wanted = list(TRACK_2023) if measures is None else as_measures(measures)
     if dataset_name is None and qrels is None:
         raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
     judged = _judged(dataset_name, qrels, turns)
-    rankings = {name: _ranking(path) for name, path in name_runs(paths).items()}
+    named = name_runs(paths)
+    groups = _groups(named, samples)
+    rankings = {name: _ranking(path) for name, path in named.items()}
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
         from ..running.comparison import refuse_statements
@@ -51,18 +58,21 @@ def evaluate(
         refuse_statements(dataset_name, qrels)
     if not judged:
         raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE in the place of --dataset")
-    check_baseline(rankings, baseline)
+    check_baseline(groups, baseline)
     if pairwise and (baseline is not None or form != "text"):
         raise UsageError("--pairwise compares all runs with each other, as text: leave out --baseline and --format")
-    evaluator = Evaluator(judged, wanted)
+    scores = turn_scores(rankings.items(), Evaluator(judged, wanted))
+    of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
     if pairwise:
         from ..evaluation.pairwise import pairwise_table
 
-        click.echo(pairwise_table({name: evaluator.per_turn(name, ranking) for name, ranking in rankings.items()}))
+        click.echo(pairwise_table({system: averaged(found) for system, found in of_systems.items()}))
+        if samples:
+            click.echo("Before the tests each turn's scores are averaged over the samples.")
         return
-    rows = compare(rankings.items(), evaluator, baseline)
+    rows = sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)
     if form == "text":
-        click.echo(text_table(rows, baseline))
+        click.echo(sampled_table(rows, baseline) if samples else text_table(rows, baseline))
     else:
         import pandas as pd
 
@@ -73,6 +83,18 @@ def evaluate(
         lost = sorted(judged.keys() - ranking)
         if lost:
             click.echo(f"{name} lacks {len(lost)} judged turns: {', '.join(lost[:10])}{' ...' * (len(lost) > 10)}", err=form != "text")
+
+
+def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
+    """The runs of each system; without --samples each is a system."""
+    if not samples:
+        return {name: [name] for name in named}
+    from ..runs.samples import check_samples, grouped
+
+    groups = grouped(named)
+    for names in groups.values():
+        check_samples(named, names)
+    return groups
 
 
 def _judged(dataset_name: str | None, qrels: str | None, turns: str | None) -> dict[str, dict[str, int]]:

@@ -1,7 +1,7 @@
 """Commands that build indexes and run systems."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,13 @@ def _dataset_not_file(name: str) -> Any:
     help="turns to retrieve for and re-rank at a time, 128 by default; a finished batch is never repeated; more take more memory, and keep "
     "an LLM that reads passages busier",
 )
+@click.option(
+    "--samples",
+    type=int,
+    default=1,
+    help="runs of each system that asks an LLM, each with completions of its own; the first is the plain run, the others lie in "
+    "NAME.sample-2, NAME.sample-3, ...",
+)
 @click.option("--cache", type=click.Path(dir_okay=False), help="file for searches and scores: no later run with it repeats them")
 @click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
 @click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
@@ -87,6 +94,7 @@ def run(
     out: str,
     qrels: str | None,
     batch: int | None,
+    samples: int,
     cache: str | None,
     only_plan: bool,
     with_profile: bool,
@@ -96,10 +104,11 @@ def run(
 
     A METHOD is one of `ikat methods`, or of a Python file of yours: FILE.py:NAME, or FILE.py for all of them.
     """
-    from ..planning import estimate
     from ..profiling import profile
     from ..running.comparison import prepare_comparison
     from ..running.in_folders import check_places, run_in_folders
+    from ..running.planned import estimate_comparison
+    from ..running.samples import with_samples
     from ..running.systems import methods_in
     from ..store.cache import set_default_cache
 
@@ -109,16 +118,16 @@ def run(
     methods = methods_in(names)
     if not only_plan:
         check_places([entry.name for entry in methods], Path(out))
-    comparison = prepare_comparison(methods, dataset_name, qrels=qrels, only_plan=only_plan, **given)
+    comparison = with_samples(prepare_comparison(methods, dataset_name, qrels=qrels, only_plan=only_plan, **given), samples)
     if only_plan:
-        click.echo(str(estimate(comparison.systems, comparison.topics)))
+        click.echo(str(estimate_comparison(comparison)))
         return
     with profile() as stages:
         folders = run_in_folders(comparison, out, batch)
-    _print_scores(folders, comparison.qrels)
+    _print_scores(folders, comparison.qrels, groups=comparison.groups())
     print_account(comparison, out)
     for name in folders:
-        for line in comparison.deviations[name]:
+        for line in comparison.deviations[name] if comparison.sample(name).number == 1 else []:
             click.echo(f"note: {name}: {line}")
     if with_profile:
         click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")
@@ -130,14 +139,19 @@ def run(
         )
 
 
-def _print_scores(folders: "Mapping[str, RunFolder]", qrels: "pd.DataFrame", baseline: str | None = None) -> None:
+def _print_scores(
+    folders: "Mapping[str, RunFolder]",
+    qrels: "pd.DataFrame",
+    baseline: str | None = None,
+    groups: "Mapping[str, Sequence[str]] | None" = None,
+) -> None:
     """Print the table of finished runs, and which judged turns one lacks; nothing without judgements."""
     from ..evaluation import format_table
     from ..running.in_folders import scores_of_folders
 
     if qrels.empty:
         return
-    click.echo(format_table(scores_of_folders(folders, qrels, baseline=baseline), baseline))
+    click.echo(format_table(scores_of_folders(folders, qrels, baseline=baseline, groups=groups), baseline))
     for name, folder in folders.items():
         if lost := sorted(set(qrels["qid"]) - folder.turns_with_passages()):
             click.echo(f"{name} lacks {len(lost)} judged turns: {list_first(lost, 10)}")

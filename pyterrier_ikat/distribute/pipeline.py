@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..chains import carried
 from ..errors import DataError, IkatError, UsageError
 from ..llms import LLM, StageError
 from ..operator import Operator
@@ -72,7 +73,7 @@ class Running:
             pt.tqdm(total=len(parts), desc="Ray", unit="part") as bar,
         ):
             try:
-                futures = [pool.submit(self._run_one, part) for part in parts]
+                futures = [pool.submit(carried(self._run_one), part) for part in parts]
                 for future in as_completed(futures):
                     future.result()
                     bar.update()

@@ -34,6 +34,8 @@ from .responses import RougeL as RougeL
 from .responses import evaluate_responses as evaluate_responses
 from .responses import response_means as response_means
 from .responses import response_turns as response_turns
+from .samples import sampled_rows as sampled_rows
+from .samples import variance_shares as variance_shares
 from .scores import breakdown as breakdown
 from .scores import evaluate as evaluate
 from .scores import format_table as format_table

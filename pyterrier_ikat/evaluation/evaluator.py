@@ -6,6 +6,7 @@ order as scores, from the number of passages down to 1: there is no tie left to 
 (:func:`ir_measures.define`) gets the scores, in that same order.
 """
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,11 +141,20 @@ def compare(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator, basel
     Raises:
         DataError: when one shares no turn with the judgements or names them with hyphens.
     """
+    return experiment_rows(turn_scores(rankings, evaluator), evaluator.measures, baseline)
+
+
+def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -> dict[str, dict[str, list[float]]]:
+    """Run -> measure -> a score for each turn of the judgements, for rankings by name.
+
+    Raises:
+        DataError: as :func:`compare`.
+    """
     scores = {}
     for name, ranking in rankings:
         scores[name] = evaluator.per_turn(name, ranking)
         check_common_turns(f"run {name}", ranking, evaluator.turns)
-    return experiment_rows(scores, evaluator.measures, baseline)
+    return scores
 
 
 def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
@@ -172,7 +182,7 @@ def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Me
         row: dict[str, Any] = {"name": name}
         for measure in measures:
             column = label(measure)
-            row[column] = _aggregated(measure, ours[column])
+            row[column] = aggregated(measure, ours[column])
             if baseline is not None:
                 theirs = None if name == baseline else np.asarray(scores[baseline][column])
                 row |= _compared(column, np.asarray(ours[column]), theirs, len(scores) - 1)
@@ -180,7 +190,8 @@ def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Me
     return rows
 
 
-def _aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
+def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
+    """A run's score by a measure, from those of its turns: for most the mean."""
     aggregator = measure.aggregator()
     for score in scores:
         aggregator.add(score)
@@ -268,7 +279,7 @@ def text_table(rows: Rows, baseline: str | None = None) -> str:
     """The rows as :func:`~pyterrier_ikat.evaluation.format_table` prints them."""
     columns = [["system", *(str(row["name"]) for row in rows)]]
     for name in (name for name in rows[0] if name not in ("name", "turns") and not is_derived(name)):
-        columns.append([name, *(format_score(row[name]) + ("*" if row.get(f"{name} reject") else " ") for row in rows)])
+        columns.append([name, *(_cell(row, name) for row in rows)])
     widths = [max(map(len, column)) for column in columns]
     lines = [" ".join(map(str.rjust, line, widths)) for line in zip(*columns, strict=True)]
     lines += ["", f"Mean over {rows[0]['turns']} judged turns; a turn without results counts 0."]
@@ -277,11 +288,26 @@ def text_table(rows: Rows, baseline: str | None = None) -> str:
     return "\n".join(lines)
 
 
+def _cell(row: Mapping[str, Any], measure: str) -> str:
+    score = format_score(row[measure]) + ("*" if row.get(f"{measure} reject") else " ")
+    return with_deviation(score, row.get(f"{measure} std"))
+
+
+def with_deviation(score: str, deviation: float | None) -> str:
+    """A score with the standard deviation of its samples, where there are several.
+
+    Example:
+        >>> with_deviation(".5000", 0.0123), with_deviation(".5000", float("nan")), with_deviation(".5000", None)
+        ('.5000±.0123', '.5000', '.5000')
+    """
+    return score if deviation is None or math.isnan(deviation) else f"{score}±{format_score(deviation)}"
+
+
 def format_score(value: float) -> str:
     """A score to four decimals, without the zero before the point."""
     return re.sub(r"^(-?)0\.", r"\1.", f"{value:.4f}")
 
 
 def is_derived(name: str) -> bool:
-    """Whether a column of an experiment table compares with the baseline, and is no measure."""
-    return name.endswith((" +", " -", " p-value", " reject", " p-value corrected"))
+    """Whether a column of an experiment table compares with the baseline or tells of samples, and is no measure."""
+    return name == "samples" or name.endswith((" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share"))

@@ -15,6 +15,7 @@ from ..errors import DataError, UsageError
 from ..runs.trec import scores_by_turn
 from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn, text_table
 from .measures import TRACK_2023, as_measures, label
+from .samples import sampled_table
 
 RANKING = ("qid", "docno", "score", "rank")
 GROUPS = ("conversation", "depth")
@@ -137,9 +138,11 @@ def format_table(table: pd.DataFrame, baseline: str | None = None) -> str:
 
     Returns:
         The table: scores to four decimals, ``*`` where a run differs from the baseline (two-sided paired t-test,
-        Bonferroni, p < .05), and a line that says what the means are over.
+        Bonferroni, p < .05), and a line that says what the means are over. Where systems were run several times, also their standard
+        deviations and where the variance comes from.
     """
-    return text_table(table.to_dict("records"), baseline)
+    show = sampled_table if "samples" in table else text_table
+    return show(table.to_dict("records"), baseline)
 
 
 def natural_key(text: str) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from .cache import CompletionCache
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .ledger import Budget, Ledger
 from .limits import Retry, Stopped, Throttle, run_all
-from .request import Backend, Completion, OtherModelWarning, Reply, Request, as_read, failure_of, same_model
+from .request import Backend, Completion, OtherModelWarning, Reply, Request, as_read, failure_of, of_chain, same_model
 
 Outcome = Completion | LLMFailure
 Batch = list[tuple[str, Request]]
@@ -231,6 +231,7 @@ class LLM:
             >>> [completion.text for completion in ikat.llm(Echo()).ask([request])]
             ['HI']
         """
+        requests = [of_chain(request) for request in requests]
         keys = [self._key(request, position) for position, request in enumerate(requests)]
         first: dict[str, Request] = {}
         for key, request in zip(keys, requests, strict=True):
@@ -244,6 +245,7 @@ class LLM:
 
     def peek(self, request: Request) -> Completion | None:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
+        request = of_chain(request)
         if (reply := self.backend.find(request)) is not None:
             return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
         key = request.key(self.backend.identity)

@@ -293,7 +293,7 @@ class OpenAIBackend(Backend):
     def _body(self, server: Server, request: Request) -> dict[str, Any]:
         params = {**self.identity["params"], **request.params}
         if "seed" in params:
-            params["seed"] += request.sample
+            params["seed"] += request.draw
         if "max_tokens" in params and server.address.url == OPENAI:
             params["max_completion_tokens"] = params.pop("max_tokens")
         return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}

@@ -27,7 +27,8 @@ class RecordedBackend(Backend):
     """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
 
     A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage; the most specific record wins, one with a
-    prompt before one with an item. A list as ``completion`` holds several samples.
+    prompt before one with an item. A list as ``completion`` holds several samples. Where a system is run several times, run n+1 begins n
+    places later in the list; where that has none, the last one is taken.
 
     Args:
         path: the file, or ``"sample"`` for the completions written for the bundled sample (``"sample-claude"``: those
@@ -62,8 +63,14 @@ class RecordedBackend(Backend):
         for key in ((prompt, item), (prompt, None), (None, item), (None, None)):
             record = self._records.get((request.qid, request.stage, *key))
             if record is not None and request.sample < len(record.completions):
-                return Reply(record.completions[request.sample], record.model, finish_reason="stop")
+                place = min(request.sample + request.chain, len(record.completions) - 1)
+                return Reply(record.completions[place], record.model, finish_reason="stop")
         return None
+
+    def repeats(self, samples: int) -> str:
+        """How many records have fewer completions."""
+        few = sum(len(record.completions) < samples for record in self._records.values())
+        return f"{few} of {len(self._records)} records of {self.path.name} with fewer than {samples} completions" if few else ""
 
 
 def _read(path: Path) -> tuple[dict[Key, _Record], str]:

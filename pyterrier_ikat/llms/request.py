@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..chains import current_chain
 from ..completions.usable import split_reasoning, without_reasoning
 from ..conversations.frame import well_formed
 from ..operator import digest
@@ -37,6 +38,9 @@ FILTERED = (
     *("guardrail_intervened", "error_toxic", "sensitive", "language"),
 )
 
+SAMPLES_OF_A_CHAIN = 1000
+"""Seeds that each chain has to itself."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -50,6 +54,7 @@ class Request:
         item: what within the turn it is about (a docno, a statement's id), or ``""``.
         sample: the number of this sample, from 0, when the same messages are asked several times.
         params: decoding parameters that override the model's own, such as ``{"max_tokens": 5}``.
+        chain: the number of the run of the system that asks, from 0, when a system is run several times; `LLM` fills it in.
 
     Example:
         >>> Request([{"role": "user", "content": "Which tea has no caffeine?"}], stage="answer", qid="9-1_3").sample
@@ -63,11 +68,17 @@ class Request:
     item: str = ""
     sample: int = 0
     params: Mapping[str, Any] = field(default_factory=dict)
+    chain: int = 0
+
+    @property
+    def draw(self) -> int:
+        """What is added to a model's seed: another number for each sample in each chain."""
+        return self.sample + SAMPLES_OF_A_CHAIN * self.chain
 
     def key(self, identity: Mapping[str, Any]) -> str:
         """The cache key: equal exactly when the same question goes to the same model in the same way.
 
-        Its messages, parameters and sample number count; stage, turn and prompt name don't.
+        Its messages, parameters, sample number and chain count; stage, turn and prompt name don't.
 
         Args:
             identity: the backend's (provider, model, base URL, default decoding parameters).
@@ -78,8 +89,22 @@ class Request:
             "messages": [dict(message) for message in self.messages],
             "params": {**identity.get("params", {}), **self.params},
             "sample": self.sample,
+            **({"chain": self.chain} if self.chain else {}),
         }
         return digest(json.dumps(content, sort_keys=True, separators=(",", ":"))).hex()
+
+
+def of_chain(request: Request) -> Request:
+    """The request as the chain that is under way asks it.
+
+    Example:
+        >>> from pyterrier_ikat.chains import in_chain
+        >>> with in_chain(2):
+        ...     of_chain(Request([], "answer", "1_1")).chain
+        2
+    """
+    chain = current_chain()
+    return replace(request, chain=chain) if chain and not request.chain else request
 
 
 @dataclass(frozen=True)
@@ -210,11 +235,23 @@ class Backend:
         """The reply that is known without asking anybody, or None."""
         return None
 
+    def repeats(self, samples: int) -> str:
+        """Why that many samples of a request may all be the same, in words; empty where nothing says so."""
+        return "temperature=0" if {str(found) for found in _temperatures(self.identity)} & {"0", "0.0"} else ""
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Backend) and self.identity == other.identity
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.identity, sort_keys=True))
+
+
+def _temperatures(identity: Any) -> Iterator[Any]:
+    """The values of ``temperature`` in an identity, at any depth."""
+    if isinstance(identity, Mapping):
+        yield from (identity[name] for name in identity if name == "temperature")
+        for part in identity.values():
+            yield from _temperatures(part)
 
 
 def failure_of(request: Request, reply: Reply | Completion) -> LLMFailure | None:

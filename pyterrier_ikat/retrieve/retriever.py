@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..chains import carried
 from ..conversations.frame import STALE_WITH_QUERY, NoResultWarning, each_turn_once, report_turns_without_result
 from ..errors import DataError, UsageError
 from ..operator import Operator, frame_for
@@ -239,9 +240,13 @@ class MergeShards(Operator):
         each_turn_once(inp)
         if len(inp) == 0:
             return self.retrievers[0].transform(inp)
+
+        def search(retriever: pt.Transformer) -> pd.DataFrame:
+            return retriever.transform(frame_for(retriever, inp))
+
         with warnings.catch_warnings(), ThreadPoolExecutor(len(self.retrievers)) as threads:
             warnings.simplefilter("ignore", NoResultWarning)  # what one part lacks another may have
-            found = list(threads.map(lambda retriever: retriever.transform(frame_for(retriever, inp)), self.retrievers))
+            found = list(threads.map(carried(search), self.retrievers))
         merged = merge_rankings(found, inp["qid"].tolist(), self.num_results)
         report_turns_without_result(inp, inp["qid"].isin(merged["qid"]).to_numpy(dtype=np.int64))
         return merged

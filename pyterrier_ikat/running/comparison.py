@@ -2,14 +2,13 @@
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyterrier as pt
 
-from ..arguments import checked
 from ..conversations import dataset as dataset_named
 from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.datasets import IkatDataset
@@ -21,7 +20,6 @@ from ..evaluation.evaluator import check_turn_names
 from ..llms import LLM, Ledger
 from ..methods import Method
 from ..operator import every_stage, parts_of
-from ..planning import PlanTable, estimate
 from .systems import Resources, Systems, deviations, distinct_parts, methods_in, unused
 
 RANKING = ("qid", "docno", "score", "rank")
@@ -29,6 +27,19 @@ RANKING = ("qid", "docno", "score", "rank")
 
 class OtherCollectionWarning(UserWarning):
     """The index isn't of the dataset's collection, or it can't be told."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One of several runs of a system.
+
+    Attributes:
+        system: the system's name.
+        number: which run of it, from 1 for the plain one.
+    """
+
+    system: str
+    number: int = 1
 
 
 @dataclass
@@ -45,6 +56,7 @@ class Comparison:
         deviations: how the models and the retriever of each differ from those of its paper, one line each.
         prompts: the folder of the prompts that were given.
         ledger: the account of the LLMs that were given as text.
+        samples: where systems are run several times: what each run is a run of.
     """
 
     methods: dict[str, Method]
@@ -56,6 +68,18 @@ class Comparison:
     deviations: dict[str, list[str]]
     prompts: str | Path | None
     ledger: Ledger
+    samples: dict[str, Sample] = field(default_factory=dict)
+
+    def sample(self, name: str) -> Sample:
+        """What the run of that name is a run of."""
+        return self.samples.get(name, Sample(name))
+
+    def groups(self) -> dict[str, list[str]]:
+        """The runs of each system, by name; empty where each is run once."""
+        found: dict[str, list[str]] = {}
+        for name, sample in self.samples.items():
+            found.setdefault(sample.system, []).append(name)
+        return found
 
     def llms(self) -> list[LLM]:
         """The language models of all systems."""
@@ -116,55 +140,6 @@ def prepare_comparison(
     differences = {name: deviations(entry, given, opened) for name, entry in methods.items()}
     data_name = None if data is None else data.name
     return Comparison(methods, built, of_each, scored, unasked, data_name, differences, given.prompts, counting)
-
-
-@checked
-def plan(
-    systems: Systems,
-    dataset: IkatDataset | str | pd.DataFrame | None = None,
-    *,
-    topics: pd.DataFrame | None = None,
-    turns: Turns | None = None,
-    **resources: Any,
-) -> PlanTable:
-    """Estimate the LLM calls, tokens and cost of systems before you spend anything.
-
-    Nothing is asked, nothing is retrieved and no model is loaded.
-
-    Stages are followed in order. Where a completion is in the cache already, it is used and counted as cached;
-    elsewhere a stand-in of typical length takes its place, so the tokens are estimates (four characters a token), and
-    so are calls that depend on them. The stand-in for what a trained rewriter or the retriever makes of a turn is the
-    user's question, for ranked statements the first of the persona. A :class:`~pyterrier_ikat.Judge` in a pipeline is
-    asked about every passage that the cut (``% k``) before it leaves, 1000 of each turn without one. A request that
-    several systems share counts once, for the first of them.
-
-    Operators say themselves what they ask and leave behind (``Operator.plan``). Of a stage of another package the plan knows only the
-    columns: one that finds passages for queries is a retriever, which asks nothing; one of PyTerrier itself that turns queries into
-    queries (``pt.apply.query``) is run; any other is a row whose counts are unknown.
-
-    Args:
-        systems: as for :func:`pyterrier_ikat.run`.
-        dataset: an iKAT dataset or its name; or a turn frame (for a judge alone the pool that it is to judge).
-        topics: the turns, in place of the dataset's.
-        turns: only these turns: a list of ids, or the path of a file with one on each line.
-        **resources: as for :func:`pyterrier_ikat.run`.
-
-    Returns:
-        One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
-        ``cached`` (paid for already), ``shared`` (repeats of a request made before), ``new`` (left to pay),
-        ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in US dollars (missing when the price is
-        unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
-
-    Example:
-        >>> import pyterrier as pt, pyterrier_ikat as ikat
-        >>> llm = ikat.llm("openai:gpt-4o cache=none price_in=2.5 price_out=10")
-        >>> ikat.plan({"AD": ikat.Answer(llm)}, "ikat:sample").total["new"]
-        24
-    """
-    if isinstance(dataset, pd.DataFrame):
-        dataset, topics = None, dataset
-    comparison = prepare_comparison(systems, dataset, topics=topics, turns=turns, only_plan=True, **resources)
-    return estimate(comparison.systems, comparison.topics)
 
 
 def _judgements(data: Any, qrels: QrelsSource | None) -> pd.DataFrame:

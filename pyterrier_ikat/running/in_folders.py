@@ -12,11 +12,13 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import checked
+from ..chains import in_chain
 from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
 from ..errors import UsageError, advice
 from ..evaluation import TRACK_2023, as_measures, label, per_turn
 from ..evaluation.evaluator import check_baseline, experiment_rows
+from ..evaluation.samples import sampled_rows
 from ..llms import LLM, Ledger
 from ..operator import alike, parts_of
 from ..runs import RunFolder, strictly_decreasing
@@ -25,6 +27,7 @@ from ..store.files import atomic_write, lock_folders
 from .account import Spending
 from .batches import Batches
 from .comparison import Comparison, prepare_comparison
+from .samples import with_samples
 from .systems import Systems, methods_in, parameters_of
 
 TURNS_AT_ONCE = 128
@@ -51,6 +54,7 @@ def run(
     batch: int | None = None,
     measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
     baseline: str | None = None,
+    samples: int = 1,
     **resources: Any,
 ) -> pd.DataFrame:
     """Run systems on a dataset; each leaves a folder in ``out`` that resumes, with its ranking, turns, scores and ledger.
@@ -73,11 +77,14 @@ def run(
         batch: turns at a time behind the first stages, 128 by default.
         measures: ir_measures measures, or their names, of the table; the folders have the track's.
         baseline: the system that the others are compared with.
+        samples: how many times each system that asks an LLM is run, each time with completions of its own. The first is the plain run, in
+            the folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
         **resources: what methods take, as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``reranker``,
             ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.running.Resources`.
 
     Returns:
-        The table of scores, as :func:`pyterrier_ikat.experiment` makes it; just the names where nothing is judged. The rankings are
+        The table of scores, as :func:`pyterrier_ikat.experiment` makes it, with several samples as
+        :func:`~pyterrier_ikat.evaluation.sampled_rows` does; just the names where nothing is judged. The rankings are
         ``ikat.runs.RunFolder(f"{out}/{name}").results()``.
 
     Raises:
@@ -97,7 +104,8 @@ def run(
     check_places([entry.name for entry in methods], Path(out))
     comparison = prepare_comparison(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
     check_baseline(comparison.systems, baseline, "systems")
-    return scores_of_folders(run_in_folders(comparison, out, batch), comparison.qrels, wanted, baseline)
+    comparison = with_samples(comparison, samples)
+    return scores_of_folders(run_in_folders(comparison, out, batch), comparison.qrels, wanted, baseline, comparison.groups())
 
 
 def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = None) -> dict[str, RunFolder]:
@@ -135,7 +143,8 @@ def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = 
                 batches[name].remove()  # a run that was killed after its last step left them
                 _score_again(folders[name], comparison.qrels)
             else:
-                _run_one(comparison, name, folders[name], batches[name], size)
+                with in_chain(comparison.sample(name).number - 1):
+                    _run_one(comparison, name, folders[name], batches[name], size)
     return folders
 
 
@@ -144,15 +153,24 @@ def scores_of_folders(
     qrels: pd.DataFrame,
     measures: Sequence[ir_measures.Measure] = TRACK_2023,
     baseline: str | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> pd.DataFrame:
-    """The table of scores of finished runs; just the names where nothing is judged."""
+    """The table of scores of finished runs, a row for each, or for each of the groups; just the names where nothing is judged."""
     if qrels.empty:
-        return pd.DataFrame({"name": list(folders)})
+        return pd.DataFrame({"name": list(groups or folders)})
     if all(measure in TRACK_2023 for measure in measures):
         scores = {name: folder.measures() for name, folder in folders.items()}
     else:
         scores = {name: per_turn(folder.results(), qrels, measures).set_index("qid") for name, folder in folders.items()}
+    if groups:
+        return pd.DataFrame(
+            sampled_rows({name: [_by_measure(scores[one]) for one in group] for name, group in groups.items()}, measures, baseline)
+        )
     return pd.DataFrame(experiment_rows(scores, measures, baseline))
+
+
+def _by_measure(scores: pd.DataFrame) -> dict[str, list[float]]:
+    return {str(name): scores[name].tolist() for name in scores.columns}
 
 
 def check_places(names: Iterable[str], out: Path) -> None:
@@ -178,7 +196,10 @@ def check_places(names: Iterable[str], out: Path) -> None:
 def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:
     """What makes a run this run: it is reused only when all of it is the same, or only ``on_error`` more lenient than it was."""
     topics, dataset = comparison.topics[name], comparison.dataset
-    about = {"method": name, "turns": len(topics), "topics_sha256": checksum_of(topics)}
+    sample = comparison.sample(name)
+    about = {"method": sample.system, "turns": len(topics), "topics_sha256": checksum_of(topics)}
+    if sample.number > 1:
+        about["sample"] = sample.number
     if dataset is not None and not Path(dataset).is_absolute():  # of a folder the topics count, not where it lies
         about["dataset"] = dataset
     return about | parameters_of(comparison.systems[name], comparison.prompts)

@@ -172,7 +172,8 @@ def plot_cost(
         ax: the matplotlib Axes to draw on; new ones when None.
 
     Returns:
-        The Axes, with a marker for each system of the table.
+        The Axes, with a marker for each system of the table; of a system that was run several times (``samples=``) also a bar of the
+        standard deviation over the samples, above what the plain run came to.
 
     Raises:
         UsageError: when the table lacks the measure, ``against`` is unknown, or matplotlib is not installed.
@@ -195,9 +196,12 @@ def plot_cost(
     spent = ledger_frame(ledgers)
     ax = new_axes(8) if ax is None else ax
     drawn, names = [], []
-    for (name, score), (colour, marker, _) in zip(zip(table["name"], table[column], strict=True), line_styles(), strict=False):
+    rows = zip(table["name"], table[column], table.get(f"{column} std", [float("nan")] * len(table)), strict=True)
+    for (name, score, deviation), (colour, marker, _) in zip(rows, line_styles(), strict=False):
         amount, cached = _spent_by(spent, name, against)
         drawn += ax.plot(amount, score, color=colour, marker=marker, linestyle="", markersize=9)
+        if pd.notna(deviation):
+            ax.errorbar(amount, score, yerr=deviation, color=colour, capsize=4)
         names.append(f"{name} (and {cached} cached)" if cached else name)
     ax.set(xlabel=AGAINST[against], ylabel=f"mean {column} of {table['turns'].iloc[0]} turns", ylim=(0, None))
     ax.margins(x=0.08)

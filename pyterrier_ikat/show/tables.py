@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 import pandas as pd
 
 from ..errors import DataError
-from ..evaluation.evaluator import format_score, is_derived
+from ..evaluation.evaluator import format_score, is_derived, with_deviation
+from ..evaluation.samples import notes as notes_on_samples
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,12 @@ _LATEX = str.maketrans(
         sign: rf"\text{name}{{}}"
         for sign, name in zip("\\~^<>|", ("backslash", "asciitilde", "asciicircum", "less", "greater", "bar"), strict=True)
     }
-    | {'"': "''", "[": "{[}", "*": "{*}"}  # after the end of a row a bracket begins an option, and a star a command of its own
+    | {
+        '"': "''",
+        "\u00b1": r"\textpm{}",
+        "[": "{[}",
+        "*": "{*}",
+    }  # after the end of a row a bracket begins an option, and a star a command of its own
 )
 
 
@@ -210,7 +216,10 @@ def table(evaluated: pd.DataFrame) -> Table:
     for name in measures:
         scores = ["n/a" if pd.isna(value) else format_score(value) for value in evaluated[name]]
         rejected = evaluated.get(f"{name} reject", [False] * len(evaluated))
-        columns.append(Column(name, mark_best(scores, [bool(value) for value in rejected]), numeric=True))
+        marked = mark_best(scores, [bool(value) for value in rejected])
+        deviations = evaluated.get(f"{name} std", [None] * len(evaluated))
+        cells = [replace(cell, text=with_deviation(cell.text, one)) for cell, one in zip(marked, deviations, strict=True)]
+        columns.append(Column(name, cells, numeric=True))
     return Table(evaluated, columns, _notes(evaluated, measures))
 
 
@@ -228,7 +237,10 @@ def _notes(evaluated: pd.DataFrame, measures: Sequence[str]) -> list[str]:
     notes = [f"Means over {evaluated['turns'].iloc[0]} judged turns; a turn without results counts 0."]
     if len(evaluated) > 1:
         notes.append(MARKS)
+    baseline = None
     if f"{measures[0]} reject" in evaluated:
         baseline = evaluated.loc[evaluated[f"{measures[0]} +"].isna(), "name"].iloc[0]
         notes.append(f"* differs from {baseline}: two-sided paired t-test, Bonferroni, p < .05.")
+    if "samples" in evaluated:
+        notes += notes_on_samples(evaluated.to_dict("records"), baseline)
     return notes

@@ -17,6 +17,7 @@ from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import MergeShards
+from pyterrier_ikat.chains import in_chain
 from pyterrier_ikat.distribute import on_ray, workers
 from pyterrier_ikat.distribute.worker import Worker
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
@@ -292,3 +293,12 @@ def test_without_ray_and_without_connection_the_error_says_what_to_do(monkeypatc
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ikat.UsageError, match=r"pip install 'pyterrier_ikat\[ray\]'"):
         on_ray(ikat.Rewrite(ikat.llm(Scripted())), 2)(turns(2))
+
+
+def test_what_a_process_asks_is_asked_in_the_chain_of_the_caller():
+    backend, chains = Asked(), []
+    complete = backend.complete
+    backend.complete = lambda requests: chains.extend(request.chain for request in requests) or complete(requests)
+    with in_chain(2):
+        on_ray(ikat.Answer(LLM(backend)), 2)(turns(4))
+    assert chains == [2] * 4

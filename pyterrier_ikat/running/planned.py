@@ -1,0 +1,70 @@
+"""What running systems would cost, before anything is spent."""
+
+from typing import Any
+
+import pandas as pd
+
+from ..arguments import checked
+from ..conversations.choice import Turns
+from ..conversations.datasets import IkatDataset
+from ..planning import PlanTable, estimate
+from .comparison import Comparison, prepare_comparison
+from .samples import with_samples
+from .systems import Systems
+
+
+@checked
+def plan(
+    systems: Systems,
+    dataset: IkatDataset | str | pd.DataFrame | None = None,
+    *,
+    topics: pd.DataFrame | None = None,
+    turns: Turns | None = None,
+    samples: int = 1,
+    **resources: Any,
+) -> PlanTable:
+    """Estimate the LLM calls, tokens and cost of systems before you spend anything.
+
+    Nothing is asked, nothing is retrieved and no model is loaded.
+
+    Stages are followed in order. Where a completion is in the cache already, it is used and counted as cached;
+    elsewhere a stand-in of typical length takes its place, so the tokens are estimates (four characters a token), and
+    so are calls that depend on them. The stand-in for what a trained rewriter or the retriever makes of a turn is the
+    user's question, for ranked statements the first of the persona. A :class:`~pyterrier_ikat.Judge` in a pipeline is
+    asked about every passage that the cut (``% k``) before it leaves, 1000 of each turn without one. A request that
+    several systems share counts once, for the first of them.
+
+    Operators say themselves what they ask and leave behind (``Operator.plan``). Of a stage of another package the plan knows only the
+    columns: one that finds passages for queries is a retriever, which asks nothing; one of PyTerrier itself that turns queries into
+    queries (``pt.apply.query``) is run; any other is a row whose counts are unknown.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`.
+        dataset: an iKAT dataset or its name; or a turn frame (for a judge alone the pool that it is to judge).
+        topics: the turns, in place of the dataset's.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
+        samples: how many times each system is run, as for :func:`pyterrier_ikat.run`; each sample is a system of the table.
+        **resources: as for :func:`pyterrier_ikat.run`.
+
+    Returns:
+        One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
+        ``cached`` (paid for already), ``shared`` (repeats of a request made before), ``new`` (left to pay),
+        ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in US dollars (missing when the price is
+        unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> llm = ikat.llm("openai:gpt-4o cache=none price_in=2.5 price_out=10")
+        >>> ikat.plan({"AD": ikat.Answer(llm)}, "ikat:sample").total["new"]
+        24
+    """
+    if isinstance(dataset, pd.DataFrame):
+        dataset, topics = None, dataset
+    comparison = prepare_comparison(systems, dataset, topics=topics, turns=turns, only_plan=True, **resources)
+    return estimate_comparison(with_samples(comparison, samples))
+
+
+def estimate_comparison(comparison: Comparison) -> PlanTable:
+    """The plan of systems that are checked already."""
+    chains = {name: sample.number - 1 for name, sample in comparison.samples.items()}
+    return estimate(comparison.systems, comparison.topics, chains)

@@ -1,0 +1,104 @@
+"""Chains: runs of one system that ask the same model again, each with completions of its own."""
+
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chains import in_chain
+from pyterrier_ikat.llms import Backend, Reply, Request, llm
+
+REQUEST = Request([{"role": "user", "content": "hi"}], "rewrite", "1_1")
+
+
+class Numbered(Backend):
+    """Answers each call with its number."""
+
+    model, identity = "numbered", {"provider": "fake", "model": "numbered", "params": {}}
+
+    def __init__(self):
+        self.asked = []
+
+    def complete(self, requests):
+        self.asked += requests
+        return [Reply(f"call {len(self.asked)}") for _ in requests]
+
+
+def test_the_key_of_the_plain_run_is_pinned_and_each_chain_has_its_own():
+    keys = [replace(REQUEST, chain=chain).key(Numbered.identity) for chain in (0, 1, 2)]
+    assert keys[0] == "a14d1e394b5d7b49be4fd7d160570c57"
+    assert len(set(keys)) == 3
+
+
+def test_each_chain_asks_once_and_finds_its_own_completion_again(tmp_path):
+    backend = Numbered()
+    model = llm(backend)
+    assert model.cache is not None
+    model.cache = type(model.cache)(tmp_path / "llm.sqlite")
+    for _ in range(2):
+        texts = []
+        for chain in range(3):
+            with in_chain(chain):
+                texts.append((model.ask([REQUEST])[0].text, model.peek(REQUEST).text))
+        assert texts == [("call 1", "call 1"), ("call 2", "call 2"), ("call 3", "call 3")]
+    assert [request.chain for request in backend.asked] == [0, 1, 2]
+    model.close()
+
+
+def test_recorded_lists_give_each_chain_its_completion_and_then_the_last(tmp_path):
+    path = tmp_path / "recorded.jsonl"
+    path.write_text(json.dumps({"qid": "1_1", "stage": "rewrite", "completion": ["a", "b"], "model": "m"}))
+    model, texts = llm(f"recorded:{path}"), []
+    for chain in range(3):
+        with in_chain(chain):
+            texts.append(model.ask([REQUEST])[0].text)
+    assert texts == ["a", "b", "b"]
+
+
+def test_samples_in_a_chain_have_seeds_of_their_own():
+    assert len({Request([], "s", "q", sample=sample, chain=chain).draw for sample in range(3) for chain in range(3)}) == 9
+    assert Request([], "s", "q", sample=2).draw == 2
+
+
+def test_a_retriever_in_a_thread_asks_in_the_chain_of_its_caller():
+    backend = Numbered()
+    model = llm(backend)
+
+    def search(turns):
+        model.ask([REQUEST])
+        return turns.assign(docno="a", score=1.0, rank=0)
+
+    merged = ikat.MergeShards([pt.apply.generic(search)])
+    with in_chain(3):
+        merged.transform(pd.DataFrame({"qid": ["1_1"], "query": ["tea"]}))
+    assert [request.chain for request in backend.asked] == [3]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("openai:gpt-4o temperature=0", "temperature=0"),
+        ("openai:gpt-4o temperature=0.7", ""),
+        ("openai:gpt-4o", ""),
+        ("hf:gpt2", "no temperature above 0"),
+        ("hf:gpt2 temperature=1", ""),
+    ],
+)
+def test_a_model_says_why_its_samples_may_be_the_same(spec, why):
+    assert llm(spec).backend.repeats(5) == why
+
+
+def test_an_objects_identity_and_recorded_files_say_it_too(tmp_path):
+    class Own:
+        def generate(self, chats):
+            return ["x"] * len(chats)
+
+    assert llm(Own(), identity={"decoding": {"temperature": 0}}).backend.repeats(5) == "temperature=0"
+    path = tmp_path / "recorded.jsonl"
+    lines = [{"qid": f"1_{n}", "stage": "rewrite", "completion": ["a"] * n, "model": "m"} for n in (1, 2, 3)]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert llm(f"recorded:{path}").backend.repeats(3) == "2 of 3 records of recorded.jsonl with fewer than 3 completions"
+    assert llm(f"recorded:{path}").backend.repeats(1) == ""
