@@ -190,7 +190,7 @@ def test_bad_numbers_and_names_are_refused_before_anything_is_asked(sampled, tmp
 def test_a_system_of_the_name_of_a_sample_is_not_taken_for_it(sampled, tmp_path):
     _, system = sampled()
     ikat.run(system, "ikat:sample", out=tmp_path / "runs", samples=2)
-    with pytest.raises(UsageError, match="holds a run with another method"):
+    with pytest.raises(UsageError, match="holds a run with different method"):
         ikat.run({"QR.sample-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs")
 
 
