@@ -9,7 +9,7 @@ from .main import QRELS, TURNS, main, quiet
 
 if TYPE_CHECKING:
     from ..papers.published import Part
-    from ..papers.table import Reproduction
+    from ..papers.reproduction import Reproduction
 
 
 @main.command()
@@ -43,21 +43,23 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     elif resources is None:
         raise UsageError("a table needs models and indexes: give --resources FILE, or --resources sample to run everything offline")
     else:
-        click.echo(_table(name, number, resources, only_plan, form, options), nl=form == "text")
+        click.echo(_table(name, number, resources, only_plan, form, options).rstrip("\n"))
 
 
 def _papers() -> str:
     from ..papers.published import PAPERS
+    from ..papers.written import wrapped
 
     lines = []
     for name, paper in PAPERS.items():
-        lines += [name, f"  {paper.title}", *([f"  {paper.link}"] if paper.link else [])]
+        lines += [name, wrapped(paper.title, "  "), *([f"  {paper.link}"] if paper.link else [])]
         lines += [f"  tables {', '.join(paper.tables)}" + (f"; {', '.join(paper.figures)}" if paper.figures else ""), ""]
-    return "\n".join([*lines, "ikat paper PAPER shows what each row needs; ikat paper PAPER TABLE --resources FILE runs a table."])
+    said = "`ikat paper PAPER` shows what each row needs; `ikat paper PAPER TABLE --resources FILE` runs a table."
+    return "\n".join([*lines, wrapped(said)])
 
 
 def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reproduction":
-    from ..papers.table import Reproduction
+    from ..papers.reproduction import Reproduction
 
     systems = None if options["systems"] is None else [one.strip() for one in options["systems"].split(",")]
     given = {key: options[key] for key in ("dataset", "out", "qrels", "judged_by", "turns", "prompts")}
@@ -66,14 +68,17 @@ def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reprod
 
 def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
     from ..papers.published import Listing, Matrix, find_paper
+    from ..papers.written import wrapped
 
     found, paper = _reproduction(name, resources or {}, options), find_paper(name)
-    lines = [paper.title, *([paper.link] if paper.link else [])]
+    lines = [wrapped(paper.title), *([paper.link] if paper.link else [])]
     for number, table in paper.tables.items():
         if isinstance(table, Matrix):
-            lines += ["", f"Table {number}: labels of {table.judge} against NIST's, iKAT {table.year}; needs {table.judge.casefold()!r}"]
+            said = f"Table {number}: labels of {table.judge} against NIST's, iKAT {table.year}; needs {table.judge.casefold()!r} and 'bm25'"
+            lines += ["", wrapped(said)]
         elif isinstance(table, Listing):
-            lines += ["", f"Table {number}: what the systems are made of: {', '.join(table.systems)}; `ikat methods NAME` shows each"]
+            systems = ", ".join(table.systems)
+            lines += ["", wrapped(f"Table {number}: what the systems are made of: {systems}; `ikat methods NAME` shows each")]
         else:
             lines += [line for part in table for line in _part(number, found, part, resources)]
     return "\n".join([*lines, *(["", f"Figures: {', '.join(paper.figures)}"] if paper.figures else [])])
@@ -81,12 +86,13 @@ def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
 
 def _part(number: str, found: "Reproduction", part: "Part", resources: str | None) -> list[str]:
     from ..papers.resources import keys_of
+    from ..papers.written import wrapped
 
     turns = part.published_turns or "an unknown number of"
-    lines = ["", f"Table {number}: iKAT {part.year}, {part.judgements}, {turns} turns: {', '.join(part.table.measures)}"]
+    lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns} turns: {', '.join(part.table.measures)}")]
     for row in found.rows(part):
         needs = ", ".join(repr(key) for keys in keys_of(row.method).values() for key in keys)
-        lines.append(f"  {row.name}: needs {needs}")
+        lines.append(wrapped(f"{row.name}: needs {needs}", "  "))
         if resources is not None:
             lines.append(f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}")
     return lines

@@ -105,7 +105,10 @@ class Relabelled:
 
 
 def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.DataFrame:
-    names = list(map(str, range(len(table)))) if threshold is None else [f"< {threshold}", f">= {threshold}"]
+    if threshold is None:
+        labels = sorted({*range(5), *table.index})
+        table = table.reindex(index=labels, columns=labels, fill_value=0)
+    names = list(map(str, table.index)) if threshold is None else [f"< {threshold}", f">= {threshold}"]
     cells = pd.DataFrame(table.to_numpy(), columns=names)
     cells.insert(0, "label", names)
     cells.insert(0, "counts", which)

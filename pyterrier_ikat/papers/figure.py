@@ -9,7 +9,8 @@ from ..errors import DataError
 from ..evaluation import breakdown
 from ..show.plots import new_axes, plot_breakdown, save_plot
 from .published import Figure
-from .table import Reproduction, measures_of
+from .reproduction import Reproduction
+from .scoring import measures_of
 
 
 def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:

