@@ -16,9 +16,8 @@ from weakref import WeakSet
 
 from tqdm.auto import tqdm
 
-from pyterrier_ikat.operator import digest
-
 from ..errors import DataError, advice
+from ..operator import digest
 
 FORMAT = 2
 TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
