@@ -1,5 +1,6 @@
 """Every test runs offline, without keys, on its own home folder; a connection beyond loopback fails the test."""
 
+import gc
 import ipaddress
 import os
 import signal
@@ -35,6 +36,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # ranx compiles for longer than our rankings take
 for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
     os.environ.pop(name, None)
+
+
+def pytest_collection_finish():
+    """The tests and all that they imported stay until the end: no collection of garbage looks at them."""
+    gc.freeze()
 
 
 def _is_local(host: object) -> bool:

@@ -1,5 +1,6 @@
 """The benchmarks: which file they leave, that their rows compare what they say, that nothing is remembered from one repeat to the next."""
 
+import gc
 import importlib
 import json
 import re
@@ -20,6 +21,14 @@ from pyterrier_ikat.runs import RunFolder
 PERFORMANCE = Path(__file__).parents[1] / "experiments" / "performance"
 FUSION, READERS = (f"python experiments/performance/bench.py {name}" for name in ("fusion", "readers"))
 DEPTH, PASSAGES = 20, 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heap():
+    """Benchmarks collect garbage before each repeat: not in all that other tests have loaded."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -32,8 +32,8 @@ def sample_index(tmp_path_factory):
 
 @pytest.fixture
 def first_words(monkeypatch):
-    """MiniLM reads the first words of a text only: it computes most of the time otherwise."""
-    monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 16)
+    """MiniLM reads the first two words of a text only: it computes most of the time otherwise."""
+    monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 4)
 
 
 def call(*arguments):

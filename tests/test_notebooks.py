@@ -1,4 +1,4 @@
-"""The saved notebooks are the executed sources: same cells, same outputs, nothing of the machine or of the data in them."""
+"""The saved notebooks are the executed sources: same cells, same outputs, nothing of the machine or of the data in them. So is the README."""
 
 import importlib.util
 import re
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS
@@ -17,6 +18,13 @@ make = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make)
 
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
+WARM = f"""import gc, sys, matplotlib.pyplot, sentence_transformers, pyterrier_pisa
+sys.path.append({str(ROOT / "tests")!r})
+import forked_writer
+from pyterrier_ikat.retrieve import pisa
+pisa.subprocess = forked_writer
+gc.freeze()"""
+"""Each notebook begins with a collection of garbage: not in the packages. Indexes are written without a start of Python for each."""
 OF_A_MACHINE = r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
 """A path, the port of a running server, a key."""
 
@@ -48,7 +56,9 @@ def figures(text):
 def kernel(tmp_path_factory):
     # Set up before the fixtures of each test are, so it can't take its folders from them.
     with make.started(IKAT_HOME=str(tmp_path_factory.mktemp("home")), IKAT_DATA=str(ROOT.parent / "shared" / "ikat")) as client:
+        make.execute(new_notebook(cells=[new_code_cell(WARM)]), client)
         yield client
+        make.execute(new_notebook(cells=[new_code_cell("__import__('forked_writer').Popen.end_server()")]), client)
 
 
 @pytest.fixture
@@ -66,6 +76,13 @@ def test_the_notebook_runs_and_shows_what_is_saved(name, kernel, data_where_need
         assert figures(texts(now)) == pytest.approx(figures(texts(then)), abs=2e-3)
     first = code(got)[0].execution_count  # 2 with the kernel of Python 3.10
     assert [cell.execution_count - first + 1 for cell in code(got)] == [cell.execution_count for cell in code(expected)]
+
+
+def test_the_python_block_of_the_readme_prints_what_stands_below_it(kernel):
+    block, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL).groups()
+    [cell] = make.execute(new_notebook(cells=[new_code_cell(block)]), kernel).cells
+    printed = "".join(output.text for output in cell.outputs if output.get("name") == "stdout")
+    assert printed.split() == shown.split()
 
 
 @pytest.mark.parametrize("name", make.NAMES)
