@@ -118,3 +118,11 @@ def ikat_data():
     if not IKAT_DATA.is_dir():
         pytest.skip(f"the released iKAT files are not at {IKAT_DATA}")
     return IKAT_DATA
+
+
+@pytest.fixture
+def first_words(monkeypatch):
+    """MiniLM reads the first two words of a text only: it computes most of the time otherwise."""
+    from pyterrier_ikat.rank.bi_encoder import BUNDLED, load_bi_encoder
+
+    monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 4)

@@ -17,7 +17,6 @@ from lz4.frame import LZ4FrameFile
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.rank.bi_encoder import BUNDLED, load_bi_encoder
 from pyterrier_ikat.retrieve import bm25
 
 
@@ -28,12 +27,6 @@ def sample_index(tmp_path_factory):
     path = tmp_path_factory.mktemp("index") / "sample.index"
     ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
     return str(path)
-
-
-@pytest.fixture
-def first_words(monkeypatch):
-    """MiniLM reads the first two words of a text only: it computes most of the time otherwise."""
-    monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 4)
 
 
 def call(*arguments):

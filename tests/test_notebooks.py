@@ -1,4 +1,4 @@
-"""The saved notebooks are the executed sources: same cells, same outputs, nothing of the machine or of the data in them. So is the README."""
+"""The saved notebooks are the executed sources: same cells, same outputs, nothing of the machine or of the data. So is the README."""
 
 import importlib.util
 import re
