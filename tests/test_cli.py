@@ -586,6 +586,15 @@ def test_a_defect_keeps_its_traceback(sample_index, tmp_path, monkeypatch):
     assert isinstance(run(sample_index, tmp_path, "raw").exception, ZeroDivisionError)
 
 
+@pytest.fixture
+def as_a_program_starts():
+    """SIGTERM as the system handles it; Ray, where another test started it in this process, hears it itself."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("as_a_program_starts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_search_that_is_interrupted_or_terminated_keeps_the_finished_batches(sample_index, tmp_path, monkeypatch, number):
     before, search, searched = signal.getsignal(number), bm25.search, []
