@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 from .main import JUDGED_TURNS, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, main, quiet, text_loader_of
 
 if TYPE_CHECKING:
@@ -139,6 +139,15 @@ def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[st
     return None if turns is None else read_turns(turns, dataset_named(dataset_name).get_topics()["qid"], dataset_named(dataset_name).name)
 
 
+def _judged_turns(dataset_name: str) -> list[str] | None:
+    """The turns that the dataset's qrels judge (Generate then Retrieve, section 4); None without qrels at hand."""
+    try:
+        judged = dataset_named(dataset_name).get_qrels()
+    except DataError:
+        return None
+    return list(judged["qid"].drop_duplicates()) or None
+
+
 def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
     """The scores of a run by turn; those of a run file are read without a frame, which takes longer to import than to fill."""
     from ..store.trec import is_run_file, read_rankings
@@ -212,6 +221,7 @@ def judge(
 ) -> None:
     """Judge the pooled top passages of RUNs, or given pairs, with an LLM; leaves a qrels file.
 
+    Of RUNs only the turns that the dataset's qrels judge are taken, where it has qrels: --turns and --qrels name others.
     Beside it lies FILE.json, which says who judged: `ikat paper` reads it.
     """
     if Path(out).exists():
@@ -224,7 +234,10 @@ def judge(
     from ..llms import llm
 
     pooled = pool_runs(load_runs(paths), depth) if pairs is None else read_qrels(Path(pairs))[["qid", "docno"]]
-    if (wanted := turns_of(dataset_name, qrels, turns)) is not None:
+    wanted = turns_of(dataset_name, qrels, turns)
+    if wanted is None and pairs is None:
+        wanted = _judged_turns(dataset_name)
+    if wanted is not None:
         pooled = pooled[pooled["qid"].isin(wanted)].reset_index(drop=True)
     model = llm(llm_spec)
     made = UmbrelaJudge(model) if style == "umbrela" else Judge(model)

@@ -10,6 +10,7 @@ from .main import QRELS, TURNS, main, quiet
 if TYPE_CHECKING:
     from ..papers.published import Part
     from ..papers.reproduction import Reproduction
+    from ..papers.resources import Row
 
 
 @main.command()
@@ -36,13 +37,16 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     ikat paper generate_then_retrieve
     ikat paper generate_then_retrieve 3 --resources sample
     """
+    from ..papers.published import find_table
+
     if name is None:
         click.echo(_papers())
     elif number is None:
         click.echo(_rows(name, resources, options))
-    elif resources is None:
-        raise UsageError("a table needs models and indexes: give --resources FILE, or --resources sample to run everything offline")
     else:
+        find_table(name, number)
+        if resources is None:
+            raise UsageError("a table needs models and indexes: give --resources FILE, or --resources sample to run everything offline")
         click.echo(_table(name, number, resources, only_plan, form, options).rstrip("\n"))
 
 
@@ -119,7 +123,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         return labels.written(form)
     parts = (what.part,) if isinstance(what, Figure) else what
     if only_plan:
-        return "\n\n".join(str(found.plan(part)) for part in parts)
+        return "\n\n".join("\n".join([str(found.plan(part)), *_not_run(found.rows(part))]) for part in parts)
     for part in parts:
         found.run(part)
     if isinstance(what, Figure):
@@ -127,6 +131,10 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         path = draw_figure(found, what, found.root / f"{name}-{number}.png")
         return f"{table.to_string(index=False, float_format='{:.4f}'.format)}\n\n{path}"
     return "\n\n".join(found.table(part).written(form) for part in parts)
+
+
+def _not_run(rows: "list[Row]") -> list[str]:
+    return [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
 
 
 def _refuse_unused(options: dict[str, Any], table: str) -> None:

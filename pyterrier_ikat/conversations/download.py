@@ -120,16 +120,28 @@ def fetch(source: Source, path: Path) -> None:
     raise DataError(f"{source.url} is not the expected file: {difference}; {_instead(path.name)}")
 
 
+def is_published(name: str) -> bool:
+    """Whether the file of this name at hand is the published one; False where that can't be told."""
+    path = data_file(name)
+    return bool(SOURCES[name].digest) and not _difference_of(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _difference_of(path: Path, changed: int) -> str:
+    """How a file differs from the published one, for each state of it."""
+    return _difference(SOURCES[path.name], path) if SOURCES[path.name].digest else ""
+
+
 @cache
 def _warn_of_another(path: Path, changed: int) -> None:
     """Say once of each state of a file that it isn't the published one, or that this can't be told."""
     source = SOURCES[path.name]
     try:
-        difference = _difference(source, path) if source.digest else ""
+        difference = _difference_of(path, changed)
     except OSError:  # who reads it says so
         return
     if difference:
-        message = f"{path} isn't the published file ({difference}), and figures depend on it: download {source.url} in its place"
+        message = f"{path} isn't the published file ({difference}), and scores depend on it: download {source.url} in its place"
         warnings.warn(f"{message}, unless you mean this one", OtherDataWarning, stacklevel=3)
     elif source.url and not source.digest:
         warnings.warn(f"{path} was not checked: no checksum of {source.url} is known", OtherDataWarning, stacklevel=3)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
+from ..conversations.download import is_published
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, list_first, option
 from ..methods.definition import model_key
@@ -122,9 +123,20 @@ def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:
     return qrels
 
 
+FILES = {
+    ("ikat:2023", None): "2023-qrels.all-turns.txt",
+    ("ikat:2024", None): "2024-qrels.txt",
+    ("ikat:2023", "ptkb_nist"): "ptkb_rel_nist",
+    ("ikat:2023", "ptkb_org"): "ptkb_rel_org",
+}
+"""Dataset and variant of its qrels -> the published file."""
+
+
 def _kind(dataset: str, variant: str | None) -> str | None:
     if dataset not in ("ikat:2023", "ikat:2024", "ikat:2023-mini"):
         return "the collection's own judgements"
+    if (dataset, variant) in FILES and not is_published(FILES[dataset, variant]):
+        return f"a file that isn't the published {FILES[dataset, variant]}"
     if variant is None or variant == "provenance":
         return "the topics' gold passages" if variant or dataset.endswith("-mini") else NIST
     return STATEMENTS_NIST if variant == "ptkb_nist" else STATEMENTS_ORGANISERS
