@@ -139,13 +139,14 @@ def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[st
     return None if turns is None else read_turns(turns, dataset_named(dataset_name).get_topics()["qid"], dataset_named(dataset_name).name)
 
 
-def _judged_turns(dataset_name: str) -> list[str] | None:
-    """The turns that the dataset's qrels judge (Generate then Retrieve, section 4); None without qrels at hand."""
+def _unjudged_turns(dataset_name: str) -> set[str]:
+    """The turns that the dataset's qrels don't judge (Generate then Retrieve, section 4); none where no qrels are at hand."""
+    data = dataset_named(dataset_name)
     try:
-        judged = dataset_named(dataset_name).get_qrels()
+        judged = set(data.get_qrels()["qid"])
     except DataError:
-        return None
-    return list(judged["qid"].drop_duplicates()) or None
+        return set()
+    return set(data.get_topics()["qid"]) - judged if judged else set()
 
 
 def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
@@ -234,11 +235,12 @@ def judge(
     from ..llms import llm
 
     pooled = pool_runs(load_runs(paths), depth) if pairs is None else read_qrels(Path(pairs))[["qid", "docno"]]
-    wanted = turns_of(dataset_name, qrels, turns)
-    if wanted is None and pairs is None:
-        wanted = _judged_turns(dataset_name)
-    if wanted is not None:
+    if (wanted := turns_of(dataset_name, qrels, turns)) is not None:
         pooled = pooled[pooled["qid"].isin(wanted)].reset_index(drop=True)
+    elif pairs is None:
+        pooled = pooled[~pooled["qid"].isin(_unjudged_turns(dataset_name))].reset_index(drop=True)
+    if pooled.empty:
+        raise UsageError("none of the turns to judge is in the runs: give --turns, or other RUNs")
     model = llm(llm_spec)
     made = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
     judged = made.transform(with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path)))

@@ -248,3 +248,25 @@ def test_pairs_of_a_qrels_file_are_judged_again_and_who_judged_is_said(tmp_path)
         CliRunner().invoke(main, ["judge", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", str(tmp_path / "x")]).exit_code
         == 2
     )
+
+
+def test_only_the_turns_that_the_qrels_judge_are_judged_unless_told_otherwise(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    turns = [
+        {"qid": qid, "messages": [{"role": "user", "content": "Tea?"}], "resolved": "Which tea?", "answer": "Rooibos."}
+        for qid in ("a_1", "b_1")
+    ]
+    (folder / "topics.jsonl").write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+    (folder / "passages.jsonl").write_text('{"docno": "d", "text": "Rooibos is a tea."}\n')
+    (folder / "qrels.txt").write_text("a_1 0 d 2\n")
+    run_file, recorded = tmp_path / "x.trec", tmp_path / "recorded.jsonl"
+    run_file.write_text("a_1 Q0 d 1 1.0 x\nb_1 Q0 d 1 1.0 x\n")
+    lines = [{"qid": qid, "stage": "judge", "prompt": "judge", "item": "d", "completion": "3", "model": "m"} for qid in ("a_1", "b_1")]
+    recorded.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    common = ["judge", str(run_file), "--dataset", str(folder), "--llm", f"recorded:{recorded}"]
+    for more, judged in (([], ["a_1"]), (["--turns", "a_1,b_1"], ["a_1", "b_1"])):
+        out = tmp_path / f"labels{len(judged)}.txt"
+        done = CliRunner().invoke(main, [*common, *more, "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        assert [line.split()[0] for line in out.read_text().splitlines()] == judged
