@@ -190,7 +190,9 @@ def _check_key(variable: str) -> None:
 def _no_key(address: Address, variable: str) -> str:
     if address.local or address.login:
         return NO_KEY
-    raise FatalLLMError(f"there is no key for {address.shown}: set the environment variable {variable}, or name another one")
+    raise FatalLLMError(
+        f"there is no key for {address.shown}: set the environment variable {variable}, or name another one with api_key_env=NAME"
+    )
 
 
 CONNECT = 5.0

@@ -303,7 +303,10 @@ def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
         raise UsageError(f"the LLM {provider} cannot be loaded from {found[0].value}: {error}") from error
     except TypeError as error:
         raise UsageError(f"the LLM {provider} does not take these options ({error}): it is {provider}{inspect.signature(make)}") from None
-    made = make(name, **options)
+    try:
+        made = make(name, **options)
+    except TypeError as error:
+        raise UsageError(f"the LLM {provider} can't be made of {name} with the options {', '.join(options) or 'none'}: {error}") from error
     shown = {key: value for key, value in options.items() if not _is_secret(provider, key)}
     told = {"provider": provider, "name": name, "options": shown, "identity": getattr(made, "identity", None)}
     return _object_backend(made, told, name)

@@ -107,6 +107,14 @@ def house(tmp_path, monkeypatch):
     sys.modules.pop("our_house", None)
 
 
+def test_an_option_that_only_the_package_knows_to_be_wrong_is_an_error_of_one_line(house, monkeypatch):
+    import our_house
+
+    monkeypatch.setattr(our_house, "make", lambda name, **options: our_house.House(name, **options))
+    with pytest.raises(UsageError, match="the LLM house can't be made of small with the options shoot: .*'shoot'"):
+        llm(f"{house} shoot=1")
+
+
 def test_an_installed_package_gives_a_model_its_name(house):
     assert texts(llm(f"{house} shout=! retries=1"), "a") == ["small: a!"]
     assert texts(llm(house), "a") == ["small: a"]
