@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, UsageError, list_first
-from .main import QRELS, TURNS, dataset_named, main, print_ledger, quiet, resources
+from .main import MEASURES, QRELS, TURNS, dataset_named, main, print_ledger, quiet, resources
 
 if TYPE_CHECKING:
     import pandas as pd
+    from ir_measures import Measure
 
     from ..running.comparison import Comparison
     from ..runs import RunFolder
@@ -84,6 +85,8 @@ def _dataset_not_file(name: str) -> Any:
     help="runs of each system that asks an LLM, each with completions of its own; the first is the plain run, the others lie in "
     "NAME.sample-2, NAME.sample-3, ...",
 )
+@MEASURES
+@click.option("--baseline", help="the system that the others are compared with in the table")
 @click.option("--cache", type=click.Path(dir_okay=False), help="file for searches and scores: no later run with it repeats them")
 @click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
 @click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
@@ -95,6 +98,8 @@ def run(
     qrels: str | None,
     batch: int | None,
     samples: int,
+    measures: str | None,
+    baseline: str | None,
     cache: str | None,
     only_plan: bool,
     with_profile: bool,
@@ -104,6 +109,8 @@ def run(
 
     A METHOD is one of `ikat methods`, or of a Python file of yours: FILE.py:NAME, or FILE.py for all of them.
     """
+    from ..evaluation import TRACK_2023, as_measures
+    from ..evaluation.evaluator import check_baseline
     from ..profiling import profile
     from ..running.comparison import prepare_comparison
     from ..running.in_folders import check_places, run_in_folders
@@ -115,7 +122,8 @@ def run(
     if cache is not None:
         set_default_cache(cache)
     given = {name: value for name, value in options.items() if value is not None}
-    methods = methods_in(names)
+    methods, wanted = methods_in(names), as_measures(measures or TRACK_2023)
+    check_baseline({entry.name: entry for entry in methods}, baseline, "systems")
     if not only_plan:
         check_places([entry.name for entry in methods], Path(out))
     comparison = with_samples(prepare_comparison(methods, dataset_name, qrels=qrels, only_plan=only_plan, **given), samples)
@@ -124,7 +132,7 @@ def run(
         return
     with profile() as stages:
         folders = run_in_folders(comparison, out, batch)
-    _print_scores(folders, comparison.qrels, groups=comparison.groups())
+    _print_scores(folders, comparison.qrels, baseline, comparison.groups(), wanted)
     print_account(comparison, out)
     for name in folders:
         for line in comparison.deviations[name] if comparison.sample(name).number == 1 else []:
@@ -144,14 +152,15 @@ def _print_scores(
     qrels: "pd.DataFrame",
     baseline: str | None = None,
     groups: "Mapping[str, Sequence[str]] | None" = None,
+    measures: "Sequence[Measure] | None" = None,
 ) -> None:
     """Print the table of finished runs, and which judged turns one lacks; nothing without judgements."""
-    from ..evaluation import format_table
+    from ..evaluation import TRACK_2023, format_table
     from ..running.in_folders import scores_of_folders
 
     if qrels.empty:
         return
-    click.echo(format_table(scores_of_folders(folders, qrels, baseline=baseline, groups=groups), baseline))
+    click.echo(format_table(scores_of_folders(folders, qrels, measures or TRACK_2023, baseline, groups), baseline))
     for name, folder in folders.items():
         if lost := sorted(set(qrels["qid"]) - folder.turns_with_passages()):
             click.echo(f"{name} lacks {len(lost)} judged turns: {list_first(lost, 10)}")

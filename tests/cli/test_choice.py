@@ -156,3 +156,18 @@ def test_judgements_of_other_turns_stand_in_no_papers_table(tmp_path):
     found = call("paper", "nii_2024", "I", "--resources", "sample", "--systems", "rtg", "--plan", "--qrels", tmp_path / "other.txt")
     assert found.exit_code == 2
     assert "--qrels judges turns that ikat:sample lacks (77-1_1)" in found.output
+
+
+def test_a_run_prints_the_measures_and_the_baseline_that_are_asked_for(tmp_path):
+    index = tmp_path / "index"
+    assert CliRunner().invoke(main, ["index", "ikat:sample", str(index)]).exit_code == 0
+    common = ["run", "raw", "human_qr", "--dataset", "ikat:sample", "--index", str(index), "--out", str(tmp_path / "runs")]
+    done = CliRunner().invoke(main, [*common, "--measures", "P@1,RR@10", "--baseline", "raw"])
+    assert done.exit_code == 0, done.output
+    assert "P(rel=1)@1" in done.stdout
+    assert "RR(rel=1)@10" in done.stdout
+    assert "nDCG" not in done.stdout
+    assert "* differs from raw" in done.stdout
+    refused = CliRunner().invoke(main, [*common, "--baseline", "qr"])
+    assert refused.exit_code == 2
+    assert "the baseline 'qr' is none of the systems: raw, human_qr" in refused.output
