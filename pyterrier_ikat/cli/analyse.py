@@ -51,7 +51,8 @@ def breakdown(
 @main.command("tradeoff")
 @click.argument("paths", nargs=-1, required=True, metavar="RUN...")
 @click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
-@click.option("--qrels", type=click.Path(), help="evaluate against this TREC qrels file; with --dataset, a variant of its qrels")
+@QRELS
+@TURNS
 @click.option("--measure", default="nDCG@5", show_default=True)
 @click.option("--depths", help="passages of each query, with commas; by default 10,20,50,... and the run's own depth")
 @click.option("--queries", help="numbers of queries, with commas, beside all: the first ones, which is not the same as asking for as many")
@@ -60,7 +61,9 @@ def breakdown(
 @click.option("--file", "source", type=click.Path(), help="the Python file that has the runs' methods, where the catalogue hasn't")
 @click.option("--format", "form", type=click.Choice(["text", "csv"]), default="text", show_default=True)
 @quiet
-def tradeoff_command(paths: tuple[str, ...], dataset_name: str | None, qrels: str | None, form: str, **given: Any) -> None:
+def tradeoff_command(
+    paths: tuple[str, ...], dataset_name: str | None, qrels: str | None, turns: str | None, form: str, **given: Any
+) -> None:
     """Show how good RUNs would be at smaller depths and with fewer queries, and what that would cost.
 
     RUNs are folders made by `ikat run`; nothing is retrieved, re-ranked or asked again. A smaller depth is exactly the run that is made at
@@ -68,15 +71,12 @@ def tradeoff_command(paths: tuple[str, ...], dataset_name: str | None, qrels: st
 
     Example: ikat tradeoff runs/* --dataset ikat:2023 --depths 10,50,100 --plot tradeoff.png
     """
-    from ..conversations.qrels import read_qrels
     from ..methods import find_all
     from ..show.plots import save_plot
     from ..show.tradeoff import check_amount, format_tradeoff, plot_tradeoff, tradeoff
 
     check_amount(given["against"])
-    if dataset_name is None and qrels is None:
-        raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-    judged = read_qrels(Path(str(qrels))) if dataset_name is None else dataset_named(dataset_name).get_qrels(qrels)
+    judged = judged_by(dataset_name, qrels, turns)
     depths, queries = (_numbers(f"--{name}", given[name]) for name in ("depths", "queries"))
     methods = {} if given["source"] is None else {entry.name: entry for entry in find_all(given["source"])}
     table = tradeoff(paths, judged, given["measure"], depths=depths, queries=queries or (), methods=methods)

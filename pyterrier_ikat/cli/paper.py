@@ -122,8 +122,10 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         labels.run()
         return labels.written(form)
     parts = (what.part,) if isinstance(what, Figure) else what
+    if isinstance(what, Figure) and found.systems is None:
+        found.systems = list(what.systems)  # what isn't drawn isn't paid for
     if only_plan:
-        return "\n\n".join("\n".join([str(found.plan(part)), *_not_run(found.rows(part))]) for part in parts)
+        return "\n\n".join("\n".join([str(found.plan(part)), *_beside_the_plan(part, found.rows(part))]) for part in parts)
     for part in parts:
         found.run(part)
     if isinstance(what, Figure):
@@ -133,8 +135,13 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
     return "\n\n".join(found.table(part).written(form) for part in parts)
 
 
-def _not_run(rows: "list[Row]") -> list[str]:
-    return [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
+def _beside_the_plan(part: "Part", rows: "list[Row]") -> list[str]:
+    """What the plan of a table doesn't hold: rows that can't be run, and what judges of responses ask."""
+    from ..papers.published import ANSWERS
+
+    lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
+    asks = "The judges of responses that the resources name are asked besides, about each response: they are not in this plan."
+    return lines + [asks] * (part.about == ANSWERS)
 
 
 def _refuse_unused(options: dict[str, Any], table: str) -> None:

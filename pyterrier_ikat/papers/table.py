@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..evaluation.evaluator import format_score
 from ..evaluation.pairwise import differing_pairs
-from .published import Part
+from .published import ANSWERS, Part
 from .resources import EVIDENCE, Row
 from .scoring import TIMES, Judgements
 from .written import html, written
@@ -110,6 +110,8 @@ class PaperTable:
                 f"Ours are means over {self.turns} turns, the published scores over {theirs}, which are not published: "
                 "no difference and no significance; --turns FILE names them."
             )
+        if self.part.about == ANSWERS:
+            notes.append("LLMeval: ours is a preference graded from 0 to 4, the published one a share; BEM: that of the user's classifier.")
         if self.judgements.unjudged:
             notes.append(f"{self.judgements.unjudged} of the turns that --turns names are not judged, and count nowhere.")
         if self.significant():

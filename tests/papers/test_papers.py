@@ -344,3 +344,22 @@ def test_text_tables_and_lists_fit_100_columns():
     shown = [table_of(part, judgements(133), {name: seed for seed, name in enumerate(part.systems)}).written()]
     shown += [CliRunner().invoke(main, ["paper", *name]).output for name in ([], *([one] for one in PAPERS))]
     assert max(len(line) for text in shown for line in text.splitlines()) <= 100
+
+
+def test_a_figure_pays_for_no_system_that_it_does_not_draw(tmp_path):
+    arguments = ["paper", "generate_then_retrieve", "figure-4", "--resources", "sample", "--plan", "--out", str(tmp_path)]
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 0, found.output
+    planned = {
+        line.split()[0] for line in found.output.splitlines()[1:] if line.strip().endswith(("recorded", "NA>", "0.0")) and line.split()
+    }
+    assert planned == {"qd", "aqd", "aqd_a", "ad"}
+
+
+def test_a_plan_says_what_it_does_not_hold(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('"gpt-4o" = "openai:gpt-4o"\n')
+    found = CliRunner().invoke(main, ["paper", "infosense_2024", "4", "--resources", str(path), "--plan", "--out", str(tmp_path)])
+    assert found.exit_code == 0, found.output
+    assert "short_long_3 is not run: the resources lack 'llama-3.1-70b-instruct'" in found.output
+    assert "judges of responses" in found.output

@@ -109,6 +109,17 @@ def test_the_command_prints_and_draws(runs, tmp_path):
     ]
 
 
+def test_only_the_turns_that_are_named_count(runs):
+    done = CliRunner().invoke(main, ["tradeoff", runs[1], "--dataset", "ikat:sample", "--depths", "1000", "--turns", "1-1_1,1-1_2"])
+    assert done.exit_code == 0, done.output
+    assert "Mean over 2 judged turns" in done.output
+    evaluated = CliRunner().invoke(
+        main, ["evaluate", runs[1], "--dataset", "ikat:sample", "--turns", "1-1_1,1-1_2", "--measures", "nDCG@5"]
+    )
+    [score] = [line.split()[1] for line in evaluated.output.splitlines() if line.split()[:1] == ["human_qr"]]
+    assert score in done.output.replace("0.", ".")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
