@@ -123,6 +123,6 @@ def ikat_data():
 @pytest.fixture
 def first_words(monkeypatch):
     """MiniLM reads the first two words of a text only: it computes most of the time otherwise."""
-    from pyterrier_ikat.rank.bi_encoder import BUNDLED, load_bi_encoder
+    from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
 
     monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 4)

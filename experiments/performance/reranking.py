@@ -19,9 +19,9 @@ from sentence_transformers import CrossEncoder as SentenceTransformersCrossEncod
 import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import backends
 from pyterrier_ikat.rank import cross_encoder as trial
-from pyterrier_ikat.rank.bi_encoder import load_bi_encoder
 from pyterrier_ikat.rank.scoring import scored_once
 from pyterrier_ikat.store import cache as result_cache
+from pyterrier_ikat.store.models import load_bi_encoder
 
 QUERIES, TEXTS = 2, 48
 TURNS, PER_TURN, FOUND, PASSAGES = 60, 5, 20, 150

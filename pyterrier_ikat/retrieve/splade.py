@@ -13,7 +13,7 @@ from ..arguments import checked
 from ..errors import DataError, UsageError, advice
 from ..operator import digest
 from ..store.files import atomic_folder, read_description
-from ..store.models import files_below, model_state
+from ..store.models import checksum_files, checksum_model, model_state
 from .artifact import PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, read_all_texts, refuse_other_index
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader, write_texts
@@ -23,7 +23,6 @@ from .sparse_encoder import SCALE, encode_passages, encode_texts, has_terms, lis
 
 FORMAT = 1
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
-ENDS = 1 << 20
 
 
 class SpladeRetriever(IndexRetriever):
@@ -169,7 +168,7 @@ class SpladeIndex(IndexArtifact):
             were changed, and so tells apart what has the same sizes, beginnings and ends.
         """
         described, folder = self.describe(), Path(self.path)
-        copied = digest(checksum_model(described["model"]), _checksum_files(folder, described["files"]))
+        copied = digest(checksum_model(described["model"]), checksum_files(folder, described["files"]))
         changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
         return f"{copied.hex()} {digest(digest('splade', *model_state(described['model'])), *changed).hex()}"
 
@@ -256,23 +255,6 @@ class Splade:
 
     def __hash__(self) -> int:
         return hash((Splade, self.model, self.batch_size))
-
-
-def checksum_model(model: str) -> str:
-    """What a copy of a model's folder has, too; a name of the hub stands for itself."""
-    folder = Path(model)
-    return _checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
-
-
-def _checksum_files(folder: Path, names: Iterable[str]) -> str:
-    """What tells files of hundreds of gigabytes from others: each one's name, size, first and last mebibyte."""
-    found = []
-    for name in sorted(names):
-        with (folder / name).open("rb") as file:
-            first, size = file.read(ENDS), file.seek(0, 2)
-            file.seek(max(size - ENDS, 0))
-            found.append(digest(name, str(size), first, file.read(ENDS)))
-    return digest(*found).hex()
 
 
 def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:

