@@ -2,7 +2,7 @@
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import DATASETS, PREFIX
-from pyterrier_ikat.llms.spec import OPTIONS
+from pyterrier_ikat.llms.options import OPTIONS
 
 from .text import table
 

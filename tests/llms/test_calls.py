@@ -69,8 +69,8 @@ def test_parameters_that_are_not_set_are_not_sent_and_a_request_overrides(model,
 
 def test_openai_itself_is_sent_the_parameter_that_all_its_models_know():
     backend = llm("openai:gpt-4o max_tokens=9").backend
-    assert backend._body(backend.servers.all[0], ask("a")[0])["max_completion_tokens"] == 9
-    assert "max_tokens" not in backend._body(backend.servers.all[0], ask("a")[0])
+    assert backend.body(backend.servers.all[0], ask("a")[0])["max_completion_tokens"] == 9
+    assert "max_tokens" not in backend.body(backend.servers.all[0], ask("a")[0])
 
 
 def test_query_and_login_of_the_base_url_are_sent(server):

@@ -16,12 +16,11 @@ import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 from tqdm import TMonitor
 
-from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, network
-from pyterrier_ikat.llms import openai as servers
+from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, network, servers
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.openai import ServerLeftOutWarning, SilentServerWarning
 from pyterrier_ikat.llms.request import OtherModelWarning
+from pyterrier_ikat.llms.servers import ServerLeftOutWarning, SilentServerWarning
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 WHOLE = json.dumps(said("late").body).encode()

@@ -18,7 +18,7 @@ from pyterrier_ikat.errors import IkatError, UsageError
 from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.network import RedactingFilter
-from pyterrier_ikat.llms.openai import ServerLeftOutWarning
+from pyterrier_ikat.llms.servers import ServerLeftOutWarning
 from pyterrier_ikat.running.comparison import prepare_comparison
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"

@@ -1,0 +1,49 @@
+"""The options that a specification of a language model may have: what each provider understands, and what a value may be."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Kind(NamedTuple):
+    """A kind of option.
+
+    Attributes:
+        words: what its values are called.
+        convert: makes a value of a text.
+        holds: whether a value is allowed.
+    """
+
+    words: str
+    convert: Callable[[str], Any]
+    holds: Callable[[Any], bool]
+
+    def read(self, text: str) -> Any:
+        """The value in a text.
+
+        Raises:
+            ValueError: when it holds none.
+        """
+        value = self.convert(text)
+        if not self.holds(value):
+            raise ValueError
+        return value
+
+
+NUMBER = Kind("a number from 0", float, lambda value: 0 <= value < math.inf)
+SECONDS = Kind("a number of seconds, more than 0", float, lambda value: 0 < value < math.inf)
+WHOLE = Kind("a whole number from 0", int, lambda value: value >= 0)
+POSITIVE = Kind("a whole number from 1", int, lambda value: value >= 1)
+POLICY = Kind("raise or fallback", str, lambda value: value in ("raise", "fallback"))
+VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", str, str.isidentifier)
+TEXT = Kind("a text", str, lambda value: True)
+DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
+ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, "price_in": NUMBER, "price_out": NUMBER}
+OPTIONS: dict[str, dict[str, Kind]] = {
+    "openai": {"base_url": TEXT, "api_key_env": VARIABLE, **DECODING, "timeout": SECONDS, "concurrency": POSITIVE, **ACCOUNT},
+    "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **ACCOUNT},
+    "recorded": {"on_error": POLICY},
+}
+"""What each provider understands."""
+UNDECIDING = (*ACCOUNT, "timeout", "concurrency", "api_key_env", "device", "batch_size")
+"""Options that no answer depends on."""
