@@ -1,7 +1,7 @@
 """Tables of what the package knows: datasets, the keys of an LLM's specification."""
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.datasets import DATASETS, PREFIX
+from pyterrier_ikat.conversations.datasets import full_names
 from pyterrier_ikat.llms.options import OPTIONS
 
 from .text import table
@@ -10,10 +10,10 @@ from .text import table
 def dataset_table(_: str) -> str:
     """The datasets, what each offers, and the variants of its judgements."""
     rows = []
-    for name in DATASETS:
+    for name in full_names():
         dataset = ikat.dataset(name)
         variants = ", ".join("the default" if variant is None else f"`{variant}`" for variant in dataset._qrels())
-        rows.append((f"`{PREFIX}{name}`", dataset.summary, variants))
+        rows.append((f"`{name}`", dataset.summary, variants))
     return table(["name", "what it offers", "qrels"], rows)
 
 

@@ -11,10 +11,11 @@ from .main import MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, main, prin
 @main.command()
 def datasets() -> None:
     """List the datasets and what each offers."""
-    from ..conversations.datasets import DATASETS
+    from ..conversations.datasets import full_names
 
-    for name in DATASETS:
-        click.echo(f"{f'ikat:{name}':<15} {dataset_named(name).summary}")
+    for name in full_names():
+        click.echo(f"{name:<15} {dataset_named(name).summary}")
+    click.echo(f"{'irds:NAME':<15} any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history")
     click.echo(f"{'./FOLDER':<15} your own: topics.jsonl, passages.jsonl, qrels.txt")
 
 

@@ -11,10 +11,10 @@ import pyterrier as pt
 from ..errors import DataError, UsageError, advice
 from .frame import histories, object_frame, personas, texts_in, values, with_columns
 from .passages import TextLoader, Traced
-from .topics import MANUAL_COLUMNS, Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
+from .topics import MANUAL_COLUMNS, Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame, with_automatic
 
 PREFIX = "ikat:"
-TOPIC_VARIANTS = (None, "manual")
+TOPIC_VARIANTS: tuple[str | None, ...] = (None, "manual")
 
 Qrels = dict[str | None, Callable[[], pd.DataFrame]]
 
@@ -26,6 +26,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         name: the name for ``pt.get_dataset``, such as ``"ikat:2023-mini"``.
         summary: what it offers, in one line.
         year: the year of the track whose submissions answer its turns; None for other conversations.
+        topic_variants: what ``get_topics`` takes.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -36,6 +37,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     name: str
     summary: str
     year: int | None = None
+    topic_variants = TOPIC_VARIANTS
 
     @property
     @abstractmethod
@@ -45,12 +47,16 @@ class IkatDataset(pt.datasets.Dataset, ABC):
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame: for an automatic run without any gold field, with ``"manual"`` also ``qresolved`` and ``qgoldptkb``.
 
+        With ``"automatic"``, where the organisers rewrote the utterances by a model, these rewrites are the queries.
+
         Raises:
             UsageError: for another variant.
         """
-        if variant not in TOPIC_VARIANTS:
-            raise UsageError(f"{self.name} has no topics {variant!r}; there are get_topics() and get_topics('manual')")
-        return topics_frame(self.conversations, manual=variant == "manual")
+        if variant not in self.topic_variants:
+            calls = " and ".join("get_topics()" if name is None else f"get_topics({name!r})" for name in self.topic_variants)
+            raise UsageError(f"{self.name} has no topics {variant!r}; there are {calls}")
+        frame = topics_frame(self.conversations, manual=variant == "manual")
+        return with_automatic(frame, self.conversations) if variant == "automatic" else frame
 
     def get_answers(self) -> pd.DataFrame:
         """The gold answers, ``qid`` and ``gold_answer``: for evaluation only."""
@@ -127,8 +133,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return ptkb_qrels(self.conversations)
 
     def _describe_component(self, component: str) -> bool | list[str] | None:
-        variants = {"topics": list(TOPIC_VARIANTS), "qrels": list(self._qrels())}
-        return [name for name in variants[component] if name] if component in variants else (component == "corpus" or None)
+        variants = {"topics": list(self.topic_variants), "qrels": list(self._qrels())}
+        return [name for name in variants[component] if name] or True if component in variants else (component == "corpus" or None)
 
     def __repr__(self) -> str:
         return f"pt.get_dataset({self.name!r})"
@@ -168,7 +174,7 @@ class GivenDataset(IkatDataset):
 
     def get_topics(self, variant: str | None = None) -> pd.DataFrame:
         """The turn frame, see :meth:`IkatDataset.get_topics`."""
-        if variant not in TOPIC_VARIANTS:
+        if variant not in self.topic_variants:
             return super().get_topics(variant)
         known = self.given.get_topics("manual") if variant and _knows(self.given, "topics", variant) else self.given.get_topics()
         frame = _turn_frame(known)

@@ -1,4 +1,4 @@
-"""Datasets by name: those of TREC iKAT, the bundled sample, your own folder or object, and PyTerrier's."""
+"""Datasets by name: those of TREC iKAT and CAsT, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,14 +11,16 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
 from .base import PREFIX, GivenDataset, IkatDataset, Qrels
+from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
 from .folder import FolderDataset, SampleDataset
+from .irds import IrdsDataset, of_its_year
 from .passages import PassageFiles, TextLoader, collection_files, load_passages
 from .qrels import read_qrels
 from .topic_files import read_topics
 from .topics import Conversation
 
-__all__ = ["DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "MiniDataset", "YearDataset", "dataset", "full_name"]
+__all__ = ["DATASETS", "PREFIX", "IkatDataset", "IkatProvider", "MiniDataset", "YearDataset", "dataset", "full_name", "full_names"]
 
 COLLECTION = "ikat_collection"
 COLLECTION_SIZE = 116_838_987
@@ -147,26 +149,38 @@ DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "2023-train": lambda: YearDataset(2023, train=True),
     "2024": lambda: YearDataset(2024),
     "2025": lambda: YearDataset(2025),
+    **CAST,
 }
+"""Name -> what makes it; a name without a prefix is one of ``ikat:``."""
+
+
+OWN_PREFIXES = {name.partition(":")[0] for name in DATASETS if ":" in name}
+"""No provider of PyTerrier's is asked for names with them."""
 
 
 def full_name(name: str) -> str:
     """The name of a dataset with ``ikat:``; other names stay.
 
     Example:
-        >>> full_name("sample"), full_name("ikat:sample"), full_name("mine")
-        ('ikat:sample', 'ikat:sample', 'mine')
+        >>> full_name("sample"), full_name("ikat:sample"), full_name("cast:2020"), full_name("mine")
+        ('ikat:sample', 'ikat:sample', 'cast:2020', 'mine')
     """
-    return PREFIX + name if name in DATASETS else name
+    return PREFIX + name if name in DATASETS and ":" not in name else name
+
+
+def full_names() -> list[str]:
+    """The names of all datasets, as they are shown."""
+    return list(map(full_name, DATASETS))
 
 
 def dataset(source: str | Path | Any) -> IkatDataset:
     """A dataset: topics, judgements and passages under one name.
 
     Args:
-        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ``pt.get_dataset`` with its prefix, such as
-            ``"irds:vaswani"``; a folder with ``topics.jsonl``, ``passages.jsonl`` and ``qrels.txt`` (a name with a slash or ``~`` is a
-            path: ``"./mine"``); or an object with ``get_topics()``, ``get_qrels()`` and ``get_corpus_iter()``, or its class.
+        source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a name
+            of another provider of ``pt.get_dataset`` with its prefix; a folder with ``topics.jsonl``, ``passages.jsonl`` and
+            ``qrels.txt`` (a name with a slash or ``~`` is a path: ``"./mine"``); or an object with ``get_topics()``, ``get_qrels()`` and
+            ``get_corpus_iter()``, or its class.
 
     Returns:
         The dataset; its files are read when they are first asked for.
@@ -186,15 +200,20 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     name = str(source).removeprefix(PREFIX)
     if isinstance(source, str) and name in DATASETS:
         return DATASETS[name]()
-    if isinstance(source, str) and re.match(r"[a-z]\w+:", name):
+    if isinstance(source, str) and name.startswith("irds:"):
+        return IrdsDataset(name.removeprefix("irds:"))
+    if isinstance(source, str) and re.match(r"[a-z]\w+:", name) and name.partition(":")[0] not in OWN_PREFIXES:
         try:
             return GivenDataset(pt.get_dataset(name), name)
         except KeyError as error:
             raise UsageError(f"no dataset {name!r}: {error.args[0]}") from error
     if isinstance(source, Path) or "/" in name or name.startswith("~"):
         return FolderDataset(name)
-    known = f"there are {', '.join(PREFIX + known for known in DATASETS)}"
-    raise UsageError(f"no dataset {source!r}; {known}, and folders by their path, such as ./{name if name.isidentifier() else 'mine'}")
+    year = f"{of_its_year(name)}; " if of_its_year(name) else ""
+    known = f"there are {', '.join(full_names())}"
+    raise UsageError(
+        f"no dataset {source!r}; {year}{known}, and folders by their path, such as ./{name if name.isidentifier() else 'mine'}"
+    )
 
 
 class IkatProvider(pt.datasets.DatasetProvider):

@@ -44,6 +44,7 @@ class Source:
 
 _ORGANISERS = "https://raw.githubusercontent.com/irlabamsterdam/iKAT/main/"
 _NIST = "https://trec.nist.gov/data/ikat/"
+_CAST = "https://raw.githubusercontent.com/daltonj/treccastweb/master/"
 _CHECKED = (
     (_ORGANISERS, "2023/data/2023_test_topics.json", 362388, "ff0c1fe67af03cab4b563f628736ca924b9b450212e0dd66daa2d9a7d1e1a883"),
     (_ORGANISERS, "2023/data/2023_test_topics_psg_text.jsonl", 993224, "78117e71ed31806337dc02218b29bb8c709cfc818f2f153fff15eaa30abb4717"),
@@ -59,6 +60,17 @@ SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size
     # The MD5 is the one that other public loaders of this file check; theirs of the 2023 files are right.
     "2024-qrels.txt": Source(f"{_NIST}2024-qrels.txt", "md5:57f958903ed1c12bbac207f62800814f"),
     "2025-qrels.txt": Source(""),
+    # The MD5s are those of ir_datasets, which lists these files and has no datasets of them.
+    "2021_manual_evaluation_topics_v1.0.json": Source(
+        f"{_CAST}2021/2021_manual_evaluation_topics_v1.0.json", "md5:eafb4d4c5b914baab02a71c474e4ecc4"
+    ),
+    "trec-cast-qrels-docs.2021.qrel": Source(f"{_CAST}2021/trec-cast-qrels-docs.2021.qrel", "md5:3393d7d2fbf8771511e3cf2448ad3dad"),
+    "2022_evaluation_topics_tree_v1.0.json": Source(
+        f"{_CAST}2022/2022_evaluation_topics_tree_v1.0.json", "md5:a2996adf88b3933816f65ad5536c7860"
+    ),
+    "2022-qrels.txt": Source("https://trec.nist.gov/data/cast/2022-qrels.txt", "md5:1d1ffe3d3a3a7fc64278ac7cc72b8bde"),
+    "2022_automatic_evaluation_topics_tree_v1.0.json": Source(f"{_CAST}2022/2022_automatic_evaluation_topics_tree_v1.0.json"),
+    "evaluation_topics_annotated_resolved_v1.0.tsv": Source(f"{_CAST}2019/data/evaluation/evaluation_topics_annotated_resolved_v1.0.tsv"),
 }
 
 

@@ -1,15 +1,15 @@
-"""Files of turns, read into conversations: a JSON file of the track in any of its three schemas, or lines of messages of your own."""
+"""Files of turns, read into conversations: a JSON file of iKAT or CAsT in any of their schemas, or lines of messages of your own."""
 
-import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from ..errors import DataError
+from .cast_files import TURNS as TURNS_OF_CAST
+from .cast_files import cast_conversation
+from .json_files import Place, excerpt, load_json, value_of
 from .topics import Conversation, Message, Turn
 
 NUMBER = ("number", "conv_id")
@@ -23,34 +23,18 @@ GOLD = ((RESOLVED, str), (STATEMENTS, list), (PASSAGES, list))
 
 FIELDS = ("qid", "messages", "ptkb", "resolved", "answer")
 LINE = '{"qid": "tea_2", "messages": [{"role": "user", "content": "Which tea?"}, ...]}'
-KINDS = {str: "a string", int: "a whole number", dict: "an object", list: "an array"}
 
 
 class CollectionWarning(UserWarning):
     """Something in a collection's folder is doubtful; the message names file and line."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where in a file we are; every error names it."""
-
-    path: Path
-    within: tuple[str, ...] = ()
-
-    def at(self, *within: str) -> "Place":
-        """A place in the same file."""
-        return Place(self.path, within)
-
-    def fail(self, wrong: str, repair: str) -> NoReturn:
-        """Raise the DataError for this place."""
-        raise DataError(f"{', '.join([str(self.path), *self.within])}: {wrong}; {repair}")
-
-
 def read_topics(path: str | Path) -> list[Conversation]:
-    """Read a topics file of TREC iKAT 2023, 2024 or 2025, or one of your own.
+    """Read a topics file of TREC iKAT 2023, 2024 or 2025, of TREC CAsT, or one of your own.
 
     Args:
-        path: a JSON file: an array of conversations in any of the three schemas; or a ``.jsonl`` file of one turn per line,
+        path: a JSON file: an array of conversations in any of iKAT's three schemas, or topics of CAsT, whose conversations have no PTKB and
+            of whose trees (2022) each turn has the messages above it as its history; or a ``.jsonl`` file of one turn per line,
             ``{"qid": "tea_2", "messages": [{"role": "user" | "assistant", "content": text}, ...]}``, of which the last message is the
             user's question, the others are its history. A line may also have ``ptkb``, what is known of the user (an object id ->
             statement or a list of statements), and for evaluation only ``resolved``, the question as it would be asked without its
@@ -80,35 +64,12 @@ def read_topics(path: str | Path) -> list[Conversation]:
     return _read_lines(place) if place.path.suffix == ".jsonl" else _read_array(place)
 
 
-def _load(text: str, place: Place, wrong: str, repair: str) -> Any:
-    """The JSON value that ``text`` is; no object in it has a key twice."""
-
-    def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        built = dict(pairs)
-        if len(built) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            place.fail(f"the key {twice!r} occurs twice in one object (with {', '.join(map(repr, built))})", "keep one of the two")
-        return built
-
-    try:
-        return json.loads(text, object_pairs_hook=once_each)
-    except (ValueError, RecursionError) as error:
-        place.fail(f"{wrong} ({error})", repair)
-
-
-def _excerpt(value: Any) -> str:
-    """A JSON value in at most 60 characters."""
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _statements(ptkb: dict[str, Any] | list[Any], place: Place) -> dict[str, str]:
     """The statements by id; those of a list are ``"1"``, ``"2"``, ..."""
     statements = ptkb if isinstance(ptkb, dict) else {str(position): statement for position, statement in enumerate(ptkb, 1)}
     for name, statement in statements.items():
         if not isinstance(statement, str):
-            place.fail(f"statement {name} of ptkb is {_excerpt(statement)}", "every statement is a string")
+            place.fail(f"statement {name} of ptkb is {excerpt(statement)}", "every statement is a string")
     return statements
 
 
@@ -120,15 +81,16 @@ def _read_array(place: Place) -> list[Conversation]:
         place.fail("no such file", "give the path of a topics file such as 2023_test_topics.json")
     except (OSError, UnicodeDecodeError) as error:
         place.fail(f"not a readable JSON file ({error})", repair)
-    items = _load(text, place, "not a readable JSON file", repair)
+    items = load_json(text, place, "not a readable JSON file", repair)
     if not isinstance(items, list) or not items:
-        place.fail(f"expected a JSON array of conversations, found {_excerpt(items)}", "give a topics file of TREC iKAT 2023, 2024 or 2025")
+        place.fail(f"expected a JSON array of conversations, found {excerpt(items)}", "give a topics file of TREC iKAT 2023, 2024 or 2025")
     found: dict[str, Conversation] = {}
     known = {name for item in items if isinstance(item, dict) for turn in _turns_in(item) if isinstance(turn, dict) for name in turn}
     for position, item in enumerate(items, 1):
         conversation = _conversation(place.at(f"conversation at position {position}"), item, known)
         if conversation.number in found:
-            place.at(f"conversation {conversation.number}").fail("the number occurs twice", "give every conversation its own")
+            repair = "give the file of trees, which has each turn once" if TURNS_OF_CAST in item else "give every conversation its own"
+            place.at(f"conversation {conversation.number}").fail("the number occurs twice", repair)
         found[conversation.number] = conversation
     return list(found.values())
 
@@ -139,14 +101,16 @@ def _turns_in(item: Mapping[str, Any]) -> Iterable[Any]:
 
 def _conversation(place: Place, item: Any, known: set[str]) -> Conversation:
     if not isinstance(item, dict):
-        place.fail(f"expected an object, found {_excerpt(item)}", "a topics file is an array of conversations")
-    number = str(_value(place, item, NUMBER, str, int)).strip()
+        place.fail(f"expected an object, found {excerpt(item)}", "a topics file is an array of conversations")
+    number = str(value_of(place, item, NUMBER, str, int)).strip()
     if not number or len(number.split()) > 1:
         place.fail(f"the number {number!r} can't be part of a qid", "use a name without spaces, such as 9-1")
     place = place.at(f"conversation {number}")
-    ptkb = _statements(_value(place, item, ("ptkb",), dict, list), place)
+    if TURNS_OF_CAST in item:
+        return cast_conversation(place, number, item)
+    ptkb = _statements(value_of(place, item, ("ptkb",), dict, list), place)
     turns: list[Turn] = []
-    for position, entry in enumerate(_value(place, item, TURNS, list), 1):
+    for position, entry in enumerate(value_of(place, item, TURNS, list), 1):
         turn = _turn(place, position, entry, ptkb, known)
         if turns and turn.turn_id <= turns[-1].turn_id:
             place.fail(f"turn {turn.turn_id} follows turn {turns[-1].turn_id}", "turn ids rise and none is repeated")
@@ -159,31 +123,21 @@ def _conversation(place: Place, item: Any, known: set[str]) -> Conversation:
 def _turn(chat: Place, position: int, item: Any, ptkb: dict[str, str], known: set[str]) -> Turn:
     place = chat.at(*chat.within, f"turn at position {position}")
     if not isinstance(item, dict):
-        place.fail(f"expected an object, found {_excerpt(item)}", "turns is an array of turns")
-    turn_id = _value(place, item, ("turn_id",), int)
+        place.fail(f"expected an object, found {excerpt(item)}", "turns is an array of turns")
+    turn_id = value_of(place, item, ("turn_id",), int)
     place = chat.at(*chat.within, f"turn {turn_id}")
-    gold = {names: _value(place, item, names, kind) for names, kind in GOLD if known.intersection(names)}
-    utterance = _value(place, item, UTTERANCE, str)
+    gold = {names: value_of(place, item, names, kind) for names, kind in GOLD if known.intersection(names)}
+    utterance = value_of(place, item, UTTERANCE, str)
     if not utterance.strip():
         place.fail("the utterance is empty", "every turn has words of the user")
     return Turn(
         turn_id,
         utterance,
-        _value(place, item, ("response",), str),
+        value_of(place, item, ("response",), str),
         gold.get(RESOLVED, ""),
         tuple(dict.fromkeys(_statement_id(place, entry, ptkb) for entry in gold.get(STATEMENTS, []))),
         tuple(dict.fromkeys(_passage_id(place, entry) for entry in gold.get(PASSAGES, []))),
     )
-
-
-def _value(place: Place, item: dict[str, Any], names: tuple[str, ...], *kinds: type) -> Any:
-    name = next((name for name in names if name in item), None)
-    if name is None:
-        wanted = " or ".join(names)
-        place.fail(f"the field {wanted} is missing (there are {', '.join(item) or 'no fields'})", f"add {wanted}, or fetch the file again")
-    if not isinstance(item[name], kinds) or isinstance(item[name], bool):
-        place.fail(f"the field {name} is {_excerpt(item[name])}", f"it has to be {' or '.join(KINDS[kind] for kind in kinds)}")
-    return item[name]
 
 
 def _statement_id(place: Place, entry: Any, ptkb: dict[str, str]) -> str:
@@ -202,7 +156,7 @@ def _normal(text: str) -> str:
 
 def _passage_id(place: Place, entry: Any) -> str:
     if not isinstance(entry, str) or len(entry.split()) != 1:
-        place.fail(f"the gold passage {_excerpt(entry)} is no passage id", "an id looks like clueweb22-en0035-25-01897:1")
+        place.fail(f"the gold passage {excerpt(entry)} is no passage id", "an id looks like clueweb22-en0035-25-01897:1")
     return entry
 
 
@@ -221,7 +175,7 @@ def _read_lines(place: Place) -> list[Conversation]:
         if not line.strip():
             continue
         here = place.at(f"line {number}")
-        item = _load(line, here, "not JSON", f"a line is {LINE}")
+        item = load_json(line, here, "not JSON", f"a line is {LINE}")
         conversation, ptkb, turn = _turn_on_line(here, item)
         if first.setdefault(turn.qid, number) != number:
             here.fail(f"the qid {turn.qid!r} was there before, in line {first[turn.qid]}", "give each turn its own")
@@ -240,20 +194,20 @@ def _read_lines(place: Place) -> list[Conversation]:
 def _turn_on_line(place: Place, item: Any) -> tuple[str, dict[str, str], Turn]:
     """A turn, with the name and the persona of its conversation."""
     if not isinstance(item, dict):
-        place.fail(f"expected an object, found {_excerpt(item)}", f"a line is {LINE}")
+        place.fail(f"expected an object, found {excerpt(item)}", f"a line is {LINE}")
     qid, ptkb, messages = item.get("qid"), item.get("ptkb"), item.get("messages")
     if not isinstance(qid, str) or qid.split() != [qid]:
-        place.fail(f"the qid is {_excerpt(qid)}", "give a text without white space, such as tea_2")
+        place.fail(f"the qid is {excerpt(qid)}", "give a text without white space, such as tea_2")
     if not isinstance(messages, list) or not messages:
-        place.fail(f"messages is {_excerpt(messages)}", f"a line is {LINE}")
+        place.fail(f"messages is {excerpt(messages)}", f"a line is {LINE}")
     *history, last = [_message(place, position, message) for position, message in enumerate(messages, 1)]
     if last["role"] != "user" or not last["content"].strip():
-        place.fail(f"the last message is {_excerpt(last)}", "it is the turn: words of the user, to be answered")
+        place.fail(f"the last message is {excerpt(last)}", "it is the turn: words of the user, to be answered")
     for name in ("resolved", "answer"):
         if not isinstance(item.get(name), str | None):
-            place.fail(f"{name} is {_excerpt(item[name])}", "give a text, or omit it")
+            place.fail(f"{name} is {excerpt(item[name])}", "give a text, or omit it")
     if not isinstance(ptkb, dict | list | None):
-        place.fail(f"ptkb is {_excerpt(ptkb)}", "give an object id -> statement, or a list of statements")
+        place.fail(f"ptkb is {excerpt(ptkb)}", "give an object id -> statement, or a list of statements")
     of = re.fullmatch(r"(.+)_([0-9]{1,9})", qid)
     turn_id = int(of[2]) if of else sum(message["role"] == "user" for message in messages)
     turn = Turn(turn_id, last["content"], item.get("answer") or "", item.get("resolved") or "", qid=qid, history=tuple(history))
@@ -264,7 +218,7 @@ def _message(place: Place, position: int, message: Any) -> Message:
     fields = message if isinstance(message, dict) else {}
     role, content = fields.get("role"), fields.get("content")
     if role not in ("user", "assistant") or not isinstance(content, str):
-        place.fail(f"message {position} is {_excerpt(message)}", 'give {"role": "user" or "assistant", "content": text}')
+        place.fail(f"message {position} is {excerpt(message)}", 'give {"role": "user" or "assistant", "content": text}')
     return {"role": role, "content": content}
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from .frame import TOPIC_COLUMNS, object_frame
+from .frame import TOPIC_COLUMNS, object_frame, with_columns, with_query
 from .qrels import qrels_frame
 
 MANUAL_COLUMNS = ("qresolved", "qgoldptkb")
@@ -26,6 +26,7 @@ class Turn:
         passages: ids of the gold passages, in the file's order, each once.
         qid: its id in runs and qrels, where that isn't made of the conversation's number and the turn's.
         history: the messages before it, where they aren't the conversation's earlier turns.
+        automatic: the organisers' automatic rewrite; empty where the file has none.
     """
 
     turn_id: int
@@ -36,6 +37,7 @@ class Turn:
     passages: tuple[str, ...] = ()
     qid: str = ""
     history: tuple[Message, ...] | None = None
+    automatic: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class Conversation:
         for turn in self.turns:
             found.append(list(messages if turn.history is None else turn.history))
             words = turn.resolved if resolved and turn.resolved.strip() else turn.utterance
-            messages += [{"role": "user", "content": words}, {"role": "assistant", "content": turn.response}]
+            messages.append({"role": "user", "content": words})
+            if turn.response:  # a collection may have none
+                messages.append({"role": "assistant", "content": turn.response})
         return found
 
 
@@ -96,6 +100,13 @@ def topics_frame(conversations: Iterable[Conversation], manual: bool = False) ->
     names = TOPIC_COLUMNS + MANUAL_COLUMNS * manual
     rows = [row for conversation in conversations for row in _rows(conversation)]
     return object_frame({name: [row[name] for row in rows] for name in names})
+
+
+def with_automatic(frame: pd.DataFrame, conversations: Iterable[Conversation]) -> pd.DataFrame:
+    """The turn frame with the organisers' automatic rewrites as its queries and in ``qrewrite``; the utterance where there is none."""
+    found = {conversation.qid(turn): turn.automatic or turn.utterance for conversation in conversations for turn in conversation.turns}
+    rewrites = [found[qid] for qid in frame["qid"]]
+    return with_columns(with_query(frame, rewrites), qrewrite=rewrites)
 
 
 def answers_frame(conversations: Iterable[Conversation]) -> pd.DataFrame:

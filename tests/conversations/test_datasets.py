@@ -12,6 +12,7 @@ from pyterrier_ikat.conversations.folder import SampleDataset
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
 
+OF_IKAT = [name for name in DATASETS if ":" not in name]
 TOPIC_COLUMNS = ["qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn"]
 
 
@@ -187,14 +188,14 @@ def test_without_the_collection_the_error_says_what_to_do(get, tmp_path, monkeyp
 
 def test_unknown_names_list_the_known_ones(get):
     known = "ikat:sample, ikat:2023-mini, ikat:2023, ikat:2023-train, ikat:2024, ikat:2025"
-    with pytest.raises(UsageError, match=f"no dataset 'ikat:2022'; there are {known}"):
-        ikat.dataset("ikat:2022")
-    with pytest.raises(KeyError, match="2022") as caught:
-        get("ikat:2022")
+    with pytest.raises(UsageError, match=f"no dataset 'ikat:2018'; there are {known}"):
+        ikat.dataset("ikat:2018")
+    with pytest.raises(KeyError, match="2018") as caught:
+        get("ikat:2018")
     assert known in str(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("name", DATASETS)
+@pytest.mark.parametrize("name", OF_IKAT)
 def test_unknown_variants_list_the_known_ones(get, name):
     data = get(f"ikat:{name}")
     with pytest.raises(UsageError, match=r"no topics 'gold'; there are get_topics\(\) and get_topics\('manual'\)"):
@@ -204,8 +205,10 @@ def test_unknown_variants_list_the_known_ones(get, name):
 
 
 def test_datasets_are_listed_and_described(get):
-    assert IkatProvider().list_dataset_names() == ["sample", "2023-mini", "2023", "2023-train", "2024", "2025"]
-    for name in DATASETS:
+    assert OF_IKAT == ["sample", "2023-mini", "2023", "2023-train", "2024", "2025"]
+    assert IkatProvider().list_dataset_names() == list(DATASETS)
+    assert get("ikat:cast:2022").get_corpus_lang() == "en"
+    for name in OF_IKAT:
         data = get(f"ikat:{name}")
         assert repr(data) == f"pt.get_dataset('ikat:{name}')"
         assert (data.get_topics_lang(), data.get_corpus_lang()) == ("en", "en")

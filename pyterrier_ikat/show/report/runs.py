@@ -211,7 +211,7 @@ def _dataset_of(runs: Sequence[RunData], notes: list[str]) -> IkatDataset | None
     name = next(iter(named.values()))
     try:
         found = datasets.dataset(name)
-        found.get_topics("manual")
+        found.get_topics()
     except IkatError as error:
         notes.append(f"{name} can't be read, so only what the run folders keep is shown: {error}")
         return None
@@ -273,5 +273,9 @@ def _text_loader(dataset: IkatDataset | None, runs: Sequence[RunData], notes: li
 
 
 def _topics_by_turn(dataset: IkatDataset) -> dict[str, dict[str, Any]]:
-    topics = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid", how="left").drop(columns=["query", "qhistory"])
+    try:
+        topics = dataset.get_topics("manual")
+    except IkatError:  # a collection whose manual rewrites are missing has its utterances
+        topics = dataset.get_topics()
+    topics = topics.merge(dataset.get_answers(), on="qid", how="left").drop(columns=["query", "qhistory"])
     return {turn["qid"]: turn for turn in topics.to_dict("records")}

@@ -1,0 +1,64 @@
+"""JSON files read so that every error names its place: the file, and where in it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import DataError
+
+KINDS = {str: "a string", int: "a whole number", dict: "an object", list: "an array"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a file we are; every error names it."""
+
+    path: Path
+    within: tuple[str, ...] = ()
+
+    def at(self, *within: str) -> "Place":
+        """A place in the same file."""
+        return Place(self.path, within)
+
+    def fail(self, wrong: str, repair: str) -> NoReturn:
+        """Raise the DataError for this place."""
+        raise DataError(f"{', '.join([str(self.path), *self.within])}: {wrong}; {repair}")
+
+
+def load_json(text: str, place: Place, wrong: str, repair: str) -> Any:
+    """The JSON value that ``text`` is; no object in it has a key twice."""
+
+    def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            place.fail(f"the key {twice!r} occurs twice in one object (with {', '.join(map(repr, built))})", "keep one of the two")
+        return built
+
+    try:
+        return json.loads(text, object_pairs_hook=once_each)
+    except (ValueError, RecursionError) as error:
+        place.fail(f"{wrong} ({error})", repair)
+
+
+def excerpt(value: Any) -> str:
+    """A JSON value in at most 60 characters."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def value_of(place: Place, item: dict[str, Any], names: tuple[str, ...], *kinds: type) -> Any:
+    """The field of an object with one of these names, whose value is of one of these kinds.
+
+    Raises:
+        DataError: when there is none, or its value is of another kind.
+    """
+    name = next((name for name in names if name in item), None)
+    if name is None:
+        wanted = " or ".join(names)
+        place.fail(f"the field {wanted} is missing (there are {', '.join(item) or 'no fields'})", f"add {wanted}, or fetch the file again")
+    if not isinstance(item[name], kinds) or isinstance(item[name], bool):
+        place.fail(f"the field {name} is {excerpt(item[name])}", f"it has to be {' or '.join(KINDS[kind] for kind in kinds)}")
+    return item[name]
