@@ -28,6 +28,7 @@ from .fuse import Interleave as Interleave
 from .fuse import MeanScore as MeanScore
 from .fuse import RerankAgainst as RerankAgainst
 from .fuse import Union as Union
+from .fuse import WeightedSum as WeightedSum
 from .generate import AllUtterances as AllUtterances
 from .generate import Answer as Answer
 from .generate import AppendQuery as AppendQuery

@@ -1,4 +1,4 @@
-"""The order of a ranking as every evaluator sees it: the one place that ranks rows and parts their scores.
+"""The order of a ranking as every evaluator sees it: the one place that ranks rows, normalises scores and parts them.
 
 trec_eval ignores the ranks. It reads scores as 32-bit floats, and puts equal ones in the order of docno, the greatest first. So two scores
 that differ in the 12th digit tie there, and a tie that we meant to be one way may come out the other.
@@ -67,6 +67,30 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
         where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
         raise DataError(f"turn {where}: several passages have the lowest 32-bit score, no lower one is left to part them: leave them out")
     return frame.assign(score=parted, rank=rank)
+
+
+def min_max(scores: Floats, lists: Integers) -> Floats:
+    """Each score's place between the least (0) and the greatest (1) of its list.
+
+    Args:
+        scores: NaN for what has none.
+        lists: the number of each score's list, from 0.
+
+    Returns:
+        As many numbers: 0.5 throughout a list whose scores are all equal, 0 for NaN.
+
+    Example:
+        >>> min_max(np.array([1.0, 3.0, 2.0, 7.0]), np.array([0, 0, 0, 1])).tolist()
+        [0.0, 1.0, 0.5, 0.5]
+    """
+    least = np.full(lists.max(initial=-1) + 1, np.inf)
+    greatest = -least
+    np.fmin.at(least, lists, scores)
+    np.fmax.at(greatest, lists, scores)
+    width = (greatest / 2 - least / 2)[lists]  # halves, so that the width of a list can't overflow
+    with np.errstate(invalid="ignore"):
+        places = np.where(width > 0, (scores / 2 - least[lists] / 2) / np.where(width > 0, width, 1), 0.5)
+    return np.where(np.isnan(scores), 0.0, places)
 
 
 def _parted(score: Floats, rank: Integers, docno: "pd.Series[Any] | None") -> Floats:

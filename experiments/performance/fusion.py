@@ -95,6 +95,16 @@ def plain_rrf(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
     return scored.sort_values("score", ascending=False, kind="stable").head(size).assign(rank=lambda rows: range(len(rows)))
 
 
+def plain_weighted_sum(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
+    """Sums of each list's scores between its least and greatest, best first; the passage's columns from its best rank."""
+    lists = of_turn.groupby("qsub")["score"]
+    least, greatest = lists.transform("min"), lists.transform("max")
+    total = ((of_turn["score"] - least) / (greatest - least)).groupby(of_turn["docno"]).sum()
+    best = of_turn.sort_values(["rank", "qsub"]).drop_duplicates("docno")
+    scored = best.assign(score=best["docno"].map(total).round(9))
+    return scored.sort_values("score", ascending=False, kind="stable").head(size).assign(rank=lambda rows: range(len(rows)))
+
+
 def plain_mean(of_turn: pd.DataFrame, size: int) -> pd.DataFrame:
     """Every candidate against every sub-query, then the mean."""
     candidates = of_turn.sort_values(["qsub", "rank"]).drop_duplicates("docno")
@@ -163,11 +173,12 @@ def least(frame: pd.DataFrame, read: int, left: int) -> float:
 
 
 def rows() -> Iterator[Row]:
-    """Interleave, RRF, Union, MeanScore and Ensemble."""
+    """Interleave, RRF, WeightedSum, Union, MeanScore and Ensemble."""
     frame = expanded()
     yield _row("Interleave, best 1000", lambda: ikat.Interleave()(frame), plain_interleave, frame, 1000, 1000)
     rrf = _row("RRF, best 1000", lambda: ikat.RRF()(frame), plain_rrf, frame, SUBS * DEPTH, 1000)
     yield rrf
+    yield _row("WeightedSum, best 1000", lambda: ikat.WeightedSum()(frame), plain_weighted_sum, frame, SUBS * DEPTH, 1000)
     lists = by_system(frame)
     yield replace(rrf, task="RRF again", today=_alpha(lists), instead="pyterrier_alpha.rr_fusion (qid, query, docno only)", more={})
     yield _row("Union of 5 systems' best 1000", partial(_united, lists), plain_interleave, frame, SUBS * DEPTH, OF_A_TURN)

@@ -2,5 +2,6 @@
 
 from .by_rank import RRF, Interleave, Union
 from .by_score import MeanScore, RerankAgainst
+from .by_weight import WeightedSum
 
-__all__ = ["RRF", "Interleave", "MeanScore", "RerankAgainst", "Union"]
+__all__ = ["RRF", "Interleave", "MeanScore", "RerankAgainst", "Union", "WeightedSum"]

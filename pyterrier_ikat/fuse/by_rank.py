@@ -1,6 +1,6 @@
 """Fusions that read ranks alone: round robin, the union of all candidates, and reciprocal rank fusion."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -10,8 +10,8 @@ import pyterrier as pt
 
 from ..errors import UsageError
 from ..order import Floats, Integers
-from .fusion import Fusion, Ranking
-from .subqueries import Lists, Turn, concatenate_turns
+from .fusion import Fusion, Ranking, rank_by_sums
+from .subqueries import Lists, Turn, sum_shares
 
 PLACES = 12
 """Decimal places to which sums are compared."""
@@ -53,7 +53,7 @@ class Interleave(Fusion):
 
     schematic = {"label": "Interleave", "inner_pipelines_mode": "linked"}
 
-    def rank(self, lists: Lists) -> Ranking:
+    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Take the passages of each turn round robin."""
         return *interleave(lists, self.num_results), None
 
@@ -133,15 +133,9 @@ class RRF(Fusion):
         """This fusion with ``k`` passages per turn at most; each branch retrieves as before."""
         return RRF(*self.branches, k=self.k, num_results=k if self.num_results is None else min(k, self.num_results))
 
-    def rank(self, lists: Lists) -> Ranking:
+    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Sum the reciprocal ranks of each turn's passages."""
-        rows, totals = [], [np.empty(0)]
-        for turn in lists.turns():
-            best, total = sum_reciprocal_ranks(turn, self.k)
-            order = np.argsort(-total, kind="stable")[: self.num_results]
-            rows.append(turn.row[best[order]])
-            totals.append(total[order])
-        return *concatenate_turns(rows), np.concatenate(totals)
+        return rank_by_sums(lists, lambda turn: sum_reciprocal_ranks(turn, self.k), self.num_results)
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
@@ -181,15 +175,5 @@ def sum_reciprocal_ranks(turn: Turn, k: float) -> tuple[Integers, Floats]:
         For each passage the place in ``turn`` where it stands best (smallest rank, then earliest list), in that order, and its sum, to
         12 places.
     """
-    # The lists stand in their order, and a stable sort keeps that among equal ranks.
-    order = np.argsort(turn.rank(), kind="stable")
-    passage = turn.passages()[order]
-    share = 1.0 / (k + 1 + turn.rank()[order])
-    again = pd.Series(passage * len(turn.lists) + turn.number()[order]).duplicated().to_numpy()
-    share[again] = 0.0  # a list that has a passage twice counts it once, at the better place
-    # Summed from the best rank on and rounded, so that equal sums are equal whatever ranks they are made of and whichever lists gave them.
-    total = np.bincount(passage, weights=share).round(PLACES)
-    best = np.empty(len(total), dtype=np.int64)
-    best[passage[::-1]] = np.arange(len(order))[::-1]
-    best.sort()
-    return order[best], np.asarray(total[passage[best]], dtype=np.float64)
+    best, total = sum_shares(turn, np.asarray(1.0 / (k + 1 + turn.rank()), dtype=np.float64))
+    return best, total.round(PLACES)

@@ -13,7 +13,7 @@ from ..operator import frame_for
 from ..order import Floats, Integers, set_ranks
 from .by_rank import interleave
 from .fusion import Fusion, list_inputs
-from .subqueries import Turn, check_results, mark_first, read_lists, restore_turns
+from .subqueries import Turn, check_results, mark_first, read_lists, read_weights, restore_turns
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -70,8 +70,9 @@ class MeanScore(Fusion):
         check_results(inp, self)
         lists = read_lists(inp)
         candidates, turn = lists.choose(Turn.first_occurrences)
-        subs, sub_turn = lists.choose(lambda turn: np.array([part.start for part in turn.lists]))
-        weight, score = _read_weights(inp, subs, sub_turn), np.zeros(len(candidates))
+        starts, weight, score = lists.starts(), read_weights(inp, lists), np.zeros(len(candidates))
+        subs, sub_turn = lists.row[starts], lists.turn[starts]
+        weight /= np.bincount(sub_turn, weights=weight)[sub_turn]
         for candidate, sub in _pair_up(turn, sub_turn):
             rows = _take_pairs(inp, candidates[candidate], subs[sub])
             for scorer in self.scorers:
@@ -183,16 +184,6 @@ def _take_pairs(frame: pd.DataFrame, passages: Integers, subs: Integers) -> pd.D
     of_passage = [name for name in frame.columns if not name.startswith("q")]
     rows = frame[of_passage].take(passages).reset_index(drop=True)
     return rows.assign(**{name: pd.Series(frame[name].to_numpy(dtype=object)[subs], dtype=object) for name in ("qid", "query")})
-
-
-def _read_weights(frame: pd.DataFrame, subs: Integers, turn: Integers) -> Floats:
-    weight = frame["qweight"].to_numpy(dtype=np.float64)[subs] if "qweight" in frame.columns else np.ones(len(subs))
-    total = np.bincount(turn, weights=weight)[turn]
-    wrong = ~(np.isfinite(weight) & (weight >= 0) & (total > 0))
-    if wrong.any():
-        qid = frame["qid"].iloc[subs[int(np.flatnonzero(wrong)[0])]]
-        raise DataError(f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or more, and one above 0")
-    return np.asarray(weight / total, dtype=np.float64)
 
 
 def _score_every_row(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:

@@ -2,9 +2,9 @@
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,9 @@ from .subqueries import (
     SUB_QUERY_COLUMNS,
     Lists,
     Objects,
+    Turn,
     check_results,
+    concatenate_turns,
     drop_sub_queries,
     read_lists,
     read_ranks,
@@ -67,16 +69,24 @@ class Fusion(Operator):
             raise UsageError(f"num_results={num_results!r}: keep at least one passage per turn, or give None to keep all")
         self.branches, self.num_results = branches, num_results
 
-    def rank(self, lists: Lists) -> Ranking:
-        """Join the lists of each turn."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """The columns of passages that :meth:`rank` reads beside ``rank``."""
+
+    def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
+        """Join the lists of each turn.
+
+        Args:
+            lists: the ranked lists.
+            frames: where their rows lie, one below the other: the frame of the sub-queries, or what each branch returned.
+        """
         raise NotImplementedError
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Join the lists of a result frame or, given branches, of what they find for a query frame."""
         if self.branches:
             return self._join_branches(inp)
-        check_results(inp, self)
-        rows, turn, score = self.rank(read_lists(inp))
+        check_results(inp, self, [*self.reads])
+        rows, turn, score = self.rank(read_lists(inp), [inp])
         return set_ranks(restore_turns(inp, rows), turn, score)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
@@ -93,7 +103,7 @@ class Fusion(Operator):
     def transform_inputs(self) -> list[list[str]]:
         """The columns needed here and by the branches, for ``pt.inspect``."""
         if not self.branches:
-            return [["qid", "docno", "query", "rank"]]
+            return [["qid", "docno", "query", "rank", *self.reads]]
         return list_inputs(["qid", "query"], self.branches)
 
     def arguments(self) -> dict[str, Any]:
@@ -108,7 +118,7 @@ class Fusion(Operator):
         qids, docnos = (np.concatenate([frame[name].to_numpy(dtype=object) for frame in frames]) for name in ("qid", "docno"))
         sizes, turn = [len(frame) for frame in frames], numbered(qids)
         branch, ranks = np.repeat(np.arange(len(frames)), sizes), np.concatenate([read_ranks(frame) for frame in frames])
-        rows, turns, score = self.rank(sort_lists(turn, branch, ranks, docnos))
+        rows, turns, score = self.rank(sort_lists(turn, branch, ranks, docnos), frames)
         joined = _unite_columns(frames, _find_first_rows(turn, sizes), rows, turns)
         return set_ranks(_restore_incoming(joined, turns, inp, frames), turns, score)
 
@@ -121,7 +131,7 @@ class Fusion(Operator):
                 self._refuse_sub_queries(number, frames[-1], inp)
         with_text = any("text" in frame.columns for frame in frames)
         for number, (branch, frame) in enumerate(zip(self.branches, frames, strict=True), 1):
-            check_results(frame, branch, ["text"] if with_text else None)
+            check_results(frame, branch, [*self.reads, *["text"] * with_text])
             self._refuse_other_turns(number, frame, inp)
         return frames
 
@@ -152,6 +162,23 @@ class Fusion(Operator):
                 what = f"branch {number} of {type(self).__name__} found no passage for {len(lost)} turns ({shown})"
                 message = f"{what}: what it wrote there is lost, statements and answers too"
                 warnings.warn(message, NoResultWarning, stacklevel=5)
+
+
+def rank_by_sums(lists: Lists, sums: Callable[[Turn], tuple[Integers, Floats]], num_results: int | None) -> Ranking:
+    """Rank each turn's passages by sums, the highest first.
+
+    Args:
+        lists: the ranked lists.
+        sums: for a turn the places of its passages, in the order of equal sums, and their sums.
+        num_results: how many passages of a turn are kept at most; ``None`` for all.
+    """
+    rows, totals = [], [np.empty(0)]
+    for turn in lists.turns():
+        place, total = sums(turn)
+        order = np.argsort(-total, kind="stable")[:num_results]
+        rows.append(turn.row[place[order]])
+        totals.append(total[order])
+    return *concatenate_turns(rows), np.concatenate(totals)
 
 
 def list_inputs(needed: Sequence[str], stages: Sequence[pt.Transformer]) -> list[list[str]]:

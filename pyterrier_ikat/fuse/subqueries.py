@@ -82,6 +82,11 @@ class Lists:
         for part in _find_runs(self.turn):
             yield Turn(self.row[part], self.docno[part], _find_runs(self.sub[part]))
 
+    def starts(self) -> Integers:
+        """The place where each list begins, list after list."""
+        new = (np.diff(self.turn, prepend=-1) != 0) | (np.diff(self.sub, prepend=-1) != 0)
+        return np.flatnonzero(new)
+
     def choose(self, choose: Callable[[Turn], Integers]) -> tuple[Integers, Integers]:
         """Choose rows turn by turn.
 
@@ -174,6 +179,43 @@ def _try_orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> 
     yield np.argsort(turn, kind="stable")  # several systems' frames, one below the other
     yield np.lexsort((rank, sub, turn))
     yield np.lexsort((pd.factorize(docno, sort=True)[0], rank, sub, turn))
+
+
+def read_weights(frame: pd.DataFrame, lists: Lists) -> Floats:
+    """The weight of each list, list after list: its ``qweight``, or 1 where the frame has no such column.
+
+    Raises:
+        DataError: when a turn's weights are negative, not finite or all 0.
+    """
+    starts = lists.starts()
+    rows, turn = lists.row[starts], lists.turn[starts]
+    weight = frame["qweight"].to_numpy(dtype=np.float64)[rows] if "qweight" in frame.columns else np.ones(len(rows))
+    wrong = ~(np.isfinite(weight) & (weight >= 0) & (np.bincount(turn, weights=weight)[turn] > 0))
+    if wrong.any():
+        qid = frame["qid"].iloc[rows[int(np.flatnonzero(wrong)[0])]]
+        raise DataError(f"the weights of {qid}'s turn can't be used: give every sub-query a qweight of 0 or more, and one above 0")
+    return np.asarray(weight, dtype=np.float64)
+
+
+def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
+    """The sum of the shares that a turn's passages have in its lists; a list that has a passage twice counts it once, where it is better.
+
+    Args:
+        turn: the lists.
+        share: what each row counts.
+
+    Returns:
+        For each passage the place in ``turn`` where it stands best (smallest rank, then earliest list), in that order, and its sum.
+    """
+    # The lists stand in their order, and a stable sort keeps that among equal ranks.
+    order = np.argsort(turn.rank(), kind="stable")
+    passage = turn.passages()[order]
+    again = pd.Series(passage * len(turn.lists) + turn.number()[order]).duplicated().to_numpy()
+    total = np.bincount(passage, weights=np.where(again, 0.0, share[order]))
+    best = np.empty(len(total), dtype=np.int64)
+    best[passage[::-1]] = np.arange(len(order))[::-1]
+    best.sort()
+    return order[best], np.asarray(total[passage[best]], dtype=np.float64)
 
 
 def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:

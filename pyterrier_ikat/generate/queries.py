@@ -65,7 +65,7 @@ class ExplodeQueries(Operator):
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
     qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to
-    ``query_0``). ``Interleave``, ``Union``, ``RRF``, ``MeanScore`` and ``RerankAgainst`` undo it. A turn with an empty list, or
+    ``query_0``). The fusions (``Interleave``, ``RRF``, ``WeightedSum``, ...) undo it. A turn with an empty list, or
     none, keeps its query as its only sub-query. Where the frame has ``qweights`` (see :class:`PassageQueries`), each row
     gets its own ``qweight``, 1 for a turn's query.
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -14,6 +13,7 @@ from ..arguments import at_least
 from ..conversations.frame import each_turn_once, object_frame, personas, starts_of_runs, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator, frame_for, with_fields
+from ..order import min_max
 from .cross_encoder import CrossEncoder
 from .scoring import Floats, Reranker
 
@@ -95,26 +95,6 @@ def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Float
     found = np.full(len(frame), np.nan)
     found[rows[::-1]] = scores[::-1]
     return found
-
-
-def min_max(scores: Floats, turns: npt.NDArray[np.int64]) -> Floats:
-    """Each score's place between the least (0) and the greatest (1) of its turn.
-
-    Args:
-        scores: NaN for what has none.
-        turns: the number of each score's turn, from 0.
-
-    Returns:
-        As many numbers: 0.5 throughout a turn whose scores are all equal, 0 for NaN.
-    """
-    least = np.full(turns.max(initial=-1) + 1, np.inf)
-    greatest = -least
-    np.fmin.at(least, turns, scores)
-    np.fmax.at(greatest, turns, scores)
-    width = (greatest / 2 - least / 2)[turns]  # halves, so that the width of a turn can't overflow
-    with np.errstate(invalid="ignore"):
-        places = np.where(width > 0, (scores / 2 - least[turns] / 2) / np.where(width > 0, width, 1), 0.5)
-    return np.where(np.isnan(scores), 0.0, places)
 
 
 @with_fields

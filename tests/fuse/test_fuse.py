@@ -71,7 +71,7 @@ turn_lists = st.dictionaries(
     st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=8), min_size=1, max_size=5).filter(any),
     min_size=1,
 )
-OPERATORS = [ikat.Interleave(), ikat.Union(), ikat.RRF(), ikat.RerankAgainst(ByAnswer({"b": 2, "a": 1}), "qanswer")]
+OPERATORS = [ikat.Interleave(), ikat.Union(), ikat.RRF(), ikat.WeightedSum(), ikat.RerankAgainst(ByAnswer({"b": 2, "a": 1}), "qanswer")]
 
 
 def test_interleave_skips_what_is_taken_and_offers_the_next_at_once():
@@ -360,7 +360,8 @@ def test_the_column_to_rerank_by_has_to_be_there_after_the_sub_queries_are_back(
 
 
 @pytest.mark.parametrize(
-    "make", [ikat.Interleave, ikat.Union, ikat.RRF, lambda num_results: ikat.RerankAgainst(ByAnswer(), "query", num_results)]
+    "make",
+    [ikat.Interleave, ikat.Union, ikat.RRF, ikat.WeightedSum, lambda num_results: ikat.RerankAgainst(ByAnswer(), "query", num_results)],
 )
 def test_num_results_below_one_is_refused(make):
     with pytest.raises(ikat.UsageError, match="num_results=0: keep at least one"):
@@ -368,7 +369,7 @@ def test_num_results_below_one_is_refused(make):
     make(num_results=1)
 
 
-@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.RRF, partial(ikat.RerankAgainst, ByAnswer(), "query")])
+@pytest.mark.parametrize("operator", [ikat.Interleave, ikat.RRF, ikat.WeightedSum, partial(ikat.RerankAgainst, ByAnswer(), "query")])
 def test_a_thousand_passages_are_kept_unless_told_otherwise(operator):
     assert operator().num_results == 1000
 

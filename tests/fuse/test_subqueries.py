@@ -82,7 +82,7 @@ def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
         assert found == {turn: lists[0] for turn, lists in plain_lists(rows).items()}
 
 
-@pytest.mark.parametrize("operator", [ikat.Interleave(), ikat.RRF(), ikat.Union()])
+@pytest.mark.parametrize("operator", [ikat.Interleave(), ikat.RRF(), ikat.Union(), ikat.WeightedSum()])
 def test_the_lists_of_two_systems_are_not_taken_for_one(operator):
     first, second = ([("9-1_1", 0, docno, rank) for rank, docno in enumerate(docnos)] for docnos in ("xy", "yz"))
     with pytest.raises(ikat.DataError, match=r"turn 9-1_1 has passage y twice: unite .* with ikat.Union, or tell them apart by qid_0"):
@@ -94,7 +94,8 @@ KEEPING = pt.apply.generic(lambda rows: rows)
 
 
 @pytest.mark.parametrize(
-    "operator", [ikat.Interleave(), ikat.RRF(), ikat.Union(), ikat.RerankAgainst(KEEPING, "query"), ikat.MeanScore([KEEPING])]
+    "operator",
+    [ikat.Interleave(), ikat.RRF(), ikat.Union(), ikat.WeightedSum(), ikat.RerankAgainst(KEEPING, "query"), ikat.MeanScore([KEEPING])],
 )
 @pytest.mark.parametrize("stages", [0, 1, 2])
 @pytest.mark.parametrize("subs", [["a", "b"], ["a"], []])

@@ -9,6 +9,7 @@ import pyterrier as pt
 import pytest
 from fuse.test_subqueries import plain_round_robin, plain_rrf
 from fuse.test_union import TURNS, Finds, column_of
+from fuse.test_weighted_sum import by_rank
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.show import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-PLAIN = {ikat.Interleave: plain_round_robin, ikat.Union: plain_round_robin, ikat.RRF: plain_rrf}
+PLAIN = {ikat.Interleave: plain_round_robin, ikat.Union: plain_round_robin, ikat.RRF: plain_rrf, ikat.WeightedSum: by_rank}
 FUSIONS = pytest.mark.parametrize("fusion", PLAIN, ids=lambda fusion: fusion.__name__)
 
 found_by_branch = st.lists(
@@ -69,7 +70,7 @@ def test_a_hybrid_between_sub_queries_joins_within_each_of_them(fusion, found):
 @FUSIONS
 def test_each_branch_runs_once_and_gets_the_turns(fusion):
     seen = []
-    branch = pt.apply.generic(lambda turns: seen.append(turns["query"].tolist()) or turns.assign(docno="x", rank=0))
+    branch = pt.apply.generic(lambda turns: seen.append(turns["query"].tolist()) or turns.assign(docno="x", rank=0, score=1.0))
     fusion(branch, branch)(TURNS)
     assert seen == [["tea?", "coffee?"]] * 2
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tiny_cross_encoders import CONFIGS, save_cross_encoder
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.order import min_max
 from pyterrier_ikat.rank import backends
-from pyterrier_ikat.rank.ensemble import CHECKPOINTS, min_max
+from pyterrier_ikat.rank.ensemble import CHECKPOINTS
 
 
 class Scores(pt.Transformer):

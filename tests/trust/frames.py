@@ -184,6 +184,7 @@ FINDERS = {
     "SpladeRetriever": Operator(lambda llm, home: home.splade.retriever()),
     "Union": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
     "RRF of systems": Operator(lambda llm, home: ikat.RRF(home.bm25(), home.parts[0])),
+    "WeightedSum of systems": Operator(lambda llm, home: ikat.WeightedSum(home.bm25(), home.parts[0], weights=[1, 0.5])),
 }
 """Query frame to result frame."""
 
@@ -201,6 +202,7 @@ FUSERS = {
     "MeanScore": Operator(lambda llm, home: ikat.MeanScore([Words()])),
     "Union of sub-queries": Operator(lambda llm, home: ikat.Union()),
     "RRF": Operator(lambda llm, home: ikat.RRF()),
+    "WeightedSum": Operator(lambda llm, home: ikat.WeightedSum()),
     "RerankAgainst": Operator(lambda llm, home: ikat.RerankAgainst(Words(), "qanswer"), ("qanswer",)),
 }
 """Expanded result frame to result frame."""
@@ -227,6 +229,7 @@ PASSAGE_COLUMNS = {
     "Union of sub-queries": ("rank",),
     "RM3": ("rank", "score", "text"),
     "RRF": ("rank",),
+    "WeightedSum": ("rank", "score"),
     "LLMRerank": ("rank", "text"),
     "RerankAgainst": ("rank", "text"),
     "Respond": ("rank", "text"),

@@ -1,0 +1,230 @@
+"""Weighted sums of scores, against exact fractions, examples worked by hand, and ranx."""
+
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fuse.test_union import TURNS, Finds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+
+WEIGHTS = {0: 1.0, 1: 0.1, 2: 0.0, 3: 2.5}
+rows_of_lists = st.lists(
+    st.tuples(
+        st.sampled_from(["9-1_1", "9-1_2"]),
+        st.sampled_from([0, 1, 2, 3]),
+        st.sampled_from("abcdef"),
+        st.integers(0, 4),
+        st.sampled_from([-3.0, 0.0, 1.0, 1.5, 2.0, 7.25]),
+    ),
+    max_size=40,
+).filter(lambda rows: all(any(WEIGHTS[sub] for turn, sub, *_ in rows if turn == qid) for qid, *_ in rows))
+
+
+def frame_of(rows, weighted=True):
+    """Rows of turn, sub-query, docno, rank and score as after ExplodeQueries and a retriever."""
+    names = ["qid_0", "qsub", "docno", "rank", "score"]
+    found = pd.DataFrame(rows, columns=names, dtype=object).astype({"qsub": "int64", "rank": "int64", "score": "float64"})
+    found.insert(0, "qid", [f"{qid}::{sub}" for qid, sub, *_ in rows])
+    found = found.assign(query="asked", query_0="?")
+    return found.assign(qweight=[WEIGHTS[sub] for sub in found["qsub"]]) if weighted else found
+
+
+def plain_sums(lists, weights, normalise):
+    """Passage -> its exact sum, best first; ``lists`` are (docno, score), best rank first."""
+    total, best = {}, {}
+    for number, (found, weight) in enumerate(zip(lists, weights, strict=True)):
+        scores = [Fraction(score) for _, score in found]
+        least, width = min(scores), max(scores) - min(scores)
+        missing, places = least, scores
+        if normalise == "min-max":
+            missing, places = 0, [(score - least) / width if width else Fraction(1, 2) for score in scores]
+        of_list = {}
+        for rank, ((docno, _), place) in enumerate(zip(found, places, strict=True)):
+            of_list.setdefault(docno, place)
+            best[docno] = min(best.get(docno, (rank, number)), (rank, number))
+        for docno in {docno for of_other in lists for docno, _ in of_other}:
+            total[docno] = total.get(docno, 0) + Fraction(str(weight)) * of_list.get(docno, missing)
+    return {docno: float(total[docno]) for docno in sorted(total, key=lambda docno: (-total[docno], best[docno]))}
+
+
+def by_rank(lists):
+    """The order of lists whose scores count down."""
+    scored = [[(docno, -rank) for rank, docno in enumerate(found)] for found in lists if found]
+    return list(plain_sums(scored, [1] * len(scored), "min-max"))
+
+
+@pytest.mark.parametrize("normalise", ["min-max", "none"])
+@given(rows=rows_of_lists, random=st.randoms(use_true_random=False), cut=st.none() | st.integers(1, 5))
+@settings(max_examples=120, deadline=None)
+def test_the_sums_are_those_of_exact_fractions_in_any_order_of_rows_with_ties_and_repeats(normalise, rows, random, cut):
+    shuffled = random.sample(rows, len(rows))
+    fused = ikat.WeightedSum(normalise=normalise, num_results=cut)(frame_of(shuffled))
+    for turn, found in fused.groupby("qid"):
+        subs = sorted({sub for qid, sub, *_ in rows if qid == turn})
+        of_subs = [[row for row in shuffled if row[:2] == (turn, sub)] for sub in subs]
+        # equal ranks go by docno, and among repeats of a passage by their place in the frame
+        lists = [[(docno, score) for _, _, docno, _, score in sorted(of_sub, key=lambda row: (row[3], row[2]))] for of_sub in of_subs]
+        expected = plain_sums(lists, [WEIGHTS[sub] for sub in subs], normalise)
+        assert found["docno"].tolist() == list(expected)[:cut]
+        assert found["score"].tolist() == pytest.approx(list(expected.values())[:cut], rel=1e-5, abs=1e-5)
+        assert (np.diff(found["score"].astype(np.float32)) < 0).all()
+        assert found["rank"].tolist() == list(range(len(found)))
+    assert set(fused["qid"]) == {row[0] for row in rows}
+
+
+LISTS = [[("a", 12.0), ("b", 9.0), ("c", 8.0)], [("b", 0.75), ("d", 0.5), ("a", 0.25)]]
+
+
+def finds(found):
+    passages = pd.DataFrame(found, columns=["docno", "score"]).assign(rank=range(len(found)))
+    return pt.apply.generic(lambda turns: turns.merge(passages, how="cross"))
+
+
+def fused_by_hand(*lists, **options):
+    fused = ikat.WeightedSum(*map(finds, lists), **options)(TURNS.head(1))
+    return dict(zip(fused["docno"], fused["score"], strict=True))
+
+
+def test_min_max_is_worked_out_by_hand():
+    # a: 1 and 0; b: (9 - 8) / (12 - 8) = .25 and 1; c: 0; d: (.5 - .25) / (.75 - .25) = .5
+    assert fused_by_hand(*LISTS) == pytest.approx({"b": 1.25, "a": 1.0, "d": 0.5, "c": 0.0})
+    assert fused_by_hand(*LISTS, weights=[3, 1]) == pytest.approx({"a": 3.0, "b": 1.75, "d": 0.5, "c": 0.0})
+    assert list(fused_by_hand(*LISTS, weights=[0, 1])) == ["b", "d", "a", "c"]  # a and c have 0; a stands in the better rank
+
+
+def test_scores_as_they_are_give_a_missing_passage_the_lists_least():
+    # a: 12 + .1 * .25; b: 9 + .1 * .75; c: 8 + .1 * .25 (missing); d: 8 (missing) + .1 * .5
+    expected = {"a": 12.025, "b": 9.075, "d": 8.05, "c": 8.025}
+    assert fused_by_hand(*LISTS, weights=[1, 0.1], normalise="none") == pytest.approx(expected)
+    assert fused_by_hand([("a", -1.0), ("b", -3.0)], [("c", -5.0)], normalise="none") == pytest.approx({"a": -6.0, "c": -8.0, "b": -8.0})
+
+
+def test_a_list_of_one_passage_or_of_equal_scores_counts_a_half():
+    assert fused_by_hand([("a", 7.0)], [("b", 2.0), ("c", 2.0)], weights=[1, 3]) == pytest.approx({"b": 1.5, "c": 1.5, "a": 0.5})
+
+
+def test_a_shorter_list_has_another_least_score():
+    assert fused_by_hand([("a", 4.0), ("b", 3.0), ("c", 0.0)])["b"] == 0.75
+    assert fused_by_hand([("a", 4.0), ("b", 3.0)])["b"] == 0.0
+
+
+def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
+    # .1 + .2 of b and .3 of x: in floating point the first is more; x stands second, b third and fourth.
+    first = [("top", 1.0), ("x", 0.3), ("b", 0.1), ("end", 0.0)]
+    second = [("other", 1.0), ("y", 0.9), ("z", 0.8), ("b", 0.2), ("last", 0.0)]
+    assert 0.1 + 0.2 > 0.3
+    order = list(fused_by_hand(first, second))
+    assert order.index("x") < order.index("b")
+
+
+def test_a_system_that_finds_nothing_for_a_turn_leaves_the_others_weights_as_they_are():
+    with pytest.warns(ikat.retrieve.NoResultWarning, match="branch 1 of WeightedSum found no passage for 1 turns"):
+        fused = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"t": "yz", "u": "yz"}), weights=[1, 2])(TURNS)
+    assert fused[["qid", "docno", "score"]].values.tolist()[-2:] == [["u", "y", 2.0], ["u", "z", 0.0]]
+
+
+RANX = """
+import json, sys
+import ranx
+runs, weights = json.load(sys.stdin)
+fused = ranx.fuse(runs=list(map(ranx.Run, runs)), norm="min-max", method="wsum", params={"weights": weights}).to_dict()
+print(json.dumps({turn: {docno: float(score) for docno, score in ranked.items()} for turn, ranked in fused.items()}))
+"""
+
+
+def test_it_equals_the_weighted_sum_of_ranx_where_each_list_has_several_scores():
+    random, weights = np.random.default_rng(3), [1.0, 0.1, 0.4]
+    lists = [{f"d{n}": float(random.normal()) for n in random.choice(30, 20, replace=False)} for _ in weights]
+    interpreted = os.environ | {"NUMBA_DISABLE_JIT": "1"}  # compiling it takes most of a minute
+    given = json.dumps([[{"t": scores} for scores in lists], weights])
+    done = subprocess.run([sys.executable, "-c", RANX], input=given, capture_output=True, text=True, env=interpreted)
+    assert done.returncode == 0, done.stderr
+    ranked = [sorted(scores.items(), key=lambda pair: -pair[1]) for scores in lists]
+    found = fused_by_hand(*ranked, weights=weights)
+    assert found == pytest.approx(json.loads(done.stdout)["t"], abs=1e-6)  # ranx rounds nothing, and equal scores aren't parted
+    assert len(found) > 25
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), -1e39])
+def test_a_score_that_is_no_finite_32_bit_float_is_refused_by_branch_passage_and_turn(score):
+    with pytest.raises(ikat.DataError, match=r"branch 2 of WeightedSum gave the score .* to passage d of t: give finite"):
+        fused_by_hand([("a", 1.0)], [("b", 2.0), ("d", score)])
+    rows = [("9-1_1", 0, "a", 0, 1.0), ("9-1_1", 1, "b", 0, score)]
+    with pytest.raises(ikat.DataError, match=r"the retriever in front of WeightedSum gave the score .* to passage b of 9-1_1::1"):
+        ikat.WeightedSum()(frame_of(rows))
+
+
+def test_the_largest_scores_and_weights_stay_apart():
+    largest = float(np.finfo(np.float32).max)
+    for normalise in ("min-max", "none"):
+        lists = [[("a", largest), ("b", 0.0), ("c", -largest)]] * 2
+        found = fused_by_hand(*lists, weights=[largest, largest], normalise=normalise)
+        assert list(found) == ["a", "b", "c"]
+        with np.errstate(over="ignore"):
+            assert len(set(np.array(list(found.values()), dtype=np.float32))) == 3
+
+
+def test_frames_without_scores_are_refused_by_the_column():
+    rows = frame_of([("9-1_1", 0, "a", 0, 1.0)]).drop(columns="score")
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.WeightedSum()(rows)
+    unscored = pt.apply.generic(lambda turns: turns.assign(docno="a", rank=0))
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.WeightedSum(finds([("a", 1.0)]), unscored)(TURNS)
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), 0.0])
+def test_weights_of_sub_queries_that_cannot_be_used_are_refused_by_the_turn(weight):
+    rows = frame_of([("9-1_1", 0, "a", 0, 1.0), ("9-1_2", 0, "b", 0, 1.0)]).assign(qweight=[1.0, weight])
+    with pytest.raises(ikat.DataError, match="the weights of 9-1_2::0's turn can't be used: give every sub-query a qweight of 0 or more"):
+        ikat.WeightedSum()(rows)
+
+
+@pytest.mark.parametrize("weights", [[1], [1, 2, 3], [1, -1], [0, 0], [1, float("nan")], [1, "2"], [True, 1], "ab", 2])
+def test_weights_that_are_not_one_number_per_branch_are_refused(weights):
+    with pytest.raises(ikat.UsageError, match=r"weights=.*: give one number for each of the 2 branches, 0 or more, and one above 0"):
+        ikat.WeightedSum(finds([]), finds([]), weights=weights)
+
+
+def test_weights_without_branches_say_where_those_of_sub_queries_are():
+    with pytest.raises(ikat.UsageError, match=r"weights=\[1\] are those of branches, and there are none: .*in the column qweight"):
+        ikat.WeightedSum(weights=[1])
+
+
+def test_an_unknown_normalisation_names_the_known_ones():
+    with pytest.raises(ikat.UsageError, match="normalise='zscore' is unknown: choose one of min-max, none"):
+        ikat.WeightedSum(normalise="zscore")
+
+
+def test_it_is_a_value_with_its_weights():
+    fused = ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.5], normalise="none")
+    assert repr(fused) == "ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=(1, 0.5), normalise='none')"
+    assert eval(repr(fused)) == fused
+    assert fused != ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.6], normalise="none")
+
+
+def test_a_cut_behind_it_becomes_its_own():
+    fused = ikat.WeightedSum(Finds({"t": "xyz"}), Finds({"t": "zw"}), weights=[1, 2], normalise="none")
+    cut = (fused % 2).compile()
+    assert cut == ikat.WeightedSum(*fused.branches, weights=[1, 2], normalise="none", num_results=2)
+    pd.testing.assert_frame_equal(cut(TURNS.head(1)), (fused % 2)(TURNS.head(1)).reset_index(drop=True))
+
+
+def test_a_plan_follows_its_branches():
+    llm = ikat.llm("recorded:sample")
+    fused = ikat.WeightedSum(ikat.Answer(llm) >> Finds({}), ikat.Rewrite(llm) >> Finds({}) % 3, num_results=4) >> ikat.LLMRerank(llm)
+    planned = ikat.plan({"S": fused}, TURNS)
+    assert list(zip(planned["stage"], planned["calls"], strict=True)) == [("answer", 2), ("rewrite", 2), ("rerank", 8)]
+
+
+TestWeightedSum = pt.testing.transformer_test_class(ikat.WeightedSum)
+TestWeightedSumOfSystems = pt.testing.transformer_test_class(lambda: ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2]))
