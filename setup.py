@@ -48,6 +48,7 @@ setup(
         "tenacity>=8.2",
         "click>=8.1",
         "lazy-loader>=0.4",
+        "lz4>=4.0",  # the passages' texts
         "requests",
         "tqdm",
     ],

@@ -85,7 +85,7 @@ def measure(count: int, threads: int) -> dict[str, Any]:
         write_files(source, count)
         built = _alone(build, source, target, threads)
         files = {path.relative_to(target).as_posix(): path.stat().st_size for path in target.rglob("*") if path.is_file()}
-        texts = files.pop("texts.sqlite")
+        texts = files.pop("texts.lz4")
         terms = sum(1 for _ in (target / "pisa" / "fwd.terms").open("rb"))
         return {
             "passages": count,

@@ -1,11 +1,8 @@
 """An index on disk: a PyTerrier artifact with a description that is checked, and the texts of its passages by docno."""
 
 import json
-import sqlite3
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,12 +13,12 @@ from ..errors import DataError, UsageError, advice
 from ..operator import Operator, digest
 from ..store.files import atomic_write, write_description
 from .pisa import read_docnos
+from .texts import TextStore
 
-PISA, TEXTS, PT_META = "pisa", "texts.sqlite", "pt_meta.json"
+PISA, TEXTS, PT_META = "pisa", "texts.lz4", "pt_meta.json"
 SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json")
 OPENS = {"ikat_index.json": "PassageIndex", SPLADE_META: "SpladeIndex"}
 """The description of an index -> the class that opens it."""
-AT_ONCE = 500
 
 
 class IndexArtifact(pt.Artifact):
@@ -94,7 +91,7 @@ class IndexArtifact(pt.Artifact):
         if not self._stores_text:
             opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
             raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--texts PASSAGE_INDEX')}")
-        return read_texts(Path(self.path) / TEXTS, docnos)
+        return TextStore(Path(self.path) / TEXTS).read(docnos)
 
     def text_loader(self) -> "PassageText":
         """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
@@ -109,7 +106,7 @@ class IndexArtifact(pt.Artifact):
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
         """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
         if self._stores_text:
-            return read_stored_docnos(Path(self.path) / TEXTS, among)
+            return TextStore(Path(self.path) / TEXTS).docnos(among)
         return filter(frozenset(among).__contains__, read_docnos(self.pisa))
 
     def build_package(
@@ -230,54 +227,6 @@ def add_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> p
     codes, docnos = pd.factorize(frame["docno"].to_numpy(dtype=object), use_na_sentinel=False)
     found = pd.Series(texts(docnos.tolist()) if len(docnos) else [], dtype=object).to_numpy()
     return frame.assign(text=pd.Series(found[codes], index=frame.index, dtype=object))
-
-
-def read_texts(path: Path, docnos: Sequence[str]) -> list[str]:
-    """The texts of ``docnos``, in their order; rows of the same passage share one string.
-
-    Raises:
-        DataError: naming the docnos that aren't in the file.
-    """
-    wanted = sorted(set(docnos), key=str)
-    with _open_texts(path) as connection:
-        found = {docno: _unpack(packed) for docno, packed in _select(connection, "docno, text", wanted)}
-    missing = [docno for docno in wanted if docno not in found]
-    if missing:
-        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise DataError(f"the index {path.parent} lacks {len(missing)} of these passages ({shown}); use the index of their collection")
-    return [found[docno] for docno in docnos]
-
-
-def read_stored_docnos(path: Path, docnos: Sequence[str]) -> Iterator[str]:
-    """Those of ``docnos`` that are in the file, looked up as they are asked for."""
-    with _open_texts(path) as connection:
-        yield from (docno for (docno,) in _select(connection, "docno", docnos))
-
-
-def _select(connection: sqlite3.Connection, columns: str, docnos: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    for start in range(0, len(docnos), AT_ONCE):
-        part = [str(docno).encode("utf-8", "replace").decode() for docno in docnos[start : start + AT_ONCE]]
-        yield from connection.execute(f"SELECT {columns} FROM passages WHERE docno IN ({','.join('?' * len(part))})", part)
-
-
-def read_all_texts(path: Path) -> Iterator[tuple[str, str]]:
-    """Every (docno, text), in the order of docno."""
-    with _open_texts(path) as connection:
-        for docno, packed in connection.execute("SELECT docno, text FROM passages ORDER BY docno"):
-            yield docno, _unpack(packed)
-
-
-@contextmanager
-def _open_texts(path: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            yield connection
-    except (sqlite3.Error, zlib.error, UnicodeDecodeError, TypeError) as error:
-        raise DataError(f"{path} can't be read ({error}): it is damaged, copy the index {path.parent} again or build it anew") from error
-
-
-def _unpack(packed: bytes) -> str:
-    return zlib.decompress(packed).decode("utf-8", "surrogatepass")
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -1,14 +1,8 @@
-"""A corpus as it is read once: checked, counted, and its texts stored by docno."""
+"""A corpus as it is read once: checked and counted."""
 
 import hashlib
-import sqlite3
-import zlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -116,89 +110,3 @@ def check_expected(count: int, expected: int | None) -> None:
 
 def _is_unicode(docno: str) -> bool:
     return docno.isascii() or docno.encode("utf-8", "replace").decode() == docno
-
-
-# With pages of 16 KiB a compressed passage lies within one page.
-SCHEMA = """
-PRAGMA page_size = 16384; PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536;
-CREATE TABLE IF NOT EXISTS passages (number INTEGER PRIMARY KEY, docno TEXT NOT NULL UNIQUE, text BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS shards (passages INTEGER NOT NULL, sha256 TEXT NOT NULL, made_by TEXT NOT NULL);
-"""
-BATCH = 1_000
-Numbered = list[tuple[int, str, bytes]]
-
-
-def open_store(path: Path) -> sqlite3.Connection:
-    """Open a text store to write to; it is made when missing. What was not committed when a writer was killed is gone."""
-    connection = sqlite3.connect(path)
-    connection.executescript(SCHEMA)
-    return connection
-
-
-def store_texts(
-    store: sqlite3.Connection, passages: Iterable[tuple[str, str]], reading: CorpusReader, threads: int
-) -> Iterator[tuple[str, str]]:
-    """Store ``passages`` while they go by.
-
-    Args:
-        store: an open store; the caller commits.
-        passages: (docno, text) from ``reading``.
-        reading: knows the passages' numbers and where they came from.
-        threads: how many threads compress texts.
-
-    Raises:
-        DataError: when a docno occurs twice, naming both passages.
-    """
-    passages, first = iter(passages), reading.count + 1
-    pending: deque[tuple[list[tuple[str, str]], Future[Numbered]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        while True:
-            if batch := list(islice(passages, BATCH)):
-                pending.append((batch, pool.submit(_packed, first, batch)))
-                first += len(batch)
-            if not pending:
-                return
-            if len(pending) > threads or not batch:
-                batch, packed = pending.popleft()
-                _insert(store, packed.result(), reading)
-                yield from batch
-
-
-def write_texts(path: Path, corpus: Corpus) -> CorpusReader:
-    """Store the passages of ``corpus`` in a new file.
-
-    Args:
-        path: the file to make. It is whole only when this returns: write to a temporary place.
-        corpus: dicts with ``docno`` and ``text``; a text of ``None`` is stored as empty.
-
-    Returns:
-        The corpus, read: its count and checksum.
-
-    Raises:
-        DataError: when a passage has no usable docno or text, a docno occurs twice, or there is no passage.
-    """
-    reading = CorpusReader(corpus)
-    reading.refuse_empty()
-    with closing(open_store(path)) as store:
-        for _ in store_texts(store, reading, reading, 1):
-            pass
-        store.commit()
-    return reading
-
-
-def _insert(store: sqlite3.Connection, rows: Numbered, reading: CorpusReader) -> None:
-    try:
-        store.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows)
-    except sqlite3.IntegrityError:
-        for number, docno, _ in rows:
-            found = store.execute("SELECT number FROM passages WHERE docno = ?", (docno,)).fetchone()
-            if found and found[0] != number:
-                raise DataError(
-                    f"{reading.name(number)}: its docno {docno!r} was there before, as {reading.name(found[0])}; give each passage its own"
-                ) from None
-        raise
-
-
-def _packed(first: int, passages: Sequence[tuple[str, str]]) -> Numbered:
-    texts = (zlib.compress(text.encode("utf-8", "surrogatepass")) for _, text in passages)
-    return [(number, docno, packed) for number, ((docno, _), packed) in enumerate(zip(passages, texts, strict=True), first)]

@@ -14,7 +14,7 @@ from .corpus import Corpus, CorpusReader, check_expected
 from .pisa import STEMMERS, STOPS, UNCOMPRESSED
 from .shards import holds_shards, index_shards
 
-FORMAT = 1
+FORMAT = 2
 META = "ikat_index.json"
 SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 

@@ -282,7 +282,7 @@ def open_impacts(folder: Path, *, threads: int) -> Any:
 def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> list[Ranking]:
     """The rankings of ``queries`` by PISA, equal scores by docno, the greatest first, as in trec_eval.
 
-    Which of several passages that tie at the cut PISA keeps is by chance: it is asked again, further down, until the tie ends.
+    Which passages PISA keeps of those that tie at the cut is by chance: it is asked for an eighth more, and again until the tie ends.
 
     Args:
         retriever: PISA's; its number of results is changed.
@@ -291,7 +291,7 @@ def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> lis
         depth: passages per query at most.
     """
     best: dict[int, Ranking] = {}
-    left, retriever.num_results = list(range(len(queries))), depth + 1
+    left, retriever.num_results = list(range(len(queries))), depth + 1 + depth // 8
     while left:
         found = _search_once(retriever, name, [queries[place] for place in left])
         for place, ranking in zip(left, found, strict=True):

@@ -11,10 +11,9 @@ import os
 import re
 import resource
 import shutil
-import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from heapq import merge
 from itertools import accumulate, chain, groupby, islice, repeat
 from operator import itemgetter
@@ -27,7 +26,8 @@ from tqdm.auto import tqdm
 from ..errors import DataError, advice
 from ..store.files import link
 from . import pisa
-from .corpus import Corpus, CorpusReader, check_expected, open_store, store_texts
+from .corpus import Corpus, CorpusReader, check_expected
+from .text_writer import TextWriter
 
 SHARD = 500_000
 BUFFERS = 1 << 26
@@ -51,12 +51,13 @@ def index_shards(
     reading = CorpusReader(corpus)
     reading.refuse_empty()
     with _name_full_disk(workplace):
-        with closing(open_store(folder / texts)) as store:
-            paths = _read_finished(store, reading, shards, stemmer)
+        with TextWriter(folder / texts, workplace / "texts") as writer:
+            paths = _read_finished(writer, reading, shards, stemmer)
             while reading.more():
                 paths.append(shards / f"{len(paths):05d}")
-                _add_shard(store, reading, paths[-1], stemmer, threads, (k1, b))
-        check_expected(reading.count, expected)
+                _add_shard(writer, reading, paths[-1], stemmer, threads, (k1, b))
+            check_expected(reading.count, expected)
+            writer.finish()
         _join_shards(paths, folder / "pisa", k1, b)
     return reading
 
@@ -80,17 +81,16 @@ def _join_shards(shards: list[Path], folder: Path, k1: float, b: float) -> None:
 def _name_full_disk(workplace: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.OperationalError, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise DataError(
             f"{workplace} can't be written to ({error}): make room there, and the same call goes on where it stopped"
         ) from error
 
 
-def _read_finished(store: sqlite3.Connection, reading: CorpusReader, shards: Path, stemmer: str) -> list[Path]:
-    rows = store.execute("SELECT passages, sha256, made_by FROM shards ORDER BY rowid").fetchall()
-    for count, sha256, made_by in rows:
+def _read_finished(writer: TextWriter, reading: CorpusReader, shards: Path, stemmer: str) -> list[Path]:
+    for count, sha256, made_by, _ in writer.commits:
         start = reading.count
         for _ in islice(reading, count):
             pass
@@ -99,7 +99,7 @@ def _read_finished(store: sqlite3.Connection, reading: CorpusReader, shards: Pat
             raise DataError(
                 f"{shards.parent} holds an interrupted build {what}: give the same corpus and options to go on, or remove it to begin anew"
             )
-    paths = [shards / f"{number:05d}" for number in range(len(rows))]
+    paths = [shards / f"{number:05d}" for number in range(len(writer.commits))]
     if lost := [path for path in paths if not path.is_dir()]:
         raise DataError(f"{lost[0]} is missing, a part of an interrupted build: put it back, or remove {shards.parent} to begin anew")
     for path in set(shards.iterdir()).difference(paths):
@@ -107,10 +107,10 @@ def _read_finished(store: sqlite3.Connection, reading: CorpusReader, shards: Pat
     return paths
 
 
-def _add_shard(store: sqlite3.Connection, reading: CorpusReader, path: Path, stemmer: str, threads: int, bm25: tuple[float, float]) -> None:
+def _add_shard(writer: TextWriter, reading: CorpusReader, path: Path, stemmer: str, threads: int, bm25: tuple[float, float]) -> None:
     start = reading.count
     unfinished = path.with_name(f"{path.name}.tmp")
-    passages = store_texts(store, islice(reading, SHARD), reading, threads)
+    passages = writer.store(islice(reading, SHARD), reading, threads)
     words = _refuse_wordless(((docno, pisa.ascii_text(text)) for docno, text in passages), reading)
     indexed = pisa.build_text(
         unfinished, words, stemmer=stemmer, threads=threads, k1=bm25[0], b=bm25[1], whole=lambda: start == 0 and not reading.more()
@@ -122,8 +122,7 @@ def _add_shard(store: sqlite3.Connection, reading: CorpusReader, path: Path, ste
         _flush(written)
     os.replace(unfinished, path)
     _flush(path.parent)
-    store.execute("INSERT INTO shards VALUES (?, ?, ?)", (count, reading.sha256(), stemmer))
-    store.commit()
+    writer.commit(reading.sha256(), stemmer)
 
 
 def _refuse_wordless(passages: Iterator[tuple[str, str]], reading: CorpusReader) -> Iterable[tuple[str, str]]:

@@ -14,14 +14,16 @@ from ..errors import DataError, UsageError, advice
 from ..operator import digest
 from ..store.files import atomic_folder, read_description
 from ..store.models import checksum_files, checksum_model, model_state
-from .artifact import PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, read_all_texts, refuse_other_index
+from .artifact import PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, refuse_other_index
 from .artifact import SPLADE_META as META
-from .corpus import Corpus, CorpusReader, write_texts
+from .corpus import Corpus, CorpusReader
 from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
 from .retriever import IndexRetriever
 from .sparse_encoder import SCALE, encode_passages, encode_texts, has_terms, list_numbers, list_tokens, load_sparse_encoder
+from .text_writer import write_texts
+from .texts import TextStore
 
-FORMAT = 1
+FORMAT = 2
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 
 
@@ -235,7 +237,7 @@ class Splade:
             load_sparse_encoder(self.model)  # before a corpus of hours is read
             read = write_texts(folder / TEXTS, corpus)
             count = read.count
-            files = encode_passages(encoded, read_all_texts(folder / TEXTS), self.model, self.batch_size, count)
+            files = encode_passages(encoded, TextStore(folder / TEXTS), self.model, self.batch_size, count)
             if not any(map(has_terms, files)):
                 raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
             check_count(build_impacts(folder / PISA, files), count)

@@ -24,8 +24,8 @@ from pyterrier_ikat import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import shards
-from pyterrier_ikat.retrieve.artifact import read_all_texts
 from pyterrier_ikat.retrieve.pisa import ascii_text
+from pyterrier_ikat.retrieve.texts import TextStore
 
 pytestmark = pytest.mark.usefixtures("fresh_writers")
 
@@ -163,9 +163,9 @@ def test_no_threads_are_refused(tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_texts_are_stored_in_order_in_batches_by_several_threads(tmp_path, toy_pisa, monkeypatch, threads):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.corpus.BATCH", 3)
+    monkeypatch.setattr("pyterrier_ikat.retrieve.text_writer.BATCH", 3)
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, threads=threads)
-    stored = list(read_all_texts(Path(index.path) / "texts.sqlite"))
+    stored = list(TextStore(Path(index.path) / "texts.lz4"))
     assert stored == sorted((item["docno"], item["text"]) for item in CORPUS)
     assert (Path(index.path) / "pisa" / "fwd.documents").read_text().split() == [item["docno"] for item in CORPUS]
 

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, shards
 from pyterrier_ikat.retrieve import pisa as pisa_build
-from pyterrier_ikat.retrieve.artifact import read_all_texts, read_texts
-from pyterrier_ikat.retrieve.corpus import CorpusReader, write_texts
+from pyterrier_ikat.retrieve.corpus import CorpusReader
 from pyterrier_ikat.retrieve.pisa import ascii_text
+from pyterrier_ikat.retrieve.text_writer import write_texts
+from pyterrier_ikat.retrieve.texts import TextStore
 from pyterrier_ikat.store import cache as result_cache
 
 LUCENE_STOPS = re.findall(
@@ -388,14 +389,14 @@ def broken(index, damage):
     ("damage", "message"),
     [
         (
-            lambda path: (path / "texts.sqlite").unlink(),
-            r"isn't whole: texts.sqlite is missing; copy it again, or remove it and make it",
+            lambda path: (path / "texts.lz4").unlink(),
+            r"isn't whole: texts.lz4 is missing; copy it again, or remove it and make it",
         ),
         (lambda path: (path / "pisa" / "inv.docs").write_bytes(b"123"), r"pisa/inv.docs has 3 bytes instead of 4"),
         (lambda path: (path / "ikat_index.json").unlink(), r"no index at .*: the folder holds no such index; make it with"),
         (lambda path: (path / "ikat_index.json").write_text('{"format": 1'), r"ikat_index.json can't be read .*remove"),
         (lambda path: (path / "ikat_index.json").write_text("[]"), r"ikat_index.json can't be read"),
-        (lambda path: (path / "ikat_index.json").write_text('{"format": 99, "files": {}}'), "has format 99, this version reads format 1"),
+        (lambda path: (path / "ikat_index.json").write_text('{"format": 99, "files": {}}'), "has format 99, this version reads format 2"),
     ],
 )
 def test_an_index_that_was_cut_short_says_so_and_how_to_repair_it(tmp_path, fake_pisa, damage, message):
@@ -438,11 +439,11 @@ def test_operators_are_values_that_can_be_pasted_and_sent_to_another_process(ind
 
 
 def test_the_text_store_reads_back_in_the_order_of_docno_more_than_one_batch(tmp_path):
-    path = tmp_path / "texts.sqlite"
+    path = tmp_path / "texts.lz4"
     docnos = [f"d{number * 7919 % 1201}" for number in range(1201)]
     assert write_texts(path, ({"docno": docno, "text": docno * 3} for docno in docnos)).count == 1201
-    assert [docno for docno, _ in read_all_texts(path)] == sorted(docnos)
-    assert read_texts(path, docnos) == [docno * 3 for docno in docnos]
+    assert [docno for docno, _ in TextStore(path)] == sorted(docnos)
+    assert TextStore(path).read(docnos) == [docno * 3 for docno in docnos]
 
 
 def test_query_formulations_on_the_real_passages_rank_as_measured(ikat_data, tmp_path):

@@ -430,12 +430,12 @@ def test_an_index_that_is_not_whole_is_refused(index, tmp_path, damage):
     if damage == "cut":
         (copy / "pisa" / "inv.docs").write_bytes(b"\0")
     elif damage == "missing":
-        (copy / "texts.sqlite").unlink()
+        (copy / "texts.lz4").unlink()
     elif damage == "format":
         (copy / "ikat_splade.json").write_text(json.dumps(described | {"format": 0}))
     else:
         (copy / "ikat_splade.json").write_text("{")
-    says = {"cut": "has 1 bytes", "missing": "texts.sqlite is missing", "format": "has format 0", "garbled": "can't be read"}
+    says = {"cut": "has 1 bytes", "missing": "texts.lz4 is missing", "format": "has format 0", "garbled": "can't be read"}
     with pytest.raises(ikat.DataError, match=says[damage]) as error:
         ikat.SpladeIndex(copy).retriever()
     assert "ikat.Splade(model).index(" in str(error.value)
