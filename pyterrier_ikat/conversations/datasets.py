@@ -1,4 +1,4 @@
-"""Datasets by name: those of TREC iKAT and CAsT, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
+"""Datasets by name: those of TREC iKAT, CAsT and MTRAG, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
 from .folder import FolderDataset, SampleDataset
 from .irds import IrdsDataset, of_its_year
+from .mtrag import MTRAG
 from .passages import PassageFiles, TextLoader, collection_files, load_passages
 from .qrels import read_qrels
 from .topic_files import read_topics
@@ -150,6 +151,7 @@ DATASETS: dict[str, Callable[[], IkatDataset]] = {
     "2024": lambda: YearDataset(2024),
     "2025": lambda: YearDataset(2025),
     **CAST,
+    **MTRAG,
 }
 """Name -> what makes it; a name without a prefix is one of ``ikat:``."""
 

@@ -45,6 +45,7 @@ class Source:
 _ORGANISERS = "https://raw.githubusercontent.com/irlabamsterdam/iKAT/main/"
 _NIST = "https://trec.nist.gov/data/ikat/"
 _CAST = "https://raw.githubusercontent.com/daltonj/treccastweb/master/"
+_MTRAG = "https://raw.githubusercontent.com/IBM/mt-rag-benchmark/cc5b1d481b391181b89f7ced860308482e785463/"
 _CHECKED = (
     (_ORGANISERS, "2023/data/2023_test_topics.json", 362388, "ff0c1fe67af03cab4b563f628736ca924b9b450212e0dd66daa2d9a7d1e1a883"),
     (_ORGANISERS, "2023/data/2023_test_topics_psg_text.jsonl", 993224, "78117e71ed31806337dc02218b29bb8c709cfc818f2f153fff15eaa30abb4717"),
@@ -53,6 +54,31 @@ _CHECKED = (
     (_ORGANISERS, "2023/evaluation/ptkb_rel_nist", 13762, "a77b50c238df21e44e303f00bc22bfecf5823704c792a6d5387c970d04a5cc00"),
     (_ORGANISERS, "2023/evaluation/ptkb_rel_org", 15463, "b4c647baec07f9101b538037cafbb71ff6f0111d312b83304202ab6cc04eac36"),
     (_NIST, "2023-qrels.all-turns.txt", 1348250, "c23f5df9acc1f3952d8f50202a516d24fc9662878a258ca03811cb97846534e2"),
+)
+_TASKS = "mtrag-human/retrieval_tasks/"
+_CHECKED_MTRAG = (
+    (
+        "mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
+        2190566,
+        "ba8518617eca8dd31cadfcbbec1e3b38464e3c6cea33d902865e4acd05e8673e",
+    ),
+    (f"{_TASKS}clapnq/clapnq_questions.jsonl", 68367, "59ca817c12bcd13059fa675a9ee47cd76b6cba9b33eb3495907711d523cbd763"),
+    (f"{_TASKS}clapnq/clapnq_rewrite.jsonl", 25301, "7e510ceae50c1897797c79c51c6002b56d11c252843282b5c62ccfe88baab44e"),
+    (f"{_TASKS}clapnq/qrels/dev.tsv", 38895, "0766bc3e8fb6f515c34b33a97e568394303214915a2f835533705979b2303d97"),
+    (f"{_TASKS}cloud/cloud_questions.jsonl", 58395, "8c38d26821b2ef81de4b8fc9d1683391c063394a46bc7cd949bfa1b09ea1498e"),
+    (f"{_TASKS}cloud/cloud_rewrite.jsonl", 22896, "f999821b4179bd900a8c06fcf849a895f2a1eb56adb6ae10b5bc95bb468c6a4c"),
+    (f"{_TASKS}cloud/qrels/dev.tsv", 30951, "925635635bf0e60b20d8ea0b18160cff878897acf8e0bf54e7096cc0ade8bd3b"),
+    (f"{_TASKS}fiqa/fiqa_questions.jsonl", 56288, "d9a883e115e4412738f4ea01ce961e77cecc9b85039e6d351cd67d7e4e75fb8d"),
+    (f"{_TASKS}fiqa/fiqa_rewrite.jsonl", 22207, "88706f60953539e3927b05e3e6c20b39e4d9211df9247cd7de4035ae50ac5f15"),
+    (f"{_TASKS}fiqa/qrels/dev.tsv", 28598, "a10ec0b5cba634d6c4ad02dd86de715a258ebd313dbcf5fa2d0a77bb0e121abc"),
+    (f"{_TASKS}govt/govt_questions.jsonl", 64633, "29a956a20878d03d62d95108c6c51f7b27a2864a63acb7b066c48f6e8ad7e67f"),
+    (f"{_TASKS}govt/govt_rewrite.jsonl", 25031, "d84cf9f1598875a5cd28616a6648155948072c27363a31c85a51050cf4078835"),
+    (f"{_TASKS}govt/qrels/dev.tsv", 34901, "46acb9b882297b6ff68978a56fd4ec57ea1c340cd604c62787a9ad69ac880d34"),
+)
+# Of these no checksum is known here either: nothing fetches them.
+_UNCHECKED_MTRAG = (
+    "mtrag-human/generation_tasks/reference.jsonl",
+    *(f"corpora/passage_level/{domain}.jsonl.zip" for domain in ("clapnq", "cloud", "fiqa", "govt")),
 )
 SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size) for base, path, size, digest in _CHECKED} | {
     # Of the training topics no checksum is known here: nothing fetches them, and a file in the user's folder is named as not checked.
@@ -71,6 +97,8 @@ SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size
     "2022-qrels.txt": Source("https://trec.nist.gov/data/cast/2022-qrels.txt", "md5:1d1ffe3d3a3a7fc64278ac7cc72b8bde"),
     "2022_automatic_evaluation_topics_tree_v1.0.json": Source(f"{_CAST}2022/2022_automatic_evaluation_topics_tree_v1.0.json"),
     "evaluation_topics_annotated_resolved_v1.0.tsv": Source(f"{_CAST}2019/data/evaluation/evaluation_topics_annotated_resolved_v1.0.tsv"),
+    **{f"mtrag/{path}": Source(_MTRAG + path, f"sha256:{digest}", size) for path, size, digest in _CHECKED_MTRAG},
+    **{f"mtrag/{path}": Source(_MTRAG + path) for path in _UNCHECKED_MTRAG},
 }
 
 
@@ -83,7 +111,7 @@ def data_file(name: str) -> Path:
     """The path of the data file ``name``, downloaded at the first call unless ``IKAT_DATA`` is set.
 
     Args:
-        name: a file of the organisers or of NIST under its published name, a key of ``SOURCES``.
+        name: a file under its published name, a key of ``SOURCES``.
 
     Raises:
         UsageError: for an unknown name.
@@ -92,22 +120,32 @@ def data_file(name: str) -> Path:
     if name not in SOURCES:
         raise UsageError(f"no data file {name!r}; there are {', '.join(SOURCES)}")
     source, folder = SOURCES[name], _users_folder()
+    found = at_hand(name)
     if folder is not None:
-        if not (folder / name).is_file():
+        if found is None:
             repair = (
-                f"download {source.url} into it" + f", or unset {DATA_FOLDER} to have it fetched" * bool(source.digest)
+                f"download {source.url} {_target(name)}" + f", or unset {DATA_FOLDER} to have it fetched" * bool(source.digest)
                 if source.url
                 else "it isn't published yet: put it there once you have it"
             )
             raise DataError(f"{DATA_FOLDER} is set to {folder}, but there is no file {name} in it; {repair}")
-        _warn_of_another(folder / name, (folder / name).stat().st_mtime_ns)
-        return folder / name
-    path = _home() / name
-    if not path.is_file():
+        _warn_of_another(name, found, found.stat().st_mtime_ns)
+        return found
+    path = found or _home() / name
+    if found is None:
         fetch(source, path)
     elif source.size not in (None, path.stat().st_size):
         raise DataError(f"{path}: {path.stat().st_size} bytes instead of {source.size}; delete it, and it is fetched again")
     return path
+
+
+def at_hand(name: str) -> Path | None:
+    """Where the file ``name`` lies in the data folder; None where it isn't there.
+
+    A file with folders in its name may lie in fewer of them, as long as no other file is meant: ``mtrag/mtrag-human/evaluations/a.json``
+    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too.
+    """
+    return next((place for place in _places(name) if place.is_file()), None)
 
 
 def fetch(source: Source, path: Path) -> None:
@@ -119,7 +157,7 @@ def fetch(source: Source, path: Path) -> None:
     """
     if not source.digest:
         what = f"isn't downloaded, as no checksum of {source.url} is known" if source.url else "isn't published yet"
-        raise DataError(f"{path.name} {what}: once you have it, put it into a folder and set {DATA_FOLDER} to that folder")
+        raise DataError(f"{_name(path)} {what}: once you have it, put it into a folder and set {DATA_FOLDER} to that folder")
     part = path.with_name(f"{path.name}.part")
     difference = ""
     for have in [part.stat().st_size, 0] if part.exists() else [0]:  # an old part may belong to an older version of the file
@@ -129,27 +167,27 @@ def fetch(source: Source, path: Path) -> None:
             os.replace(part, path)
             return
     part.unlink()
-    raise DataError(f"{source.url} is not the expected file: {difference}; {_instead(path.name)}")
+    raise DataError(f"{source.url} is not the expected file: {difference}; {_instead(path)}")
 
 
 def is_published(name: str) -> bool:
     """Whether the file of this name at hand is the published one; False where that can't be told."""
     path = data_file(name)
-    return bool(SOURCES[name].digest) and not _difference_of(path, path.stat().st_mtime_ns)
+    return bool(SOURCES[name].digest) and not _difference_of(name, path, path.stat().st_mtime_ns)
 
 
 @cache
-def _difference_of(path: Path, changed: int) -> str:
+def _difference_of(name: str, path: Path, changed: int) -> str:
     """How a file differs from the published one, for each state of it."""
-    return _difference(SOURCES[path.name], path) if SOURCES[path.name].digest else ""
+    return _difference(SOURCES[name], path) if SOURCES[name].digest else ""
 
 
 @cache
-def _warn_of_another(path: Path, changed: int) -> None:
+def _warn_of_another(name: str, path: Path, changed: int) -> None:
     """Say once of each state of a file that it isn't the published one, or that this can't be told."""
-    source = SOURCES[path.name]
+    source = SOURCES[name]
     try:
-        difference = _difference_of(path, changed)
+        difference = _difference_of(name, path, changed)
     except OSError:  # who reads it says so
         return
     if difference:
@@ -167,8 +205,25 @@ def _home() -> Path:
     return Path(os.environ.get(HOME_FOLDER) or Path(pt.io.pyterrier_home()) / "ikat").expanduser()
 
 
-def _instead(name: str) -> str:
-    return f"or put {name} into a folder yourself and set {DATA_FOLDER} to that folder"
+def _places(name: str) -> list[Path]:
+    top, *parts = name.split("/")
+    shorter = ("/".join(parts[skipped:]) for skipped in range(1, len(parts)))
+    clear = [short for short in shorter if sum(other.endswith(f"/{short}") for other in SOURCES) <= 1]
+    return [data_folder() / name, *(data_folder() / top / short for short in clear)]
+
+
+def _target(name: str) -> str:
+    return f"to {_places(name)[-1]}" if "/" in name else "into it"
+
+
+def _instead(path: Path) -> str:
+    return f"or put {_name(path)} into a folder yourself and set {DATA_FOLDER} to that folder"
+
+
+def _name(path: Path) -> str:
+    """The name of the data file that is fetched to ``path``, or to a part of it."""
+    whole = path.with_name(path.name.removesuffix(".part"))
+    return next((name for name in SOURCES if whole.parts[-len(Path(name).parts) :] == Path(name).parts), whole.name)
 
 
 def _transfer(source: Source, part: Path, have: int) -> None:
@@ -187,11 +242,11 @@ def _transfer(source: Source, part: Path, have: int) -> None:
             with part.open("ab" if goes_on else "wb") as file:
                 _receive(answer, file, source.size)
     except requests.HTTPError as error:
-        raise DataError(f"{source.url} can't be fetched: the server answers {error}; {_instead(part.stem)}") from error
+        raise DataError(f"{source.url} can't be fetched: the server answers {error}; {_instead(part)}") from error
     except requests.RequestException as error:
         got = part.stat().st_size if part.exists() else 0
         again = f"{got} of {source.size or 'unknown'} bytes are there, run it again to go on" if got else "check the network"
-        raise DataError(f"{source.url} can't be fetched ({type(error).__name__}): {again}, {_instead(part.stem)}") from error
+        raise DataError(f"{source.url} can't be fetched ({type(error).__name__}): {again}, {_instead(part)}") from error
     except OSError as error:
         raise DataError(f"{part} can't be written ({error}); make room there, or set {HOME_FOLDER} to another folder") from error
 

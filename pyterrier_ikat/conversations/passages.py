@@ -2,7 +2,9 @@
 
 import bz2
 import gzip
+import io
 import json
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -31,7 +33,7 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
     """Stream the passages of one JSON lines file.
 
     Args:
-        path: a ``.jsonl`` file, or one packed as ``.gz`` or ``.bz2``.
+        path: a ``.jsonl`` file, or one packed as ``.gz``, ``.bz2`` or, alone, as ``.zip``.
 
     Yields:
         ``{"docno", "text", "url"}``; white space around the text is removed, ``url`` is empty where the file has none.
@@ -55,7 +57,7 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
                     yield _passage(path, number, line)
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file; give a JSON lines file of passages") from error
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise DataError(
             f"{path}, after line {number}: can't be read on ({error}); the file is damaged or cut short, fetch it again"
         ) from error
@@ -144,8 +146,18 @@ class TextLoader(Operator):
 
 def open_lines(path: Path) -> IO[str]:
     """Open a passage file, packed or not, to read its lines."""
+    if path.suffix == ".zip":
+        return _open_zipped(path)
     opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
     return opened(path, "rt", encoding="utf-8")  # type: ignore[no-any-return]
+
+
+def _open_zipped(path: Path) -> IO[str]:
+    with zipfile.ZipFile(path) as packed:
+        names = [name for name in packed.namelist() if name.endswith((".jsonl", ".json")) and not name.startswith("__MACOSX/")]
+        if len(names) != 1:
+            raise DataError(f"{path} holds {len(names)} JSON lines files ({', '.join(names[:3])}): pack one, or unpack it")
+        return io.TextIOWrapper(packed.open(names[0]), encoding="utf-8")  # stays open behind the block
 
 
 def _passage(path: Path, number: int, line: str) -> dict[str, str]:
@@ -154,7 +166,7 @@ def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from error
     fields = item if isinstance(item, dict) else {}
-    docno = fields.get("id", fields.get("docno")) if "id" in fields or "docno" in fields else _docno_in_parts(fields)
+    docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), _docno_in_parts(fields))
     text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
     if not isinstance(docno, str) or len(docno.split()) != 1 or docno[0] == ":" or docno[-1] == ":":
         raise DataError(f"{path}, line {number}: no passage id in the fields {', '.join(fields) or 'none'}; {_REPAIR}")

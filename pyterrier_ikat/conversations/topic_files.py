@@ -10,7 +10,7 @@ from typing import Any
 from .cast_files import TURNS as TURNS_OF_CAST
 from .cast_files import cast_conversation
 from .json_files import Place, excerpt, load_json, value_of
-from .topics import Conversation, Message, Turn
+from .topics import ANSWERABILITY, Conversation, Message, Turn
 
 NUMBER = ("number", "conv_id")
 TURNS = ("turns", "responses")
@@ -21,7 +21,7 @@ PASSAGES = ("response_provenance", "citations")
 GOLD = ((RESOLVED, str), (STATEMENTS, list), (PASSAGES, list))
 """Gold fields that a file may lack altogether; one that only some of its turns have is an error."""
 
-FIELDS = ("qid", "messages", "ptkb", "resolved", "answer")
+FIELDS = ("qid", "messages", "ptkb", "resolved", "answer", "answerability")
 LINE = '{"qid": "tea_2", "messages": [{"role": "user", "content": "Which tea?"}, ...]}'
 
 
@@ -38,7 +38,8 @@ def read_topics(path: str | Path) -> list[Conversation]:
             ``{"qid": "tea_2", "messages": [{"role": "user" | "assistant", "content": text}, ...]}``, of which the last message is the
             user's question, the others are its history. A line may also have ``ptkb``, what is known of the user (an object id ->
             statement or a list of statements), and for evaluation only ``resolved``, the question as it would be asked without its
-            history, and ``answer``, a good answer.
+            history, ``answer``, a good answer, and ``answerability``, one of
+            :data:`~pyterrier_ikat.conversations.topics.ANSWERABILITY`: whether the collection has one.
 
     Returns:
         The conversations in the file's order. Of lines, turns whose qids are ``<conversation>_<number>`` and which follow each other with
@@ -206,11 +207,14 @@ def _turn_on_line(place: Place, item: Any) -> tuple[str, dict[str, str], Turn]:
     for name in ("resolved", "answer"):
         if not isinstance(item.get(name), str | None):
             place.fail(f"{name} is {excerpt(item[name])}", "give a text, or omit it")
+    if (label := item.get("answerability")) not in (None, *ANSWERABILITY):
+        place.fail(f"answerability is {excerpt(label)}", f"give one of {', '.join(ANSWERABILITY)}, or omit it")
     if not isinstance(ptkb, dict | list | None):
         place.fail(f"ptkb is {excerpt(ptkb)}", "give an object id -> statement, or a list of statements")
     of = re.fullmatch(r"(.+)_([0-9]{1,9})", qid)
     turn_id = int(of[2]) if of else sum(message["role"] == "user" for message in messages)
-    turn = Turn(turn_id, last["content"], item.get("answer") or "", item.get("resolved") or "", qid=qid, history=tuple(history))
+    gold: dict[str, Any] = {"response": item.get("answer") or "", "resolved": item.get("resolved") or "", "answerability": label or ""}
+    turn = Turn(turn_id, last["content"], **gold, qid=qid, history=tuple(history))
     return of[1] if of else qid, _statements(ptkb or {}, place), turn
 
 

@@ -10,6 +10,9 @@ from .qrels import qrels_frame
 
 MANUAL_COLUMNS = ("qresolved", "qgoldptkb")
 
+ANSWERABILITY = ("answerable", "partial", "unanswerable", "conversational", "underspecified")
+"""MTRAG's labels of a turn: the collection has an answer, a part of one, or none; nothing is asked; MTRAG-UN: it is unclear what is."""
+
 Message = dict[str, str]
 
 
@@ -27,6 +30,7 @@ class Turn:
         qid: its id in runs and qrels, where that isn't made of the conversation's number and the turn's.
         history: the messages before it, where they aren't the conversation's earlier turns.
         automatic: the organisers' automatic rewrite; empty where the file has none.
+        answerability: whether the collection has an answer, one of :data:`ANSWERABILITY`; empty where nobody says so.
     """
 
     turn_id: int
@@ -38,6 +42,7 @@ class Turn:
     qid: str = ""
     history: tuple[Message, ...] | None = None
     automatic: str = ""
+    answerability: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,9 +115,11 @@ def with_automatic(frame: pd.DataFrame, conversations: Iterable[Conversation]) -
 
 
 def answers_frame(conversations: Iterable[Conversation]) -> pd.DataFrame:
-    """The gold answers: ``qid``, ``gold_answer``; for evaluation, never for a system."""
-    pairs = [(conversation.qid(turn), turn.response) for conversation in conversations for turn in conversation.turns]
-    return object_frame({"qid": [qid for qid, _ in pairs], "gold_answer": [answer for _, answer in pairs]})
+    """The gold answers: ``qid``, ``gold_answer``, and ``gold_answerability`` where a turn has one; for evaluation, never for a system."""
+    turns = [(conversation.qid(turn), turn) for conversation in conversations for turn in conversation.turns]
+    columns = {"qid": [qid for qid, _ in turns], "gold_answer": [turn.response for _, turn in turns]}
+    labels = [turn.answerability for _, turn in turns]
+    return object_frame(columns | ({"gold_answerability": labels} if any(labels) else {}))
 
 
 def provenance_qrels(conversations: Iterable[Conversation]) -> pd.DataFrame:

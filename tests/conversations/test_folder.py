@@ -79,7 +79,10 @@ def test_gold_comes_only_when_it_is_asked_for(folder):
     data = ikat.dataset(folder)
     assert "GOLD" not in str(data.get_topics().to_dict())
     assert data.get_topics("manual")["qresolved"].tolist() == ["Which tea has no GOLD?", "Can I grow GOLD in pots?", "Is there soup?"]
-    assert data.get_answers()["gold_answer"].tolist() == ["GOLD rooibos.", "GOLD yes.", ""]
+    assert data.get_answers().to_dict("list") == {"qid": ["tea_1", "tea_2", "q7"], "gold_answer": ["GOLD rooibos.", "GOLD yes.", ""]}
+    (folder / "topics.jsonl").write_text(lines([{**TURNS[0], "answerability": "unanswerable"}, *TURNS[1:]]))
+    assert ikat.dataset(folder).get_answers()["gold_answerability"].tolist() == ["unanswerable", "", ""]
+    assert not any("answerab" in name for name in ikat.dataset(folder).get_topics("manual"))
 
 
 def test_topics_as_the_track_publishes_them_and_packed_passages(folder):
@@ -150,6 +153,7 @@ BAD = {
     "role no text": ({"qid": "x_1", "messages": [{"role": ["user"], "content": "x"}]}, "message 1 is"),
     "NaN": ('{"qid": "x_1", "messages": [{"role": "user", "content": NaN}]}', "message 1 is"),
     "answer": ({"qid": "x_1", "messages": ASKED, "answer": ["a"]}, r'answer is \["a"\]'),
+    "answerability": ({"qid": "x_1", "messages": ASKED, "answerability": "no"}, 'answerability is "no"; give one of answerable, partial'),
     "ptkb": ({"qid": "x_1", "messages": ASKED, "ptkb": "vegan"}, 'ptkb is "vegan"'),
     "statement": ({"qid": "x_1", "messages": ASKED, "ptkb": [3]}, "statement 1 of ptkb is 3"),
 }
