@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -42,28 +43,46 @@ class RawUtterance(Operator):
         return with_query(inp, texts_in(inp, question_column(inp)))
 
 
+@with_fields
 class AllUtterances(Operator):
-    """Join all the user's utterances so far, oldest first, and make them the query.
+    """Join all the user's utterances so far, and make them the query.
 
     Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old
-    one to ``query_0``.
+    one to ``query_0``. Nothing is cut: a retriever's model reads from the beginning as far as it can.
+
+    Args:
+        responses: whether the responses stand between the utterances. Blank messages are left out.
+        newest_first: whether the last utterance stands first, and the rest goes back from there; else the oldest stands first.
+        separator: the text between two messages. ``" [SEP] "`` with both of the others is the input of DiSCo's query encoders
+            (Lupart et al., SIGIR 2025, and the description of their models).
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> chat = [{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Green?"}]
         >>> ikat.AllUtterances()(ikat.conversation(chat))["query"].tolist()
         ['Tea? Green?']
+        >>> ikat.AllUtterances(responses=True, newest_first=True, separator=" [SEP] ")(ikat.conversation(chat))["query"].tolist()
+        ['Green? [SEP] Yes. [SEP] Tea?']
     """
 
     one_row_per_turn = True
     schematic = {"label": "All utterances"}
 
+    _: KW_ONLY
+    responses: bool = False
+    newest_first: bool = False
+    separator: str = " "
+
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Set ``query``."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         last = texts_in(inp, question_column(inp))
-        joined = [" ".join([*_user_messages(history), text]) for history, text in zip(histories(inp), last, strict=True)]
-        return with_query(inp, joined)
+        return with_query(inp, [self._join(history or [], text) for history, text in zip(histories(inp), last, strict=True)])
+
+    def _join(self, history: Sequence[dict[str, str]], last: str) -> str:
+        said = [message["content"] for message in history if message["content"].strip()] if self.responses else _user_messages(history)
+        messages = [*said, last]
+        return self.separator.join(reversed(messages) if self.newest_first else messages)
 
 
 class ManualRewrite(Operator):

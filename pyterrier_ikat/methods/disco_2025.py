@@ -1,0 +1,45 @@
+"""Lupart, Aliannejadi and Kanoulas, DiSCo (SIGIR 2025, arXiv 2410.14609): SPLADE whose query encoder reads the whole conversation.
+
+The passages are indexed with ``naver/splade-cocondenser-ensembledistil``, and the query encoder is one of the authors' models, such as
+``slupart/splade-disco-human-mistral`` (trained on QReCC, its teachers human rewrites and Mistral's). No LLM is asked.
+"""
+
+import pyterrier as pt
+
+from ..generate import AllUtterances
+from .definition import Table, method
+
+PAPER = "Lupart, Aliannejadi and Kanoulas, DiSCo"
+
+
+@method(paper=PAPER, models={"retriever": "SPLADE query_model=slupart/splade-disco-human-mistral"})
+def disco(
+    retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, separator: str = " [SEP] ", depth: int = 1000
+) -> pt.Transformer:
+    """DiSCo: the conversation itself, newest message first, is what SPLADE's query encoder reads. No LLM call, one query per turn.
+
+    The utterance, then the responses and utterances before it, ``separator`` between them, as the description of their models says; the
+    encoder reads as far as it can (256 tokens in their code, to which the model's own limit has to be set). ``retriever`` is SPLADE with
+    such a ``query_model``; any other one reads the conversation as plain words. The paper has no re-ranker; one that is given sees the
+    whole conversation, too. The persona isn't shown.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> splade = ikat.SpladeIndex("splade.index")  # doctest: +SKIP
+        >>> ikat.methods.disco(splade.retriever(query_model="slupart/splade-disco-human-mistral"))  # doctest: +SKIP
+    """
+    found = AllUtterances(responses=True, newest_first=True, separator=separator) >> retriever % depth
+    return found if reranker is None else found >> reranker
+
+
+TABLES = {
+    "disco_card": Table(
+        "the description of the model slupart/splade-disco-human-mistral, Evaluation (DiSCo multi-teach, zero-shot)",
+        None,
+        "iKAT 2023",
+        ("Recall@100", "MRR", "nDCG@3"),
+        """
+        disco  .147 .192 .125
+        """,
+    ),
+}
