@@ -7,8 +7,8 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve.splade import FORMAT, META
-from pyterrier_ikat.store.models import ENDS
 from pyterrier_ikat.store.files import write_description
+from pyterrier_ikat.store.models import ENDS
 
 
 @pytest.fixture
