@@ -54,6 +54,7 @@ from .profiling import profile as profile
 from .rank import BiEncoder as BiEncoder
 from .rank import CrossEncoder as CrossEncoder
 from .rank import Ensemble as Ensemble
+from .rank import ListwiseRerank as ListwiseRerank
 from .rank import LLMRerank as LLMRerank
 from .rank import MonoT5 as MonoT5
 from .rank import RankStatements as RankStatements

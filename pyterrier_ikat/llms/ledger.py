@@ -22,15 +22,14 @@ BETWEEN = ", "
 class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
-    ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests
-    answered without a call, ``failures`` requests without a usable completion (refused and unreadable ones, too),
-    ``fallbacks`` turns that went on without one, ``dropped`` pieces of completions that were left out or repaired (ids that do
-    not exist, scores out of range, copies of no statement, queries beyond ``n``, answers cut to their limit); ``seconds`` is the
-    time of the calls added up, ``cost`` in US dollars what was paid. ``worth`` is what the calls would cost that the cache
-    answered, by the tokens that were stored and the prices of today; ``alone`` what all distinct requests would, each once,
-    with nothing in the cache. ``model`` is the name that was asked for, ``served`` who answered, as the server says, also where
-    the answer came from the cache: several names are separated by commas. What one call does not tell (tokens, or the price)
-    makes the sum unknown (``pd.NA``), never 0.
+    ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests answered without a
+    call, ``failures`` requests without a usable completion (refused and unreadable ones, too), ``fallbacks`` turns that went on without
+    one, ``dropped`` pieces of completions that were left out or repaired (ids that do not exist, scores out of range, copies of no
+    statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``seconds`` is the time
+    of the calls added up, ``cost`` in US dollars what was paid. ``worth`` is what the calls would cost that the cache answered, by the
+    tokens that were stored and the prices of today; ``alone`` what all distinct requests would, each once, with nothing in the cache.
+    ``model`` is the name that was asked for, ``served`` who answered, as the server says, also where the answer came from the cache:
+    several names are separated by commas. What one call does not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
