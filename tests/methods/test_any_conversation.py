@@ -46,7 +46,14 @@ class Anything(Backend):
 
     def answer(self, request):
         shown = str(request.messages[-1]["content"])
-        known = {"statements_ids": "[2]", "statements_scores": '{"2": 0.5}', "rerank": "2", "queries": "1. rooibos tea\n2. mint tea"}
+        known = {
+            "rewrite_and_answer": "Rewrite: rooibos tea\nResponse: Mint tea.",
+            "topic_switch": "same",
+            "statements_ids": "[2]",
+            "statements_scores": '{"2": 0.5}',
+            "rerank": "2",
+            "queries": "1. rooibos tea\n2. mint tea",
+        }
         last = " ".join(re.findall(r"[a-z]+", shown[-200:])[-4:])
         return next((text for start, text in known.items() if request.prompt.startswith(start)), f"Rooibos tea {last}")
 
