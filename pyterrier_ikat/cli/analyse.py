@@ -38,8 +38,7 @@ def breakdown(
     """
     from ..evaluation import breakdown as break_down
 
-    topics = None if dataset_name is None else dataset_named(dataset_name).get_topics()
-    table = break_down(load_runs(paths), judged_by(dataset_name, qrels, turns), measure, by, topics=topics)
+    table = break_down(load_runs(paths), judged_by(dataset_name, qrels, turns), measure, by)
     if plot is not None:
         from ..show.plots import plot_breakdown, save_plot
 

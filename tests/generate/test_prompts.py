@@ -28,7 +28,6 @@ SHOWN = {
     "nuggets": ["Millet."],
     "first": "Sorghum.",
     "second": "Teff.",
-    "think": True,
 }
 
 
