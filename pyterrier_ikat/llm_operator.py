@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
@@ -89,6 +89,29 @@ class AsksLLM:
             BudgetExceeded: when the budget is spent.
         """
         return [self._read(request.qid, outcome) for request, outcome in zip(requests, self.llm.ask(requests), strict=True)]
+
+    def ask_in_rounds(
+        self, requests: Sequence[Request], then: Callable[[int, list[Any]], Request | None], calls: int = 0
+    ) -> list[list[Any]]:
+        """Ask requests that are followed by others, as :meth:`ask` does; those that follow different ones are in flight together.
+
+        Args:
+            requests: the first ones.
+            then: gets the place of a first request and what it and those behind it gave so far, as :meth:`ask` gives it; gives the
+                request that follows, or None.
+            calls: how many requests that makes in all.
+
+        Returns:
+            For each of ``requests`` what it and those behind it gave.
+        """
+        found: list[list[Any]] = [[] for _ in requests]
+
+        def follow(place: int, outcome: Completion | LLMFailure) -> Request | None:
+            found[place].append(self._read(requests[place].qid, outcome))
+            return then(place, found[place])
+
+        self.llm.ask(requests, follow, calls)
+        return found
 
     def parse(self, text: str) -> Any:
         """Read a completion; ``None`` when it holds nothing usable."""
@@ -227,11 +250,16 @@ class LLMOperator(AsksLLM, Operator):
         """
         return self.write(frame, self.settle(frame, self.ask(self.requests(frame))) if len(frame) else [])
 
+    @property
+    def fails(self) -> bool:
+        """Whether a failed request ends the stage, once all others are finished."""
+        return (self.on_error or self.llm.on_error) == "raise"
+
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
         """The outcomes with fallbacks in the place of failures; counts what is dropped of the others."""
         found = list(outcomes)
         if failures := [one for one in found if isinstance(one, LLMFailure)]:
-            if (self.on_error or self.llm.on_error) == "raise":
+            if self.fails:
                 raise StageError(self.stage, failures, self.llm.kept_in)
             self.count(fallbacks=len(failures))
             log.warning("stage %s: fallback for %d requests:\n  %s", self.stage, len(failures), "\n  ".join(map(str, failures)))

@@ -38,7 +38,8 @@ def breakdown(
     """
     from ..evaluation import breakdown as break_down
 
-    table = break_down(load_runs(paths), judged_by(dataset_name, qrels, turns), measure, by)
+    topics = None if dataset_name is None else dataset_named(dataset_name).get_topics()
+    table = break_down(load_runs(paths), judged_by(dataset_name, qrels, turns), measure, by, topics=topics)
     if plot is not None:
         from ..show.plots import plot_breakdown, save_plot
 

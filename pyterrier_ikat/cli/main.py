@@ -43,13 +43,13 @@ class _Group(click.Group):
             with _terminated_as_interrupted(), commands_advised():
                 return super().invoke(ctx)
         except Exception as error:
-            reason, code = _reason(error), getattr(error, "exit_code", 2)
+            reason = _reason(error)
             if reason is None:
                 raise
         except KeyboardInterrupt:
-            reason, code = STOPPED, 2
+            reason = STOPPED
         click.echo(f"ikat: {reason}", err=True)
-        sys.exit(code)
+        sys.exit(2)
 
 
 def _at_home(word: str) -> str:

@@ -162,6 +162,60 @@ def parse_rewrite(text: str) -> str:
     return ""
 
 
+_PART = re.compile(
+    rf"^[^\S\n]*[*_#>-]*\s*(?P<name>{_REWRITE_NAME}|response|answer|reply|reason(?:ing)?)[*_]*\s*[:\uff1a][*_]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ANSWER_NAME = re.compile("response|answer|reply", re.IGNORECASE)
+
+
+def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
+    r"""Read a rewrite and the answer behind it, each after its label on a line of its own; a reason before them is left out.
+
+    Returns:
+        The rewrite and the answer, each on one line; ``None`` when the text lacks one of them.
+
+    Example:
+        >>> parse_rewrite_and_answer('Reason: "it" is rooibos.\nRewrite: Is rooibos safe?\nResponse: Yes.\nIt has no caffeine.')
+        ('Is rooibos safe?', 'Yes. It has no caffeine.')
+    """
+    words = usable_words(text)
+    rewrite, answer = (in_object(words, name) for name in (_REWRITE_KEY, _ANSWER_NAME))
+    if rewrite is None or answer is None:
+        rewrite, answer = _labelled(FENCE.sub("", words))
+    query, said = parse_rewrite(rewrite), parse_passage(answer)
+    return (query, said) if query and said else None
+
+
+def parse_reasoned_rewrite(text: str) -> str:
+    r"""Read one rewrite as :func:`parse_rewrite` does, where a reason may stand before it and an answer behind it.
+
+    Returns:
+        The rewrite, or ``""`` when the text holds none, or a reason alone.
+
+    Example:
+        >>> parse_reasoned_rewrite('Reason: "it" is rooibos.\nRewrite: Is rooibos safe?')
+        'Is rooibos safe?'
+    """
+    words = FENCE.sub("", usable_words(text))
+    labels = list(_PART.finditer(words))
+    if any(_REWRITE_KEY.fullmatch(label["name"]) for label in labels):
+        return parse_rewrite(_labelled(words)[0])
+    return "" if labels else parse_rewrite(text)
+
+
+def _labelled(text: str) -> tuple[str, str]:
+    """What stands behind the first label of a rewrite, and all that stands behind the first label of an answer after it."""
+    labels = list(_PART.finditer(text))
+    rewrites = [place for place, label in enumerate(labels) if _REWRITE_KEY.fullmatch(label["name"])]
+    if not rewrites:
+        return "", ""
+    label, later = labels[rewrites[0]], labels[rewrites[0] + 1 :]
+    answers = [found for found in later if _ANSWER_NAME.fullmatch(found["name"])]
+    end = later[0].start() if later else len(text)
+    return text[label.end() : end], text[answers[0].end() :] if answers else ""
+
+
 _LABEL = re.compile(r"(?<![\d.-])([0-9])(?:\.0+)?(?![\d]|\.\d)")
 _NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}", re.IGNORECASE)
 _LABEL_NAME = re.compile(r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?\W{0,4}(?<!\W[-−–])(?=[-−–]?\d)", re.IGNORECASE)

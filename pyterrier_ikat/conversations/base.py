@@ -133,8 +133,9 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return ptkb_qrels(self.conversations)
 
     def _describe_component(self, component: str) -> bool | list[str] | None:
-        variants = {"topics": list(self.topic_variants), "qrels": list(self._qrels())}
-        return [name for name in variants[component] if name] or True if component in variants else (component == "corpus" or None)
+        if component == "topics":
+            return [name for name in self.topic_variants if name] or True
+        return [name for name in self._qrels() if name] if component == "qrels" else (component == "corpus" or None)
 
     def __repr__(self) -> str:
         return f"pt.get_dataset({self.name!r})"

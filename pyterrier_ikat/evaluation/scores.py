@@ -11,7 +11,7 @@ from ir_measures import nDCG
 from ..arguments import checked
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..runs.trec import scores_by_turn
 from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn, text_table
 from .measures import TRACK_2023, as_measures, label
@@ -217,9 +217,10 @@ def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[s
         conversation, _, turn = qid.rpartition("_")
         if qid not in places:
             if not conversation or not turn.isdecimal():
+                python = "topics=..., a frame with qid, qconversation, qturn, such as dataset.get_topics()"
                 raise DataError(
-                    f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3: give topics=..., a frame with qid, qconversation, qturn, "
-                    r"""or convert hyphens by frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True)"""
+                    f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3, so that nothing says its conversation and depth: "
+                    f"give {advice(python, '--dataset, whose turns these are')}"
                 )
             places[qid] = conversation, int(turn)
     return [places[qid] for qid in qids]

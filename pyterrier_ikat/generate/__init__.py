@@ -1,15 +1,25 @@
 """Operators that make queries, statements and responses: with an LLM, and without (utterances)."""
 
 from .answer import Answer, OutlineAnswer
+from .best_query import BestQuery
+from .enhance import ExpandResponse, SummariseHistory, TopicSwitch
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
 from .respond import Respond
-from .rewrite import Clarify, Rewrite, Summarise
+from .rewrite import Clarify, Rewrite, RewriteAndAnswer, Summarise
+from .samples import Aggregate, Samples
 from .seq2seq import Seq2SeqRewrite
 from .statements import AppendStatements, SelectStatements
 from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, RawUtterance
 
 __all__ = [
+    "Aggregate",
+    "BestQuery",
+    "ExpandResponse",
+    "RewriteAndAnswer",
+    "Samples",
+    "SummariseHistory",
+    "TopicSwitch",
     "AllUtterances",
     "Answer",
     "AppendQuery",

@@ -7,13 +7,13 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import at_least, one_of
-from ..completions.texts import parse_passage, parse_rewrite
-from ..conversations.frame import histories, with_columns, with_query
+from ..completions.texts import parse_passage, parse_reasoned_rewrite, parse_rewrite, parse_rewrite_and_answer
+from ..conversations.frame import histories, texts_in, values, with_columns, with_query
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
 
-TEMPLATES = {"full": "rewrite", "short": "rewrite_short"}
+TEMPLATES = {"full": "rewrite", "short": "rewrite_short", "enhanced": "rewrite_enhanced"}
 
 
 class _OneQuery(LLMOperator):
@@ -37,7 +37,9 @@ class Rewrite(_OneQuery):
     Args:
         llm: the model to ask.
         form: ``"full"``: a query that also holds what matters of the persona; ``"short"``: only the question, made
-            clear, without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1).
+            clear, without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"enhanced"``: a query made from the question, a
+            guess at its answer in ``qanswer`` and, in the place of the history, its summary in ``qsummary`` where there is one (Mo et
+            al., CHIQ, section 3.3).
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
@@ -65,6 +67,82 @@ class Rewrite(_OneQuery):
     def template(self) -> str:
         """The prompt of the form."""
         return TEMPLATES[self.form]
+
+    def needs(self) -> list[str]:
+        """``qanswer`` too for the enhanced form."""
+        return super().needs() + (["qanswer"] if self.form == "enhanced" else [])
+
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """As everywhere; for the enhanced form the summary of the history and ``answer``, too."""
+        rows = super().contexts(frame)
+        if self.form != "enhanced":
+            return rows
+        added = zip(rows, values(frame, "qsummary", ""), texts_in(frame, "qanswer"), strict=True)
+        return [{**row, "context": summary or row["context"], "answer": answer} for row, summary, answer in added]
+
+
+@with_fields
+class RewriteAndAnswer(LLMOperator):
+    """Ask the model for a rewrite of the user's question and for an answer, in one completion, after a reason.
+
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets
+    ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv
+    2303.06573), sections 3.2 and 3.3: rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both
+    with their chain of thought; their prompts have four examples of CAsT 2022, ours has none, and shows the persona. The fallback for a
+    failed turn is the question, with an empty answer.
+
+    Args:
+        llm: the model to ask.
+        answer: whether an answer is asked for; without it ``qanswer`` is not written, and ``query`` is the rewrite.
+        think: whether the model first says in one sentence what the question leaves out.
+        style: see :class:`Answer`.
+        question: see :class:`Answer`.
+        prompts: see :class:`Answer`.
+        on_error: see :class:`Answer`.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> both = ikat.RewriteAndAnswer(ikat.llm("recorded:sample"))(topics).iloc[0]
+        >>> both["query"] == f"{both['qrewrite']} {both['qanswer']}"
+        True
+    """
+
+    stage = "rewrite"
+    schematic = {"label": "Rewrite and answer"}
+
+    answer: bool = True
+    think: bool = True
+
+    def template(self) -> str:
+        """The prompt, which asks for a reason, a rewrite and an answer."""
+        return "rewrite_and_answer"
+
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """As everywhere, and ``answer`` and ``think``."""
+        return [{**row, "answer": self.answer, "think": self.think} for row in super().contexts(frame)]
+
+    def parse(self, text: str) -> tuple[str, str] | None:
+        """The rewrite and the answer, which is empty where none is asked for."""
+        if self.answer:
+            return parse_rewrite_and_answer(text)
+        rewrite = parse_reasoned_rewrite(text)
+        return (rewrite, "") if rewrite else None
+
+    def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
+        """The question, and no answer."""
+        return [(question, "") for question in self.questions(frame)]
+
+    def typical(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
+        """The question, and the same drawn out to 60 words."""
+        words = 60 if self.answer else 0
+        return [(question, " ".join(((question.split() or ["?"]) * words)[:words])) for question in self.questions(frame)]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qrewrite``, ``qanswer`` and ``query``."""
+        rewrites, answers = [rewrite for rewrite, _ in found], [answer for _, answer in found]
+        written = with_columns(frame, qrewrite=rewrites, **({"qanswer": answers} if self.answer else {}))
+        return with_query(written, [f"{rewrite} {answer}".strip() for rewrite, answer in found])
 
 
 class Clarify(_OneQuery):

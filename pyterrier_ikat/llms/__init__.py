@@ -2,7 +2,6 @@
 
 from .failures import (
     BadRequest,
-    BatchUnderWay,
     BudgetExceeded,
     CutOff,
     Empty,
@@ -25,7 +24,6 @@ __all__ = [
     "LLM",
     "Backend",
     "BadRequest",
-    "BatchUnderWay",
     "BudgetExceeded",
     "Completion",
     "CutOff",

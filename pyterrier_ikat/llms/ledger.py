@@ -17,22 +17,19 @@ COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
 
 BETWEEN = ", "
-CHARACTERS_PER_TOKEN = 4
-"""What a token has in English text, about: for estimates."""
 
 
 class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
-    ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests
-    answered without a call, ``failures`` requests without a usable completion (refused and unreadable ones, too),
-    ``fallbacks`` turns that went on without one, ``dropped`` pieces of completions that were left out or repaired (ids that do
-    not exist, scores out of range, copies of no statement, queries beyond ``n``, answers cut to their limit); ``seconds`` is the
-    time of the calls added up, ``cost`` in US dollars what was paid. ``worth`` is what the calls would cost that the cache
-    answered, by the tokens that were stored and the prices of today; ``alone`` what all distinct requests would, each once,
-    with nothing in the cache. ``model`` is the name that was asked for, ``served`` who answered, as the server says, also where
-    the answer came from the cache: several names are separated by commas. What one call does not tell (tokens, or the price)
-    makes the sum unknown (``pd.NA``), never 0.
+    ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests answered without a
+    call, ``failures`` requests without a usable completion (refused and unreadable ones, too), ``fallbacks`` turns that went on without
+    one, ``dropped`` pieces of completions that were left out or repaired (ids that do not exist, scores out of range, copies of no
+    statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``seconds`` is the time
+    of the calls added up, ``cost`` in US dollars what was paid. ``worth`` is what the calls would cost that the cache answered, by the
+    tokens that were stored and the prices of today; ``alone`` what all distinct requests would, each once, with nothing in the cache.
+    ``model`` is the name that was asked for, ``served`` who answered, as the server says, also where the answer came from the cache:
+    several names are separated by commas. What one call does not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
@@ -253,20 +250,15 @@ class Budget(Remade):
         """US dollars that count for the limit."""
         return self.spent if self._spending is None else self._spending.total(self.model, self.price_in, self.price_out)
 
-    def check(self, more: float = 0.0) -> None:
-        """Make sure that another call may be sent, or a batch.
-
-        Args:
-            more: what a batch may cost, and what is under way.
+    def check(self) -> None:
+        """Make sure that another call may be sent.
 
         Raises:
-            BudgetExceeded: when the limit is reached, or would be exceeded.
+            BudgetExceeded: when the limit is reached.
             FatalLLMError: when it is not known what the run folder has cost.
         """
-        if self.limit is not None and ((used := self.used) >= self.limit or used + more > self.limit):
-            error = BudgetExceeded(spent=used, budget=self.limit, where="" if self._spending is None else self._spending.where)
-            error.at_most = None if used >= self.limit else used + more
-            raise error
+        if self.limit is not None and (used := self.used) >= self.limit:
+            raise BudgetExceeded(spent=used, budget=self.limit, where="" if self._spending is None else self._spending.where)
 
     def progress(self) -> dict[str, str]:
         """The cost so far, for a progress bar; empty when the prices are not known."""

@@ -3,9 +3,8 @@
 import math
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from queue import SimpleQueue
@@ -198,11 +197,11 @@ def run_all(
     *,
     threads: int,
     stop: Event,
-    done: Callable[[Result], None],
+    done: Callable[[Result], Iterable[Task] | None],
     interrupted: Callable[[], None] = lambda: None,
     abandoned: Callable[[], None] = lambda: None,
 ) -> tuple[list[Result | None], Exception | None]:
-    """Run ``work`` on all ``tasks``, up to ``threads`` at a time.
+    """Run ``work`` on all ``tasks``, and on those that follow from their results, up to ``threads`` at a time.
 
     The program's end does not wait for the threads, other than for those of `concurrent.futures`: a second Ctrl-C has to end it.
 
@@ -211,25 +210,28 @@ def run_all(
         work: called in the threads; an exception ends the stage: no task begins after it, those in flight are finished.
         threads: the most tasks at a time.
         stop: set when the stage ends early; ``work`` may look at it.
-        done: called in this thread with every result, in the order in which they arrive.
+        done: called in this thread with every result, in the order in which they arrive; gives the tasks that follow, which are queued
+            behind those that wait.
         interrupted: called at the first Ctrl-C, before the tasks in flight are waited for.
         abandoned: called at the second one, after which nobody waits for them.
 
     Returns:
-        The results in the order of the tasks, None for those without, and the first exception.
+        The results in the order of the tasks, None for those without, then those of what followed, and the first exception.
 
     Raises:
         KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
     """
-    results: list[Result | None] = [None] * len(tasks)
+    results: list[Result | None] = []
     errors: list[Exception] = []
-    left, arrived = deque(enumerate(tasks)), SimpleQueue[list[Result]]()
+    left, arrived = SimpleQueue[tuple[int, Task] | None](), SimpleQueue[list[Result]]()
+
+    def add(task: Task) -> None:
+        results.append(None)
+        left.put((len(results) - 1, task))
 
     def serve() -> None:
-        with suppress(IndexError):
-            while True:
-                place, task = left.popleft()
-                arrived.put([] if stop.is_set() else serve_one(place, task))
+        while given := left.get():
+            arrived.put([] if stop.is_set() else serve_one(*given))
 
     def serve_one(place: int, task: Task) -> list[Result]:
         try:
@@ -241,17 +243,29 @@ def run_all(
                 errors.append(error)
             return []
 
+    for task in tasks:
+        add(task)
     workers = [Thread(target=serve, name=f"ikat-llm_{number}", daemon=True) for number in range(min(threads, len(tasks)))]
+
+    def dismiss() -> None:
+        for _ in workers:
+            left.put(None)
+
     try:
         for worker in workers:
             worker.start()
-        for _ in tasks:
+        seen = 0
+        while seen < len(results):
             for result in arrived.get():
-                done(result)
+                for task in done(result) or ():
+                    add(task)
+            seen += 1
+        dismiss()
         for worker in workers:
             worker.join()
     except BaseException as error:
         stop.set()
+        dismiss()
         try:
             if isinstance(error, KeyboardInterrupt):
                 interrupted()

@@ -2,17 +2,14 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from .batch import BatchSending, BatchSettings
-from .batch_jobs import jobs_of
 from .cache import CompletionCache
 from .failures import LLMFailure
 from .ledger import Budget, Ledger
 from .limits import Retry, Throttle
 from .request import Backend, Completion, OtherModelWarning, Request, as_read, failure_of, of_chain, same_model
-from .sending import Outcome, Sending
+from .sending import Asking, Outcome, Then
 
 
 class LLM:
@@ -28,7 +25,6 @@ class LLM:
         budget: prices and the most US dollars to spend.
         retry: how transient failures are retried.
         on_error: what operators do that do not say it themselves where a call fails: ``"raise"`` or ``"fallback"``.
-        batches: how its requests are put into batches, which are answered within a day; None where each is a call of its own.
         text: what ``repr`` shows as the argument of `llm`.
 
     Attributes:
@@ -46,13 +42,12 @@ class LLM:
         budget: Budget | None = None,
         retry: Retry | None = None,
         on_error: str = "raise",
-        batches: BatchSettings | None = None,
         text: str | None = None,
     ) -> None:
         self.backend, self.model = backend, backend.model
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
-        self.throttle, self.on_error, self.batches = Throttle(backend.concurrency), on_error, batches
+        self.throttle, self.on_error = Throttle(backend.concurrency), on_error
         self._warned_of: dict[str, object] = {}
         self.spec = backend.model if text is None else text
 
@@ -63,13 +58,20 @@ class LLM:
             return "file" if self.backend.replays else ""
         return "process" if self.cache.path == ":memory:" else "file"
 
-    def ask(self, requests: Sequence[Request]) -> list[Completion | LLMFailure]:
+    def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
         """Ask everything, many requests at a time, each distinct one once.
 
         Several threads and processes may ask at a time: what one of them is asking, the others wait for and read from the cache.
 
+        Args:
+            requests: what is asked.
+            then: where an answer leads to a further request: gets the place of a request in ``requests`` and its outcome as soon as that
+                is there, and gives the request that follows, or None. What follows is sent while the others are still on their way.
+            calls: with ``then``, how many requests that makes in all, as far as it is known: for the progress and for what is left.
+
         Returns:
-            For each request, in their order, its completion or the failure that is left after all retries.
+            For each request, in their order, its completion or the failure that is left after all retries; where others followed it, that
+            of the last one.
 
         Raises:
             FatalLLMError: when no call can succeed (key, model, quota); finished calls are kept.
@@ -85,21 +87,7 @@ class LLM:
             >>> [completion.text for completion in ikat.llm(Echo()).ask([request])]
             ['HI']
         """
-        requests = [of_chain(request) for request in requests]
-        keys = [self._key(request, position) for position, request in enumerate(requests)]
-        first: dict[str, Request] = {}
-        for key, request in zip(keys, requests, strict=True):
-            first.setdefault(key, request)
-        answers, sent = self._answers(first)
-        results = []
-        for key, request in zip(keys, requests, strict=True):
-            results.append(answers[key] if key in sent else self._again(key, request, answers[key]))
-            sent.discard(key)
-        return results
-
-    def sending(self) -> Sending:
-        """What sends the requests of one `ask`."""
-        return Sending(self) if self.batches is None else BatchSending(self)
+        return Asking(self, requests, then, calls).run()
 
     def peek(self, request: Request) -> Completion | None:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
@@ -107,15 +95,7 @@ class LLM:
         if (reply := self.backend.find(request)) is not None:
             return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
         key = request.key(self.backend.identity)
-        return self._hits([key]).get(key)
-
-    def in_batches(self, requests: Sequence[Request]) -> list[bool]:
-        """Whether each request waits in a batch, or got no completion in one, so that it is not asked again."""
-        if self.batches is None or self.cache is None:
-            return [False] * len(requests)
-        keys = [of_chain(request).key(self.backend.identity) for request in requests]
-        there = jobs_of(self.cache).keys_among(keys) | self.cache.failures(keys).keys()
-        return [key in there for key in keys]
+        return self.hits([key]).get(key)
 
     def fingerprint(self) -> dict[str, Any]:
         """What decides its answers."""
@@ -143,33 +123,17 @@ class LLM:
         known = f"{served!r} answers in the place of {self.model!r}, says the server: the ledger and run.json name it"
         warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
 
-    def _key(self, request: Request, position: int) -> str:
-        return str(position) if self.backend.replays else request.key(self.backend.identity)
-
-    def _answers(self, first: dict[str, Request]) -> tuple[dict[str, Outcome], set[str]]:
-        answers, sent, sending = dict[str, Outcome](), set[str](), self.sending()
-        free = list(first)
-        while free:
-            answers.update(self._hits(free))
-            if fresh := {key: first[key] for key in free if key not in answers}:
-                sending.hits = len(answers)
-                got = sending.run(fresh)
-                answers.update(got)
-                sent.update(key for key, outcome in got.items() if not (isinstance(outcome, Completion) and outcome.cached))
-            left = [key for key in first if key not in answers]
-            free = self.cache.wait(left) if left and self.cache is not None else []
-        return answers, sent
-
-    def _hits(self, keys: Iterable[str]) -> dict[str, Completion]:
+    def hits(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """What the cache has of those keys."""
         return {} if self.cache is None else self.cache.get(keys)
 
-    def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
+    def count_repeat(self, key: str, request: Request, outcome: Outcome) -> None:
+        """Count a request whose outcome is known without a call of its own."""
         if isinstance(outcome, LLMFailure):
             self.ledger.count(request.stage, self.model, failures=1)
-            return type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
+            return
         self.ledger.count(request.stage, self.model, served=outcome.model, key=key, cache_hits=1, worth=self.budget.cost(outcome))
         self.check_served(outcome.model)
-        return replace(outcome, cached=True)
 
     def __copy__(self) -> "LLM":
         return self  # what a copy asks is counted in the same account and paid from the same budget

@@ -1,9 +1,10 @@
 """Sends the requests of one stage, many at a time: claimed, retried, counted, kept and paid as their answers arrive."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,16 @@ import pyterrier as pt
 from ..completions.usable import usable_text
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .limits import Stopped, run_all
-from .request import Completion, Reply, Request, as_read, failure_of
+from .request import Completion, Reply, Request, as_read, failure_of, of_chain
 
 if TYPE_CHECKING:
     from .model import LLM
 
 Outcome = Completion | LLMFailure
 Batch = list[tuple[str, Request]]
+Then = Callable[[int, Outcome], Request | None]
+"""What follows the outcome of the request at a place, or of the one that followed it before."""
+Follow = Callable[[dict[str, Outcome]], dict[str, Request]]
 
 NO_LONGER = 3600.0
 """Seconds that the call of a backend without a time-out may take before others ask the same."""
@@ -32,46 +36,61 @@ class Sending:
     Args:
         llm: who is asked.
         hits: requests of the same `LLM.ask` that the cache answered, for the progress bar.
+        follow: gets what has arrived, by cache key, and gives the distinct requests that follow.
+        calls: how many requests the `LLM.ask` has in all, where others follow the first ones.
     """
 
-    def __init__(self, llm: "LLM", hits: int = 0) -> None:
-        self.llm, self.hits = llm, hits
+    def __init__(self, llm: "LLM", hits: int = 0, follow: Follow = lambda answers: {}, calls: int = 0) -> None:
+        self.llm, self.hits, self.follow, self.calls = llm, hits, follow, calls
         self.stop = Event()
         self.failed = 0
         self._asked: set[str] = set()
         self._costs: list[float] = []
 
     def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
-        """Send ``requests``, by cache key, and wait for them; see `LLM.ask` for the errors.
+        """Send ``requests``, by cache key, and what follows, and wait for them; see `LLM.ask` for the errors.
 
         Returns:
             The outcome of each that no other thread or process is asking.
         """
         self.llm.open()
-        items, size = list(requests.items()), self.llm.backend.batch_size
-        batches = [items[start : start + size] for start in range(0, len(items), size)]
+        outcomes = dict[str, Outcome]()
         label = f"{', '.join(dict.fromkeys(request.stage for request in requests.values()))} ({self.llm.model})"
-        with pt.tqdm(total=len(requests), desc=label, unit="call", delay=1, disable=self.llm.backend.replays) as bar:
-            results, error = run_all(
-                batches,
+        known, total = dict(requests), max(len(requests), self.calls - self.hits)
+        with pt.tqdm(total=total, desc=label, unit="call", delay=1, disable=self.llm.backend.replays) as bar:
+
+            def done(result: dict[str, Outcome]) -> list[Batch]:
+                outcomes.update(result)
+                self._show(bar, result)
+                followers = self.follow(result)
+                known.update(followers)
+                bar.total = max(bar.total, len(known))
+                return self._batches(followers)
+
+            _, error = run_all(
+                self._batches(requests),
                 self._batch,
                 threads=self.llm.backend.concurrency,
                 stop=self.stop,
-                done=lambda result: self._show(bar, result),
+                done=done,
                 interrupted=self._say_waiting,
                 abandoned=self.llm.backend.cut,
             )
-        outcomes = {key: outcome for result in results if result for key, outcome in result.items()}
         if isinstance(error, StageEnded):
-            done = sum(isinstance(outcome, Completion) for outcome in outcomes.values()) if self.llm.cache is not None else 0
-            left = len(requests) - done
+            kept = sum(isinstance(outcome, Completion) for outcome in outcomes.values()) if self.llm.cache is not None else 0
+            left = max(total, len(known)) - kept
             if isinstance(error, BudgetExceeded) and self._costs:
                 error.about = left * sum(self._costs) / len(self._costs)
             error.__traceback__ = error.__context__ = None  # their frames hold the connections
-            raise error.after(done, left, self.llm.kept_in) from None
+            raise error.after(kept, left, self.llm.kept_in) from None
         if error is not None:
             raise error
+        self.hits += len(outcomes)
         return outcomes
+
+    def _batches(self, requests: dict[str, Request]) -> list[Batch]:
+        items, size = list(requests.items()), self.llm.backend.batch_size
+        return [items[start : start + size] for start in range(0, len(items), size)]
 
     def _batch(self, batch: Batch) -> dict[str, Outcome]:
         tries: list[Batch] = []
@@ -127,19 +146,14 @@ class Sending:
         started = llm.retry.clock()
         replies = llm.backend.complete([request for _, request in batch])
         seconds = (llm.retry.clock() - started) / len(batch)
-        outcomes = {key: self.settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
+        outcomes = {key: self._settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
         llm.throttle.grow()
         return outcomes
 
     def _named(self, key: str) -> str | None:
         return None if self.llm.backend.replays else key  # what replays is not known by its key, and costs nothing
 
-    def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
-        """Count, keep and pay what was answered.
-
-        Raises:
-            FatalLLMError: when its cost isn't known, and there is a budget.
-        """
+    def _settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
         llm = self.llm
         if isinstance(reply, LLMFailure):
             llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds)
@@ -166,3 +180,71 @@ class Sending:
         self.failed += sum(isinstance(outcome, LLMFailure) for outcome in result.values())
         bar.set_postfix(cached=self.hits, failed=self.failed, **self.llm.budget.progress(), refresh=False)
         bar.update(len(result))
+
+
+class Asking:
+    """One `LLM.ask`: which requests are open, who waits for each of them, and what follows an answer.
+
+    Args:
+        llm: who is asked.
+        requests: the first ones.
+        then: gives what follows them.
+        calls: how many that makes in all.
+    """
+
+    def __init__(self, llm: "LLM", requests: Sequence[Request], then: Then | None, calls: int) -> None:
+        self.llm, self.then, self.calls = llm, then, calls
+        self._results: dict[int, Outcome] = {}
+        self._answers: dict[str, Outcome] = {}
+        self._open: dict[str, list[tuple[int, Request]]] = {}
+        self._repeats: list[tuple[str, Request, Outcome]] = []
+        self._numbers = count()
+        for place, request in enumerate(requests):
+            self._add(place, of_chain(request))
+
+    def run(self) -> list[Outcome]:
+        """Ask; see `LLM.ask`."""
+        sending = Sending(self.llm, follow=self._follow, calls=self.calls)
+        free = list(self._open)
+        while free:
+            while hits := self.llm.hits(free):
+                sending.hits += len(hits)
+                followers = self._follow(dict(hits))
+                free = [*(key for key in free if key not in hits), *followers]
+            if free:
+                sending.run({key: self._open[key][0][1] for key in free})
+            free = self.llm.cache.wait(list(self._open)) if self._open and self.llm.cache is not None else []
+        for key, request, outcome in self._repeats:  # once nothing can end the stage: what an ended one did not give is not counted
+            self.llm.count_repeat(key, request, outcome)
+        return [self._results[place] for place in range(len(self._results))]
+
+    def _add(self, place: int, request: Request) -> tuple[str, bool]:
+        """Let a place wait for the answer to a request; gives its key, and whether nobody has asked it yet."""
+        key = str(next(self._numbers)) if self.llm.backend.replays else request.key(self.llm.backend.identity)
+        fresh = key not in self._open and key not in self._answers
+        self._open.setdefault(key, []).append((place, request))
+        return key, fresh
+
+    def _follow(self, answers: Mapping[str, Outcome]) -> dict[str, Request]:
+        """Give answers to whoever waits for them; gives the requests that follow and are still to be asked."""
+        followers = dict[str, Request]()
+        known = [(key, outcome, isinstance(outcome, Completion) and outcome.cached) for key, outcome in answers.items()]
+        for key, outcome, repeated in known:  # it grows: what follows may be answered already
+            self._answers[key] = outcome
+            for place, request in self._open.pop(key, []):
+                self._results[place] = self._again(key, request, outcome) if repeated else outcome
+                repeated = True
+                follower = self.then and self.then(place, self._results[place])
+                if follower:
+                    following, fresh = self._add(place, of_chain(follower))
+                    if fresh:
+                        followers[following] = self._open[following][0][1]
+                    elif following in self._answers:
+                        known.append((following, self._answers[following], True))
+        return followers
+
+    def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
+        self._repeats.append((key, request, outcome))
+        if isinstance(outcome, LLMFailure):
+            return type(outcome)(request.stage, request.qid, outcome.reason)
+        return replace(outcome, cached=True)

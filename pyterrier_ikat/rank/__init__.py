@@ -6,10 +6,11 @@ from ..arguments import checked
 from .bi_encoder import BiEncoder
 from .cross_encoder import CrossEncoder
 from .ensemble import Ensemble, RankStatements
+from .listwise import ListwiseRerank
 from .llm_rerank import LLMRerank
 from .monot5 import MonoT5
 
-__all__ = ["BiEncoder", "CrossEncoder", "Ensemble", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
+__all__ = ["BiEncoder", "CrossEncoder", "Ensemble", "ListwiseRerank", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
 
 
 @checked

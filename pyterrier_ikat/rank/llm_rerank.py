@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyterrier as pt
 
@@ -89,10 +90,24 @@ class LLMRerank(LLMOperator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Judge and re-order a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "rank", "text"], context=self)
-        turns_of(inp)
-        if inp["rank"].isna().any():
-            where = inp["qid"][inp["rank"].isna()].iloc[0]
-            raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
-        places = inp["rank"].astype(float).groupby(inp["qid"], sort=False).rank(method="first")
-        top = inp[places <= self.depth].reset_index(drop=True)
+        places = places_by_rank(inp)
+        top = inp[places < self.depth].reset_index(drop=True)
         return self.ask_and_write(top)
+
+
+def places_by_rank(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """The place of each row in its turn by rank, from 0; rows of equal rank stand in the frame's order.
+
+    Raises:
+        DataError: when a row has no rank.
+
+    Example:
+        >>> places_by_rank(pd.DataFrame({"qid": ["t", "t", "u"], "rank": [7, 3, 5]})).tolist()
+        [1, 0, 0]
+    """
+    turns_of(frame)
+    if frame["rank"].isna().any():
+        where = frame["qid"][frame["rank"].isna()].iloc[0]
+        raise DataError(f"a passage of {where} has no rank: rank the frame first, for example with pt.model.add_ranks(frame)")
+    places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
+    return np.asarray(places, dtype=np.int64) - 1

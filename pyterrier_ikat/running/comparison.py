@@ -13,7 +13,7 @@ from ..conversations import dataset as dataset_named
 from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.datasets import IkatDataset
 from ..conversations.folder import STATEMENTS
-from ..conversations.frame import each_turn_once, with_text_ids
+from ..conversations.frame import each_turn_once, values, with_text_ids
 from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import UsageError, advice, option
 from ..evaluation.evaluator import check_turn_names
@@ -27,6 +27,10 @@ RANKING = ("qid", "docno", "score", "rank")
 
 class OtherCollectionWarning(UserWarning):
     """The index isn't of the dataset's collection, or it can't be told."""
+
+
+class NoRewritesWarning(UserWarning):
+    """A manual run is made of a dataset that has no manual rewrites, so that it is an automatic one."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,9 @@ def refuse_statements(name: str, variant: str | None) -> None:
 def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual: bool) -> pd.DataFrame:
     if topics is None:
         frame: pd.DataFrame = data.get_topics("manual" if manual else None)
+        if manual and not _is_rewritten(frame):
+            message = f"{data.name} has no manual rewrites: manual methods get the utterances as they are, and this is no manual run"
+            warnings.warn(message, NoRewritesWarning, stacklevel=3)
     else:
         pt.validate.columns(topics, includes=["qid"])
         frame = with_text_ids("the topics frame", topics, ["qid"])
@@ -173,6 +180,13 @@ def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual:
         return frame
     wanted = read_turns(turns, frame["qid"], "the topics frame" if data is None else data.name)
     return frame[frame["qid"].isin(wanted)].reset_index(drop=True)
+
+
+def _is_rewritten(frame: pd.DataFrame) -> bool:
+    """Whether some turn has a rewrite, or none needs one, as none has a history."""
+    rows = zip(values(frame, "qhistory"), values(frame, "qresolved"), values(frame, "qutterance"), strict=True)
+    later = [resolved != utterance for history, resolved, utterance in rows if history]
+    return any(later) or not later
 
 
 def check_system(name: str, system: pt.Transformer, turns: pd.DataFrame, index: Any = None) -> list[str] | None:

@@ -6,14 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError, advice
+from ..generate.samples import SamplesWarning as SamplesWarning
 from ..llms import LLM
 from ..operator import parts_of
 from ..runs.samples import sample_name
 from .comparison import Comparison, Sample
-
-
-class SamplesWarning(UserWarning):
-    """The samples of a system may all be the same."""
 
 
 def with_samples(comparison: Comparison, samples: int) -> Comparison:

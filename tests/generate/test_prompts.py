@@ -28,6 +28,7 @@ SHOWN = {
     "nuggets": ["Millet."],
     "first": "Sorghum.",
     "second": "Teff.",
+    "think": True,
 }
 
 

@@ -32,8 +32,8 @@ from pyterrier_ikat.llms import (
 )
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.model import Sending
 from pyterrier_ikat.llms.request import WHOLE, OtherModelWarning, fault_of, same_model
+from pyterrier_ikat.llms.sending import Sending
 
 
 def row(model, stage="answer"):

@@ -151,7 +151,7 @@ def test_a_call_that_is_tried_again_leaves_its_claim_meanwhile(model, server):
 
     def between(seconds):
         wait(seconds)
-        seen.append(made.cache.owners([made._key(ask("a")[0], 0)]))
+        seen.append(made.cache.owners([ask("a")[0].key(made.backend.identity)]))
 
     made.retry = replace(made.retry, sleep=between)
     server.script = [refused(500), refused(500)]
@@ -236,7 +236,7 @@ def test_a_stopped_process_holds_the_others_no_longer_than_a_call_may_take_and_u
     made = model()
     owner = asker(server, made.cache.path, ["a"])
     assert gone.wait(120)
-    ((key, claim),) = made.cache._cache.get([made._key(ask("a")[0], 0).encode()]).items()
+    ((key, claim),) = made.cache._cache.get([ask("a")[0].key(made.backend.identity).encode()]).items()
     made.cache._cache.put({key: json.dumps([*json.loads(claim)[:2], 0.5]).encode()})
     owner.send_signal(signal.SIGSTOP)
     assert made.ask(ask("a"))[0].text == "answer 1"
@@ -399,4 +399,4 @@ def test_a_generator_that_fails_leaves_no_claim():
 
     made = llm(Failing())
     assert "no memory" in made.ask(ask("a"))[0].reason
-    assert made.cache.owners([made._key(ask("a")[0], 0)]) == {}
+    assert made.cache.owners([ask("a")[0].key(made.backend.identity)]) == {}

@@ -133,6 +133,14 @@ CALLS = {
     "gtr": (4, 3),
     "organizers_2023_auto": (0, 0),
     "organizers_2023_manual": (0, 0),
+    "llm4cs": (5, 0),
+    "llm4cs_rew": (5, 0),
+    "chiq_ad": (6, 0),  # topic, question, last response, guess, summary, rewrite
+    "best_of_n": (10, 0),
+    "cfda_best_of_n": (24, 0),  # topic, question, last response, guess, and ten rewrites of each kind
+    "baseline_2025_bm25": (1, 0),
+    "baseline_2025_splade_minilm": (1, 0),
+    "baseline_2025_human_splade": (0, 0),
     "baseline_auto_gpt4_bm25_minilm": (3, 0),  # rewrite, statements, response
     "baseline_auto_gpt4o_splade_minilm": (3, 0),
     "baseline_auto_llama3_1_splade_minilm": (3, 0),

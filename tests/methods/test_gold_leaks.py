@@ -33,6 +33,11 @@ ANSWERS = {
     "respond_passages_only": "Yes.",
     "respond_suggested": "Yes.",
     "rerank": "2",
+    "rewrite_and_answer": "Reason: it is about poles.\nRewrite: poles downhill?\nResponse: Take poles.",
+    "rewrite_enhanced": "poles knee",
+    "topic_switch": "same",
+    "expand_response": "Walk on flat ways.",
+    "summarise_history": "It was about ways.",
 }
 PASSAGES = {f"passage_queries_{form}": "Poles help a knee downhill. " * 5 for form in ("article", "short", "long", "styled")}
 

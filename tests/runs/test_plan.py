@@ -23,6 +23,7 @@ GENERATE = {
 GTR = ["statements", "answer", "queries"]
 RTG = ["statements", "suggest", "queries", "respond"]
 INFOSENSE = ["summarise", "statements"]
+CHIQ = ["topic", "rewrite", "expand", "answer"]
 STAGES = {
     "llama10": ["rewrite", "rerank"],
     "infosense_2023": ["statements", "answer"],
@@ -41,11 +42,18 @@ STAGES = {
     "gtr_gpt": [*GTR, "respond"],
     "gtr_claude": [*GTR, "respond"],
     "gtr": [*GTR, *GTR, "respond"],
+    "llm4cs": ["rewrite"],
+    "llm4cs_rew": ["rewrite"],
+    "chiq_ad": [*CHIQ, "summarise_history", "rewrite"],
+    "best_of_n": ["rewrite"],
+    "cfda_best_of_n": [*CHIQ, "rewrite", "rewrite"],
     "baseline_auto_gpt4_bm25_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_gpt4o_splade_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_llama3_1_splade_minilm": ["statements", "rewrite", "respond"],
 }
 NONE = {"raw", "all_utterances", "hqe", "human_qr", "convgqr", "monot5", "organizers_2023_auto", "organizers_2023_manual"}
+NONE |= {"baseline_2025_human_bm25", "baseline_2025_human_splade"}
+STAGES |= dict.fromkeys([f"baseline_2025_{run}" for run in ("bm25", "splade", "splade_minilm", "splade_deberta")], ["rewrite"])
 STAGES |= dict.fromkeys(("baseline_auto_t5_bm25_minilm", "baseline_auto_convgqr_bm25_minilm"), ["statements", "respond"])
 
 

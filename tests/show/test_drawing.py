@@ -21,6 +21,7 @@ LABELS = {
     "AppendStatements": "Append statements",
     "ExplodeQueries": "Explode queries",
     "HistoricalQueryExpansion": "HQE",
+    "ListwiseRerank": "Listwise rerank",
     "LLMRerank": "LLM rerank",
     "ManualRewrite": "Manual rewrite",
     "OutlineAnswer": "Outline answer",

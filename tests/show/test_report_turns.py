@@ -123,9 +123,9 @@ def test_a_turn_of_another_dataset_is_an_error(sample):
 
 
 @pytest.mark.parametrize("qid", ["9-1-3", "_3", "9-1_x"])
-def test_a_qid_of_another_shape_is_an_error(qid):
-    with pytest.raises(DataError, match=f"turn '{qid}' is not <conversation>_<turn>"):
-        seen([RunData("one", ranking([(qid, "a", 1.0)]))], NOTHING)
+def test_a_turn_of_which_nothing_says_the_conversation_is_one_alone(qid):
+    chats = seen([RunData("one", ranking([(qid, "a", 1.0), ("9-1_2", "a", 1.0)]))], NOTHING)
+    assert {chat.name: [(turn.qid, turn.depth) for turn in chat.turns] for chat in chats} == {qid: [(qid, 1)], "9-1": [("9-1_2", 2)]}
 
 
 def test_frames_with_a_persona_of_their_own_need_no_dataset():

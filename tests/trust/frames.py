@@ -193,6 +193,7 @@ RERANKERS = {
     "CrossEncoder": Operator(lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)),
     "Ensemble": Operator(lambda llm, home: ikat.Ensemble([home.cross_encoder, Words()])),
     "MonoT5": Operator(lambda llm, home: ikat.MonoT5(home.t5, tokenizer=home.t5)),
+    "ListwiseRerank": _llm(ikat.ListwiseRerank),
     "LLMRerank": _llm(ikat.LLMRerank),
 }
 """Result frame to result frame: each passage of each turn in a new order."""
@@ -230,6 +231,7 @@ PASSAGE_COLUMNS = {
     "RM3": ("rank", "score", "text"),
     "RRF": ("rank",),
     "WeightedSum": ("rank", "score"),
+    "ListwiseRerank": ("rank", "text"),
     "LLMRerank": ("rank", "text"),
     "RerankAgainst": ("rank", "text"),
     "Respond": ("rank", "text"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.json_values import json_values
 from pyterrier_ikat.completions.matching import choose
+from pyterrier_ikat.completions.rankings import permutation, read_ranking
 from pyterrier_ikat.completions.statements import read_copies, read_ids, read_scores
 from pyterrier_ikat.completions.texts import parse_label, parse_passage, parse_queries, parse_rewrite
 from pyterrier_ikat.completions.usable import is_refusal, usable_text, without_reasoning
@@ -166,6 +167,7 @@ def check_all(text):
         assert len({number for number, _ in pairs}) == len(pairs)
         assert all(0 < score <= 1 for _, score in pairs)
         assert [score for _, score in pairs] == sorted((score for _, score in pairs), reverse=True)
+    assert (found := read_ranking(text)) is None or sorted(permutation(found, 9).order) == list(range(9))
     assert parse_label(text) in (None, 0, 1, 2, 3, 4)
     assert (found := parse_judgement(text)) is None or found.label in range(5)
     values = {kind: found.value for kind, read in VERDICTS.items() if (found := read(text)) is not None}

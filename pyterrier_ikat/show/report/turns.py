@@ -131,7 +131,7 @@ def build_conversations(
     """The turns of all runs, by conversation.
 
     Raises:
-        DataError: when a run has a turn that the dataset lacks, or a qid is not ``<conversation>_<turn>``.
+        DataError: when a run has a turn that the dataset lacks.
     """
     counts = [run.results["qid"].value_counts().to_dict() for run in runs]
     grouped: dict[str, list[TurnView]] = {}
@@ -173,9 +173,7 @@ def _place(qid: str, turn: Mapping[str, Any]) -> tuple[str, int]:
     if "qconversation" in turn and "qturn" in turn:  # a collection of one's own names its turns as it likes
         return turn["qconversation"], turn["qturn"]
     name, _, number = qid.rpartition("_")
-    if not name or not number.isdecimal():
-        raise DataError(f"turn {qid!r} is not <conversation>_<turn>, such as 9-1_3: rename the turns of the run")
-    return name, int(number)
+    return (name, int(number)) if name and number.isdecimal() else (qid, 1)  # nothing says of which conversation it is
 
 
 def _turn(runs: Sequence[RunData], material: Material, qid: str) -> Mapping[str, Any]:

@@ -1,0 +1,118 @@
+"""The order of numbered passages that a completion gives. Pure functions: no model, no frame."""
+
+import html
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .usable import FENCE, own_turn, usable_text
+
+_NAME = r"(?:(?:passage|document|doc|text|item|id|number|no|rank)s?\b\.?)"
+_IN_BRACKETS = re.compile(rf"\[\s{{0,9}}{_NAME}?[\s#:]{{0,9}}(\d+)[\s.]{{0,9}}\]", re.IGNORECASE)
+_ABOVE = ">≻≽≥→»"
+_NEXT_IN_BRACKETS = re.compile(rf"(?:(?!\n\s*\n)[^\w\[\]]){{0,12}}|[^\[\]\n]{{0,200}}[{_ABOVE}][^\[\]\n]{{0,200}}")
+_NAMED = re.compile(rf"{_NAME}[\s#:]{{0,9}}(\d+)", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.-])(\d+)(?![\w%]|\.\d)")
+_NEXT = re.compile(r"(?:(?!\n\s*\n)\W){1,9}(?:and\s+)?", re.IGNORECASE)
+_NUMBERED_LINE = re.compile(r"^[ \t]*\d+[.):][ \t]+\W{0,9}(\d+)\b", re.MULTILINE)
+_REMARK = re.compile(r"\([^()]{0,99}(?:[^\W\d_]{2}|\d[.,]\d)[^()]{0,99}\)")
+_OTHER_BRACKETS = str.maketrans("【】〔〕「」⟦⟧", "[][][][]")
+DIGITS = 9
+"""Digits of a number that are read; no window has as many passages."""
+
+
+class Permutation(NamedTuple):
+    """The order of the passages of a window, whatever the completion made of it.
+
+    Attributes:
+        order: the places of all passages, from 0, each once.
+        repairs: in words, one for each number that was left out, named again, or made up.
+    """
+
+    order: list[int]
+    repairs: list[str]
+
+
+def permutation(numbers: Sequence[int], size: int) -> Permutation:
+    """The order of ``size`` passages that ``numbers``, from 1, stand for.
+
+    A repeated number counts at its first place, an invented one not at all, and passages without a number follow in their order.
+
+    Example:
+        >>> permutation([3, 1, 3, 7], 4)
+        Permutation(order=[2, 0, 1, 3], repairs=['3 again', 'no passage 7', '2 missing', '4 missing'])
+    """
+    named = list(dict.fromkeys(number for number in numbers if 1 <= number <= size))
+    missing = [number for number in range(1, size + 1) if number not in named]
+    seen = set[int]()
+    repairs = []
+    for number in numbers:
+        if not 1 <= number <= size:
+            repairs.append(f"no passage {number}")
+        elif number in seen:
+            repairs.append(f"{number} again")
+        seen.add(number)
+    return Permutation([number - 1 for number in [*named, *missing]], repairs + [f"{number} missing" for number in missing])
+
+
+def read_ranking(text: str) -> list[int] | None:
+    r"""The numbers of passages in a completion, best first, as the model wrote them.
+
+    Numbers in brackets count before others. Of several lists the one that names most numbers counts, the last of equal ones, so that what
+    a model thinks aloud before it answers is no ranking; a list of single lines, perhaps numbered, is one, too.
+
+    Returns:
+        The numbers, with repetitions and such as no passage has; None where the completion holds no list and no single number.
+
+    Example:
+        >>> read_ranking("[2] > [3] > [1]"), read_ranking("1. Passage 2\n2. Passage 1"), read_ranking("Of the 3 passages: 2, 1, 3")
+        ([2, 3, 1], [2, 1], [2, 1, 3])
+        >>> read_ranking("I have ranked them.") is None
+        True
+    """
+    said = unicodedata.normalize("NFKC", html.unescape(usable_text(text))).translate(_OTHER_BRACKETS)
+    said = _REMARK.sub(lambda found: found[0] if _NAMED.search(found[0]) else "", own_turn(FENCE.sub("", said)))
+    return _of_brackets(said) or _without_brackets(said) or None
+
+
+def _of_brackets(text: str) -> list[int]:
+    found = list(_IN_BRACKETS.finditer(text))
+    every = [_number(one[1]) for one in found]
+    best = _longest(_runs(text, found, _NEXT_IN_BRACKETS))
+    return best if 2 * len(set(best)) > len(set(every)) else every
+
+
+def _without_brackets(text: str) -> list[int]:
+    """Numbers that stand behind those of lines, behind a word such as "passage", or together; one alone where it is all there is."""
+    lines = _NUMBERED_LINE.findall(text)
+    if len(lines) > 1:
+        return [_number(one) for one in lines]
+    named = [_number(one) for one in _NAMED.findall(text)]
+    found = list(_NUMBER.finditer(text))
+    best = _longest(_runs(text, found, _NEXT))
+    if len(best) > 1 or not re.search(r"[^\W\d_]", text):
+        return _longest([best, named])
+    return named
+
+
+def _runs(text: str, found: Sequence[re.Match[str]], between: re.Pattern[str]) -> list[list[int]]:
+    """The numbers that stand together: with nothing else than ``between`` from one to the next."""
+    runs: list[list[int]] = []
+    end = None
+    for one in found:
+        number = _number(one[1])
+        if end is not None and between.fullmatch(text, end, one.start()):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+        end = one.end()
+    return runs
+
+
+def _longest(runs: Sequence[list[int]]) -> list[int]:
+    return max(reversed(runs), key=lambda run: len(set(run)), default=[])
+
+
+def _number(digits: str) -> int:
+    return int(digits[:DIGITS])

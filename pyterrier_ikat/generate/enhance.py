@@ -1,0 +1,181 @@
+"""The history made clearer before a rewrite (CHIQ): an old topic cut off, the last response said in full, all of it summed up."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from ..completions.texts import parse_passage
+from ..completions.usable import usable_words
+from ..conversations.frame import histories, with_columns
+from ..llm_operator import LLMOperator
+from ..llms import Request
+from ..operator import with_fields
+
+History = list[dict[str, str]]
+
+_TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
+
+
+def _last_response(history: History) -> int | None:
+    """The place of the last message that isn't the user's."""
+    return next((place for place in reversed(range(len(history))) if history[place]["role"] != "user"), None)
+
+
+@with_fields
+class _OfHistory(LLMOperator):
+    """Asks only for rows whose history has a response; :meth:`put` writes what was found for one of them."""
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """One request per row with a response in its history."""
+        asked = zip(frame["qid"], self.contexts(frame), self._responses(frame), strict=True)
+        return [self.request(qid, {**row, "response": response}, self.template()) for qid, row, response in asked if response is not None]
+
+    def outcomes_by_row(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Any]:
+        """For each row its outcome, ``None`` where nothing was asked."""
+        outcomes = iter(found)
+        return [None if response is None else next(outcomes) for response in self._responses(frame)]
+
+    def _responses(self, frame: pd.DataFrame) -> list[str | None]:
+        places = [(history, _last_response(history)) for history in histories(frame)]
+        return [None if place is None else history[place]["content"] for history, place in places]
+
+
+@with_fields
+class TopicSwitch(_OfHistory):
+    """Ask the model whether the question begins a new topic; where it does, only the last turn of the history is left.
+
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``. Writes a new ``qhistory``; the histories of the input
+    are not changed. One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The
+    fallback for a failed turn is the same topic: its history stays.
+
+    Args:
+        llm: the model to ask.
+        style: see :class:`Answer`.
+        question: see :class:`Answer`.
+        prompts: see :class:`Answer`.
+        on_error: see :class:`Answer`.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(3)
+        >>> [len(history) for history in ikat.TopicSwitch(ikat.llm("recorded:sample"))(topics)["qhistory"]]
+        [0, 2, 4]
+    """
+
+    stage = "topic"
+    schematic = {"label": "Topic switch"}
+
+    def template(self) -> str:
+        """The prompt."""
+        return "topic_switch"
+
+    def parse(self, text: str) -> bool | None:
+        """Whether the topic is new; ``None`` for a completion that says neither, or both."""
+        said = {name.casefold() == "new" for name in _TOPIC.findall(usable_words(text))}
+        return said.pop() if len(said) == 1 else None
+
+    def fallback(self, frame: pd.DataFrame) -> list[bool]:
+        """The same topic."""
+        return [False for response in self._responses(frame) if response is not None]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qhistory``."""
+        rows = zip(histories(frame), self.outcomes_by_row(frame, found), strict=True)
+        return with_columns(frame, qhistory=[_last_turn(history) if new else history for history, new in rows])
+
+
+def _last_turn(history: History) -> History:
+    users = [place for place, message in enumerate(history) if message["role"] == "user"]
+    return history[users[-1] :] if users else history
+
+
+@with_fields
+class ExpandResponse(_OfHistory):
+    """Replace the last response in the history by one sentence that says it in full, as the model words it.
+
+    Reads ``qid``, ``query`` and, where there is one, ``qhistory``. Writes a new ``qhistory``; the histories of the input are not changed.
+    One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a
+    failed turn is the response itself.
+
+    Args:
+        llm: the model to ask.
+        style: see :class:`Answer`.
+        question: see :class:`Answer`.
+        prompts: see :class:`Answer`.
+        on_error: see :class:`Answer`.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.ExpandResponse(ikat.llm("recorded:sample"))
+        ikat.ExpandResponse(ikat.llm('recorded:sample'))
+    """
+
+    stage = "expand"
+    schematic = {"label": "Expand response"}
+
+    def template(self) -> str:
+        """The prompt."""
+        return "expand_response"
+
+    def parse(self, text: str) -> str | None:
+        """The response on one line."""
+        return parse_passage(text) or None
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """The responses themselves."""
+        return [response for response in self._responses(frame) if response is not None]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qhistory``."""
+        rows = zip(histories(frame), self.outcomes_by_row(frame, found), strict=True)
+        return with_columns(frame, qhistory=[history if text is None else _with_last_response(history, text) for history, text in rows])
+
+
+def _with_last_response(history: History, text: str) -> History:
+    last = _last_response(history)
+    return [{**message, "content": text} if place == last else message for place, message in enumerate(history)]
+
+
+@with_fields
+class SummariseHistory(_OfHistory):
+    """Ask the model for a summary of the history, one sentence per turn, which ``Rewrite(form="enhanced")`` shows instead.
+
+    Reads ``qid``, ``query`` and, where there is one, ``qhistory``. Writes ``qsummary``, empty where the history has no response; the
+    history stays. One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The
+    fallback for a failed turn is an empty summary, so that the history itself is shown.
+
+    Args:
+        llm: the model to ask.
+        style: see :class:`Answer`.
+        question: see :class:`Answer`.
+        prompts: see :class:`Answer`.
+        on_error: see :class:`Answer`.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(2)
+        >>> [bool(summary) for summary in ikat.SummariseHistory(ikat.llm("recorded:sample"))(topics)["qsummary"]]
+        [False, True]
+    """
+
+    stage = "summarise_history"
+    schematic = {"label": "Summarise history"}
+
+    def parse(self, text: str) -> str | None:
+        """The summary on one line."""
+        return parse_passage(text) or None
+
+    def fallback(self, frame: pd.DataFrame) -> list[str]:
+        """No summary."""
+        return ["" for response in self._responses(frame) if response is not None]
+
+    def typical(self, frame: pd.DataFrame) -> list[str]:
+        """A fifth of each history."""
+        rows = zip(self.contexts(frame), self._responses(frame), strict=True)
+        return [row["context"][: len(row["context"]) // 5 + 1] for row, response in rows if response is not None]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qsummary``."""
+        return with_columns(frame, qsummary=[summary or "" for summary in self.outcomes_by_row(frame, found)])

@@ -1,0 +1,266 @@
+"""Several samples of one prompt, and one query made of them: all of them together, or the most typical one."""
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyterrier as pt
+
+from ..arguments import at_least, one_of
+from ..conversations.frame import object_frame, texts_in, turns_of, values, with_columns, with_query
+from ..errors import DataError, UsageError
+from ..llm_operator import LLMOperator
+from ..llms import Request
+from ..operator import Operator, frame_for, with_fields
+from .queries import with_queries
+
+if TYPE_CHECKING:
+    from ..planning import Plan
+
+Vectors = npt.NDArray[np.float64]
+Sample = list[str]
+"""The texts of one sample, such as a rewrite and an answer."""
+
+
+class SamplesWarning(UserWarning):
+    """Samples may all be the same."""
+
+
+@with_fields
+class Samples(Operator):
+    """Ask an LLM operator ``n`` times for each turn, and keep what each sample wrote.
+
+    Reads what ``operator`` reads. Writes ``qsamples``: for each sample a list of its texts, those that the operator writes into
+    ``columns``; and ``qsubqueries``: for each sample these texts joined, so that :class:`ExplodeQueries`, :class:`BestQuery` and the
+    fusions take them. The operator's own columns are those of the first sample. ``n`` calls per turn: the samples of one question are
+    told apart in the cache and in recorded files (``"completion": [first, second, ...]``), and the plan counts each. A failed sample
+    has the operator's fallback. Equal samples are kept: they count as often as the model writes them. Source: Mao et al., LLM4CS (arXiv
+    2303.06573), section 3.3.
+
+    Args:
+        operator: what is sampled: an LLM operator that asks once per turn, such as ``ikat.Rewrite(llm)``; its model has to draw, so with
+            a temperature above 0.
+        n: how many samples.
+        columns: what is kept of each.
+
+    Raises:
+        UsageError: when the operator doesn't ask once per turn, ``n`` is below 1 or above 1000, or there is no column.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+        >>> rewritten = ikat.Samples(ikat.RewriteAndAnswer(ikat.llm("recorded:sample"), answer=False), 3)(topics)
+        >>> len(rewritten["qsubqueries"][0]), rewritten["qsubqueries"][0][0] == rewritten["qrewrite"][0]
+        (3, True)
+    """
+
+    one_row_per_turn = True
+    schematic = {"label": "Samples"}
+
+    operator: pt.Transformer
+    n: int = 5
+    columns: Sequence[str] = ("query",)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.operator, LLMOperator) or not self.operator.one_row_per_turn:
+            raise UsageError(f"operator={self.operator!r}: sample an operator that asks an LLM once per turn, such as ikat.Rewrite(llm)")
+        at_least(1, n=self.n)
+        if self.n > 1000:
+            raise UsageError(f"n={self.n}: draw at most 1000 samples")
+        if not isinstance(self.columns, list | tuple) or not self.columns:
+            raise UsageError(f"columns={self.columns!r}: give a list of columns that the operator writes, such as ['query']")
+        self.columns = tuple(self.columns)
+
+    @property
+    def asks(self) -> LLMOperator:
+        """The operator that is sampled."""
+        return cast(LLMOperator, self.operator)
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """Count the requests of all samples, and write what the cache has or stand-ins, which differ as samples do."""
+        drawn = self._gather(frame, self._repeated(frame), plan.ask(cast(Any, _Sampled(self)), frame))
+        lists = [
+            queries if len(set(queries)) > 1 else [f"{query} {number}" for number, query in enumerate(queries)]
+            for queries in drawn["qsubqueries"]
+        ]
+        return with_queries(drawn, lists)
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """The requests of the first sample, then those of the second, and so on.
+
+        Raises:
+            UsageError: when the operator doesn't ask once per turn.
+        """
+        once = self.asks.requests(frame)
+        if len(once) != len(frame):
+            raise UsageError(f"{self.operator!r} asks {len(once)} times for {len(frame)} turns: sample an operator that asks once per turn")
+        return [replace(request, sample=sample) for sample in range(self.n) for request in once]
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Ask for every row of a query frame, all samples at once."""
+        pt.validate.query_frame(inp, extra_columns=self.asks.needs(), context=self)
+        turns_of(inp)
+        self._warn()
+        many = self._repeated(inp)
+        return self._gather(inp, many, self.asks.settle(many, self.asks.ask(self.requests(inp))) if len(inp) else [])
+
+    def _warn(self) -> None:
+        backend = self.asks.llm.backend
+        if self.n > 1 and not backend.replays and (why := backend.repeats(self.n)):
+            text = f"the {self.n} samples of {self.operator!r} may be the same: the model has {why}; give it a temperature above 0"
+            warnings.warn(text, SamplesWarning, stacklevel=4)
+
+    def _repeated(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.concat([frame] * self.n, ignore_index=True)
+
+    def _gather(self, frame: pd.DataFrame, many: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        written, turns = self.asks.write(many, found), len(frame)
+        if missing := [name for name in self.columns if name not in written.columns]:
+            raise UsageError(f"columns={self.columns!r}: {self.operator!r} writes no {missing[0]}, but {', '.join(written.columns)}")
+        texts = list(zip(*(texts_in(written, name) for name in self.columns), strict=True))
+        samples = [[list(texts[sample * turns + row]) for sample in range(self.n)] for row in range(turns)]
+        first = with_columns(written.iloc[:turns].set_axis(frame.index), qsamples=samples)
+        return with_queries(first, [[joined(sample) for sample in drawn] for drawn in samples])
+
+
+class _Sampled:
+    """The samples of an operator as a plan sees a stage that asks."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.llm, self.stage, self.parse, self.requests = samples.asks.llm, samples.asks.stage, samples.asks.parse, samples.requests
+        self._samples = samples
+
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
+        """What is typical of one sample, for each."""
+        return self._samples.asks.typical(frame) * self._samples.n
+
+
+def joined(texts: Sequence[str]) -> str:
+    """The texts that aren't empty, with blanks between them.
+
+    Example:
+        >>> joined(["Is rooibos safe?", "", "Yes."])
+        'Is rooibos safe? Yes.'
+    """
+    return " ".join(text for text in texts if text)
+
+
+CHOICES = ("mean", "first", "consistent")
+
+
+@with_fields
+class Aggregate(Operator):
+    """Make one query of a turn's samples.
+
+    Reads ``qid``, ``query``, ``qsamples`` (from :class:`Samples`; where the frame lacks it, ``query`` is the only sample) and ``also``.
+    Sets ``query`` and pushes the old one to ``query_0``. Source: Mao et al., LLM4CS (arXiv 2303.06573), section 3.3, and their code.
+
+    There the texts' vectors are averaged for a dense retriever: with an ``encoder``, ``query_vec`` is that mean, and ``query`` is the
+    text of the first sample that was chosen. Without one, ``query`` is all texts joined. For BM25 that is the same ranking as the mean
+    of the scores of each text by itself, as it adds up over the words of a query; for other retrievers no source says what to do.
+
+    Args:
+        how: ``"mean"``: all samples; ``"first"``: the first one, the authors' MaxProb, which needs a model that gives its most probable
+            completion first; ``"consistent"``: the sample whose first text is closest to those of all samples, the authors'
+            self-consistency, the first of equal ones. Closeness is the dot product of the encoder's vectors; without an encoder, which
+            no source describes, the cosine of the texts' word counts.
+        encoder: what writes ``query_vec`` for ``query``, such as the query encoder of a pyterrier_dr bi-encoder.
+        also: a column with one more text, which counts once however many samples there are: ``"qrewrite"``, where only answers are
+            sampled.
+
+    Raises:
+        UsageError: when ``how`` is unknown.
+        DataError: when a turn has no sample, or the encoder doesn't give a vector for each text.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> drawn = pd.DataFrame({"qid": ["1_2"], "query": ["safe?"], "qsamples": [[["is mint safe"], ["safe herbs"], ["is mint safe"]]]})
+        >>> [ikat.Aggregate(how)(drawn)["query"].item() for how in ("mean", "consistent")]
+        ['is mint safe safe herbs is mint safe', 'is mint safe']
+    """
+
+    one_row_per_turn = True
+    schematic = {"label": "Aggregate"}
+
+    how: str = "mean"
+    encoder: pt.Transformer | None = None
+    also: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of(CHOICES, how=self.how)
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """The texts joined; nothing is encoded."""
+        return replace_encoder(self, None).transform(frame)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Set ``query`` and, with an encoder, ``query_vec``."""
+        pt.validate.query_frame(inp, extra_columns=["query", *([self.also] if self.also else [])], context=self)
+        drawn, more = _samples(inp), texts_in(inp, self.also) if self.also else [""] * len(inp)
+        vectors = {} if self.encoder is None else encode({text for samples in drawn for text in [*sum(samples, []), *more]}, self.encoder)
+        chosen = [self._choose(samples, vectors) for samples in drawn]
+        texts = [[*(text for sample in samples for text in sample), text] for samples, text in zip(chosen, more, strict=True)]
+        if self.encoder is None:
+            return with_query(inp, map(joined, texts))
+        means = [np.mean([vectors[text] for text in of_turn if text], axis=0) for of_turn in texts]
+        return with_columns(with_query(inp, [samples[0][0] for samples in chosen]), query_vec=means)
+
+    def _choose(self, samples: list[Sample], vectors: dict[str, Vectors]) -> list[Sample]:
+        if self.how == "mean":
+            return samples
+        if self.how == "first":
+            return samples[:1]
+        firsts = [sample[0] for sample in samples]
+        known = np.array([vectors[text] for text in firsts]) if vectors else word_vectors(firsts)
+        return [samples[int((known @ known.T).sum(axis=1).round(9).argmax())]]
+
+
+def replace_encoder(aggregate: Aggregate, encoder: pt.Transformer | None) -> Aggregate:
+    """The same with another encoder."""
+    return Aggregate(**{**aggregate.arguments(), "encoder": encoder})
+
+
+def _samples(frame: pd.DataFrame) -> list[list[Sample]]:
+    if "qsamples" not in frame.columns:
+        return [[[query]] for query in texts_in(frame, "query")]
+    found = [[list(sample) for sample in samples] for samples in values(frame, "qsamples", [])]
+    for qid, samples in zip(frame["qid"], found, strict=True):
+        if not samples or not all(sample and all(isinstance(text, str) for text in sample) and sample[0] for sample in samples):
+            raise DataError(
+                f"turn {qid} has the qsamples {repr(samples)[:80]}: give at least one, each a list of texts, the first not empty"
+            )
+    return found
+
+
+def word_vectors(texts: Sequence[str]) -> Vectors:
+    """For each text how often it has each word of them all, scaled to length 1; zeros for a text without words.
+
+    Example:
+        >>> word_vectors(["mint tea", "Tea!"]).round(2).tolist()
+        [[0.71, 0.71], [0.0, 1.0]]
+    """
+    counts = [Counter(re.findall(r"\w+", text.casefold())) for text in texts]
+    words = list(dict.fromkeys(word for count in counts for word in count))
+    found = np.array([[float(count[word]) for word in words] for count in counts]).reshape(len(texts), len(words))
+    lengths = np.sqrt((found**2).sum(axis=1, keepdims=True))
+    return np.asarray(found / np.where(lengths > 0, lengths, 1), dtype=np.float64)
+
+
+def encode(texts: set[str], encoder: pt.Transformer) -> dict[str, Vectors]:
+    """The vector of each text that isn't empty, each encoded once.
+
+    Raises:
+        DataError: when the encoder doesn't give one for each.
+    """
+    asked = sorted(texts - {""})
+    frame = object_frame({"qid": map(str, range(len(asked))), "query": asked})
+    encoded = encoder.transform(frame_for(encoder, frame)) if asked else frame.assign(query_vec=[])
+    if "query_vec" not in encoded.columns or list(encoded["qid"]) != list(frame["qid"]):
+        raise DataError(f"{encoder} gave no query_vec for each query: use the query encoder of a dense retriever")
+    return {text: np.asarray(vector, dtype=np.float64) for text, vector in zip(asked, encoded["query_vec"], strict=True)}

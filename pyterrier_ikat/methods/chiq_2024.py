@@ -1,0 +1,61 @@
+"""Mo, Ghaddar, Mao, Rezagholizadeh, Chen, Liu and Nie, CHIQ (EMNLP 2024, arXiv 2406.05013): the history is enhanced, then the rewrite made.
+
+Of its three systems this is CHIQ-AD, the ad-hoc rewrite, zero-shot. CHIQ-FT trains a T5 with the passages of QReCC or TopiOCQA, and
+CHIQ-Fusion sums the scores of both; no trained model is public. Their scores are of TopiOCQA, QReCC and CAsT; none is of TREC iKAT.
+"""
+
+import pyterrier as pt
+
+from ..generate import Aggregate, Answer, ExpandResponse, Rewrite, SummariseHistory, TopicSwitch
+from ..llms import LLM
+from .definition import method
+
+PAPER = "Mo et al., CHIQ"
+
+
+def enhanced(llm: LLM, *, summarise: bool = True, words: int = 30) -> pt.Transformer:
+    """The five enhancements of the history (section 3.2), in the order in which each reads what the others wrote.
+
+    The history without an old topic, the question made clear, the last response in full, a guess at the answer of at most ``words`` words
+    (the authors ask for one sentence), and, with ``summarise``, the summary of the history.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> enhanced(ikat.llm("recorded:sample"), summarise=False)
+        (ikat.TopicSwitch(ikat.llm('recorded:sample')) >> ikat.Rewrite(ikat.llm('recorded:sample'), form='short') >> \
+ikat.ExpandResponse(ikat.llm('recorded:sample')) >> ikat.Answer(ikat.llm('recorded:sample'), words=30, question='qrewrite'))
+    """
+    made = TopicSwitch(llm) >> Rewrite(llm, "short") >> ExpandResponse(llm) >> Answer(llm, words=words, question="qrewrite")
+    return made >> SummariseHistory(llm) if summarise else made
+
+
+@method(paper=PAPER, models={"llm": "Llama-2-7b-chat temperature=0.7", "retriever": "BM25 and ANCE"})
+def chiq_ad(
+    llm: LLM,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer | None = None,
+    *,
+    summarise: bool = True,
+    append: bool = False,
+    words: int = 30,
+    depth: int = 1000,
+) -> pt.Transformer:
+    """CHIQ-AD: topic switch, clear question, full last response, guessed answer and summary of the history, then the rewrite (section 3).
+
+    Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper doesn't know personas:
+    prompts of ours that know them (the guess and the rewrite) show them, as Chang et al., CFDA & CLIP at TREC iKAT 2025, do in theirs.
+
+    - ``summarise``: whether the rewrite sees the summary in the place of the history; Chang et al. leave it out.
+    - ``append``: whether the guessed answer is appended to the rewrite: the file names in the authors' code say so
+      (``search_query+single_response``), the paper's text says that the rewrite is the query.
+    - ``words``: how long the guess may be; the authors ask for one sentence.
+    - ``reranker``: the paper has none; it sees the query.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.chiq_ad(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+    """
+    queries = enhanced(llm, summarise=summarise, words=words) >> Rewrite(llm, "enhanced", question="qrewrite")
+    if append:
+        queries = queries >> Aggregate(also="qanswer")
+    return queries >> retriever % depth if reranker is None else queries >> retriever % depth >> reranker

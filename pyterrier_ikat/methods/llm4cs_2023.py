@@ -1,0 +1,74 @@
+"""Mao, Dou, Mo, Hou, Chen and Qian, LLM4CS (Findings of EMNLP 2023, arXiv 2303.06573): several sampled rewrites and answers, put together.
+
+The paper retrieves with ANCE, with the mean of the vectors of all texts. Its scores are of CAsT 2019 to 2021; none is of TREC iKAT.
+"""
+
+import pyterrier as pt
+
+from ..errors import UsageError
+from ..fuse import RerankAgainst
+from ..generate import Aggregate, Answer, RewriteAndAnswer, Samples
+from ..llms import LLM
+from .definition import method
+
+PAPER = "Mao et al., LLM4CS"
+FORMS = ("rewrite", "rewrite_then_answer", "rewrite_and_answer")
+AGGREGATES = {"maxprob": "first", "self_consistency": "consistent", "mean": "mean"}
+_MODELS = {"llm": "openai:gpt-3.5-turbo-16k temperature=0.7", "retriever": "ANCE"}
+
+
+@method(paper=PAPER, models=_MODELS)
+@method("llm4cs_rew", paper=PAPER, models=_MODELS, settings={"form": "rewrite"})
+def llm4cs(
+    llm: LLM,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer | None = None,
+    *,
+    form: str = "rewrite_and_answer",
+    aggregate: str = "mean",
+    n: int = 5,
+    think: bool = True,
+    encoder: pt.Transformer | None = None,
+    depth: int = 1000,
+) -> pt.Transformer:
+    """LLM4CS: ``n`` sampled rewrites, each with an answer, are put together as one query (sections 3.2 and 3.3).
+
+    ``n`` LLM calls and one query per turn; ``n`` + 1 calls for ``"rewrite_then_answer"``, one sample for ``"maxprob"``. Sample with a
+    temperature above 0; the authors' code has 0.7 and n = 5, and examples from CAsT 2022 in its prompts, which are zero-shot here.
+
+    - ``form``: ``"rewrite"`` (REW), ``"rewrite_then_answer"`` (RTR: one rewrite, then answers to it), ``"rewrite_and_answer"`` (RAR: both
+      in one completion); ``think``: one sentence of reason before the rewrite, the paper's chain of thought.
+    - ``aggregate``: ``"mean"``, ``"self_consistency"`` or ``"maxprob"``, of which the code takes the first sample; see
+      :class:`~pyterrier_ikat.generate.Aggregate`.
+    - ``encoder``: the query encoder of a dense retriever, which then gets the mean vector in ``query_vec``, as in the paper; by default
+      that of the retriever's index, where it has one. Without it, the query is all texts joined, which for BM25 is the ranking by their
+      mean score.
+    - ``reranker``: the paper has none; it sees the first rewrite, as several texts leave no room for a passage.
+
+    Raises:
+        UsageError: for another ``form`` or ``aggregate``.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.llm4cs(ikat.llm("openai:gpt-4o-mini temperature=0.7"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+    """
+    for name, value, known in (("form", form, FORMS), ("aggregate", aggregate, AGGREGATES)):
+        if value not in known:
+            raise UsageError(f"{name}={value!r} is unknown: choose one of {', '.join(known)}")
+    encoder = _encoder(retriever) if encoder is None else encoder
+    n, how = 1 if aggregate == "maxprob" else n, AGGREGATES[aggregate]
+    if form == "rewrite_and_answer":
+        queries = Samples(RewriteAndAnswer(llm, think=think), n, ("qrewrite", "qanswer")) >> Aggregate(how, encoder)
+    elif form == "rewrite":
+        queries = Samples(RewriteAndAnswer(llm, False, think), n, ("qrewrite",)) >> Aggregate(how, encoder)
+    else:
+        answers = Samples(Answer(llm, question="qrewrite"), n, ("qanswer",))
+        queries = RewriteAndAnswer(llm, False, think) >> answers >> Aggregate(how, encoder, "qrewrite")
+    ranking = queries >> retriever % depth
+    return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)
+
+
+def _encoder(retriever: pt.Transformer) -> pt.Transformer | None:
+    """What encodes queries as the retriever does; ``None`` where it doesn't search vectors, or doesn't say how they are made."""
+    make = getattr(getattr(retriever, "index", None), "query_encoder", None)
+    return None if make is None else make(getattr(retriever, "query_prefix", None))

@@ -1,0 +1,95 @@
+"""The organisers' 2025 baselines, as their repository ikat-baseline (Lupart) has them: one rewrite, BM25 or SPLADE, a re-ranker.
+
+The data of TREC iKAT 2025 names that repository for its baselines. It has no code for statements and responses, and no source that could be
+read describes those of the run ``gpt41mini-bm25-minilm-llama70b-gpt41mini`` or of the organisers' generation-only run, so that both are
+missing here.
+"""
+
+from collections.abc import Callable
+
+import pyterrier as pt
+
+from ..generate import ManualRewrite, Rewrite
+from ..llms import LLM
+from .definition import Decorated, Table, method
+
+PAPER = "organisers' baselines of 2025, repository SimonLupart/ikat-baseline"
+_MODELS = {"BM25": "BM25", "SPLADE": "SPLADE, naver/splade-cocondenser-ensembledistil"}
+
+
+def _run(
+    name: str, retriever: str, reranker: str | None = None, llm: str | None = "openai:gpt-4o-mini"
+) -> Callable[[Decorated], Decorated]:
+    models = {"llm": llm, "retriever": _MODELS[retriever], "reranker": reranker}
+    named = {resource: model for resource, model in models.items() if model}
+    return method(name, paper=PAPER, models=named, uses_gold=not llm)
+
+
+@_run("baseline_2025_bm25", "BM25")
+@_run("baseline_2025_splade", "SPLADE")
+def organizers_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
+    """The organisers' 2025 baselines without a re-ranker: one rewrite, which sees the whole persona, retrieves.
+
+    One LLM call and one query per turn.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.organizers_2025(ikat.llm("openai:gpt-4o-mini"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+    """
+    return Rewrite(llm) >> retriever % depth
+
+
+@_run("baseline_2025_splade_minilm", "SPLADE", "cross-encoder/ms-marco-MiniLM-L-6-v2")
+@_run("baseline_2025_splade_deberta", "SPLADE", "naver/trecdl22-crossencoder-debertav3")
+def organizers_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100) -> pt.Transformer:
+    """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages; the others are left out.
+
+    One LLM call and one query per turn.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.organizers_2025_reranked(ikat.llm("openai:gpt-4o-mini"), splade, ikat.CrossEncoder("..."))  # doctest: +SKIP
+    """
+    return Rewrite(llm) >> retriever % depth >> reranker
+
+
+@_run("baseline_2025_human_bm25", "BM25", llm="")
+@_run("baseline_2025_human_splade", "SPLADE", llm="")
+def organizers_2025_manual(retriever: pt.Transformer, *, depth: int = 1000) -> pt.Transformer:
+    """The organisers' 2025 baselines on the manual rewrite. No LLM call, one query per turn.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.organizers_2025_manual(ikat.PassageIndex("i").bm25())  # doctest: +SKIP
+    """
+    return ManualRewrite() >> retriever % depth
+
+
+# The line of 2024 for SPLADE on the rewrite repeats that of 2023 to the last digit, and its recall isn't that of the re-ranked runs made of
+# it: it is left out.
+TABLES = {
+    "baselines_2025_on_2023": Table(
+        f"{PAPER}, README, iKAT23",
+        None,
+        "NIST judgements of iKAT 2023",
+        ("nDCG@10", "Recall(rel=2)@100", "MRR(rel=2)"),
+        """
+        baseline_2025_human_bm25      .2888 .2941 .3600
+        baseline_2025_human_splade    .2396 .2855 .3592
+        baseline_2025_bm25            .1255 .1441 .1822
+        baseline_2025_splade          .1849 .1975 .3052
+        """,
+    ),
+    "baselines_2025_on_2024": Table(
+        f"{PAPER}, README, iKAT24",
+        None,
+        "NIST judgements of iKAT 2024",
+        ("nDCG@10", "Recall(rel=2)@100", "MRR(rel=2)"),
+        """
+        baseline_2025_human_bm25      .1944 .2059 .3617
+        baseline_2025_human_splade    .3401 .3621 .5703
+        baseline_2025_splade_minilm   .3434 .2954 .5386
+        baseline_2025_splade_deberta  .3876 .2954 .5944
+        """,
+    ),
+}

@@ -1,0 +1,215 @@
+"""An LLM that orders a window of passages at a time, from the end of the ranking to its beginning (RankGPT)."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+
+from ..arguments import at_least
+from ..completions.rankings import permutation, read_ranking
+from ..conversations.frame import texts_in, turns_of
+from ..errors import UsageError
+from ..llm_operator import LLMOperator
+from ..llms import LLMFailure, Request
+from ..operator import with_fields
+from ..order import set_ranks
+from .llm_rerank import places_by_rank
+
+if TYPE_CHECKING:
+    from ..planning import Plan
+
+
+def windows(count: int, window: int, stride: int) -> list[range]:
+    """The windows over the first ``count`` passages of a ranking, in the order in which they are sent: the last one first.
+
+    Each begins ``stride`` passages before the one before it, and the last begins with the first passage: that makes
+    1 + ceil((count - window) / stride) windows, one where all passages fit, none where there is nothing to order. RankGPT's own code leaves
+    the first passages out where ``stride`` doesn't divide ``count - window``.
+
+    Example:
+        >>> windows(45, 20, 10)
+        [range(25, 45), range(15, 35), range(5, 25), range(0, 20)]
+    """
+    if count < 2:
+        return []
+    starts = [*range(count - window, 0, -stride), 0]
+    return [range(start, min(start + window, count)) for start in starts]
+
+
+class Turn(NamedTuple):
+    """A turn that is re-ranked.
+
+    Attributes:
+        qid: its qid.
+        rows: the rows of its passages in the frame, by rank.
+        shown: what its prompts show beside the passages.
+        windows: places in ``rows``, in the order in which they are sent.
+    """
+
+    qid: str
+    rows: list[int]
+    shown: dict[str, Any]
+    windows: list[range]
+
+
+@with_fields
+class ListwiseRerank(LLMOperator):
+    """Re-rank each turn's ``k`` best passages by an LLM that sees the conversation and a window of passages at a time.
+
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``qutterance``, ``qhistory``,
+    ``qptkb``; sets ``score`` (n, n-1, ..., 1) and ``rank``. Passages beyond ``k`` stay behind, in their order. One call per window, which
+    makes 1 + ceil((k - window) / stride) calls per turn with ``k`` passages, 9 by default. The window slides from the last of the ``k``
+    passages to the first, so that a good passage rises from window to window: with a model that makes no mistake, the best
+    ``window - stride`` of them end in the right order, and all of them where ``k`` is at most ``window``. A turn's windows wait for
+    each other, those of different turns are in flight together.
+
+    Numbers that a completion leaves out, repeats or invents are repaired and counted in the ledger as ``dropped``, each by itself:
+    passages without a number follow the others in the order that they had. A completion without any number of a passage is a
+    failure; with ``on_error="fallback"`` its window stays in its order. Source: Sun et al., Is ChatGPT Good at Search? Investigating Large
+    Language Models as Re-Ranking Agents (RankGPT, arXiv 2304.09542), section 3, with our wording and with the conversation in the place of
+    its query.
+
+    Args:
+        llm: the model to ask.
+        k: how many passages of each turn are re-ranked.
+        window: how many passages one call orders.
+        stride: how many passages a window begins before the last one.
+        words: how many words of a passage the prompt shows, from its beginning; RankGPT's code shows 300.
+        style: see :class:`Answer`.
+        question: see :class:`Answer`.
+        prompts: see :class:`Answer`.
+        on_error: see :class:`Answer`.
+
+    Raises:
+        UsageError: when ``stride`` is larger than ``window``, which would leave passages out, or a number is too small.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["[3] > [1] > [2]" for chat in chats]
+        >>> turn = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}])
+        >>> passages = pd.DataFrame({"docno": ["a", "b", "c"], "text": ["Coffee.", "Milk.", "Rooibos."], "rank": [0, 1, 2]})
+        >>> found = turn.merge(passages, "cross")
+        >>> ikat.ListwiseRerank(ikat.llm(Model()))(found)["docno"].tolist()
+        ['c', 'a', 'b']
+    """
+
+    one_row_per_turn = False
+    stage = "listwise"
+    schematic = {"label": "Listwise rerank"}
+
+    k: int = 100
+    window: int = 20
+    stride: int = 10
+    _: KW_ONLY
+    words: int = 300
+
+    def __post_init__(self) -> None:
+        at_least(1, k=self.k, stride=self.stride, words=self.words)
+        at_least(2, window=self.window)
+        if self.stride > self.window:
+            raise UsageError(f"stride={self.stride} is larger than window={self.window}: passages between two windows would be left out")
+        super().__post_init__()
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        """The request of every window, as if each kept its order."""
+        texts = self._texts(frame)
+        return [self._request(turn, turn.rows, one, texts) for turn in self._turns(frame) for one in turn.windows]
+
+    def parse(self, text: str) -> list[int] | None:
+        """The numbers, best first, as the model wrote them."""
+        return read_ranking(text)
+
+    def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
+        """No number, which leaves a window in its order."""
+        return [[] for turn in self._turns(frame) for _ in turn.windows]
+
+    def typical(self, frame: pd.DataFrame) -> list[list[int]]:
+        """All numbers of each window."""
+        return [list(range(1, len(one) + 1)) for turn in self._turns(frame) for one in turn.windows]
+
+    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
+        """One request for each window over the ``k`` best passages of a turn, as far as the cut before leaves them."""
+        plan.ask(self, plan.passages(frame, min(self.k, plan.cut)))
+        return frame
+
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+        """The numbers that are missing, named again, or those of no passage."""
+        asked = [(turn.qid, one) for turn in self._turns(frame) for one in turn.windows]
+        return [
+            f"turn {qid}, passages {one.start + 1}-{one.stop}: {repair}"
+            for (qid, one), numbers in zip(asked, found, strict=True)
+            if numbers
+            for repair in permutation(numbers, len(one)).repairs
+        ]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Each turn in its new order."""
+        turn, outcomes = turns_of(frame), iter(found)
+        rows = [row for one in self._turns(frame) for row in _reordered(one, [next(outcomes) for _ in one.windows])]
+        return set_ranks(frame.take(rows).reset_index(drop=True), turn[rows])
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Re-rank a result frame."""
+        pt.validate.result_frame(inp, extra_columns=[*self.needs(), "rank", "text"], context=self)
+        return self.ask_and_write(inp)
+
+    def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame that :meth:`write` makes of the outcomes of all windows.
+
+        Raises:
+            StageError: when a request failed and there is to be no fallback; the later windows of its turn are not asked then.
+        """
+        texts, turns = self._texts(frame), self._turns(frame)
+        asked = [turn for turn in turns if turn.windows]
+
+        def follow(place: int, outcomes: list[Any]) -> Request | None:
+            turn = asked[place]
+            outcomes[-1] = self._checked(turn, turn.windows[len(outcomes) - 1], outcomes[-1])
+            ended = len(outcomes) == len(turn.windows) or (self.fails and isinstance(outcomes[-1], LLMFailure))
+            return None if ended else self._request(turn, _reordered(turn, outcomes), turn.windows[len(outcomes)], texts)
+
+        firsts = [self._request(turn, turn.rows, turn.windows[0], texts) for turn in asked]
+        found = self.ask_in_rounds(firsts, follow, sum(len(turn.windows) for turn in asked))
+        return self.write(frame, self.settle(frame, [outcome for outcomes in found for outcome in outcomes]))
+
+    def _turns(self, frame: pd.DataFrame) -> list[Turn]:
+        turn, place = turns_of(frame), places_by_rank(frame)
+        order = np.lexsort((place, turn))
+        rows = [part.tolist() for part in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)] if len(order) else []
+        shown = self.contexts(frame.take([part[0] for part in rows]))
+        qids = frame["qid"].tolist()
+        return [
+            Turn(qids[part[0]], part, row, windows(min(self.k, len(part)), self.window, self.stride))
+            for part, row in zip(rows, shown, strict=True)
+        ]
+
+    def _texts(self, frame: pd.DataFrame) -> list[str]:
+        return [" ".join(text.split()[: self.words]) for text in texts_in(frame, "text")]
+
+    def _request(self, turn: Turn, rows: Sequence[int], window: range, texts: Sequence[str]) -> Request:
+        passages = [texts[rows[place]] for place in window]
+        item = f"{window.start + 1}-{window.stop}"
+        return self.request(turn.qid, {**turn.shown, "passages": passages}, self.template(), item)
+
+    def _checked(self, turn: Turn, window: range, outcome: Any) -> Any:
+        """The outcome, or a failure where it holds numbers and none of them is a passage's."""
+        if isinstance(outcome, LLMFailure) or any(1 <= number <= len(window) for number in outcome):
+            return outcome
+        self.count(failures=1)
+        reason = f"the completion names {', '.join(map(str, outcome[:5]))}, and no passage from 1 to {len(window)}"
+        return LLMFailure(self.stage, turn.qid, reason, kept=True)
+
+
+def _reordered(turn: Turn, outcomes: Sequence[Any]) -> list[int]:
+    """The rows of a turn's passages, after as many windows as there are outcomes."""
+    rows = list(turn.rows)
+    for window, numbers in zip(turn.windows, outcomes, strict=False):
+        if not isinstance(numbers, LLMFailure):
+            within = rows[window.start : window.stop]
+            rows[window.start : window.stop] = [within[place] for place in permutation(numbers, len(window)).order]
+    return rows

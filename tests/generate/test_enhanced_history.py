@@ -1,0 +1,103 @@
+"""CHIQ's enhancements of the history, worked out by hand."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+from operators import CHAT, PTKB, a_turn, ledger, texts, two_turns
+
+import pyterrier_ikat as ikat
+
+LONG = [*CHAT[:2], {"role": "user", "content": "And fennel?"}, {"role": "assistant", "content": "It has none."}, CHAT[2]]
+
+TestTopicSwitch = pt.testing.transformer_test_class(lambda: ikat.TopicSwitch(ikat.llm("recorded:sample")))
+TestExpandResponse = pt.testing.transformer_test_class(lambda: ikat.ExpandResponse(ikat.llm("recorded:sample")))
+TestSummariseHistory = pt.testing.transformer_test_class(lambda: ikat.SummariseHistory(ikat.llm("recorded:sample")))
+
+
+def long_turn():
+    return ikat.conversation(LONG, PTKB)
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("same", 4),
+        ("Same.", 4),
+        ("old_topic", 4),
+        ("It continues the existing topic", 4),
+        ("new", 2),
+        ("**New topic**", 2),
+        ("new_topic", 2),
+    ],
+)
+def test_of_a_new_topic_only_the_last_turn_is_left(said, left):
+    turn = long_turn()
+    out = ikat.TopicSwitch(scripted(said)[0])(turn)
+    assert out["qhistory"].item() == LONG[:4][-left:]
+    assert turn["qhistory"].item() == LONG[:4]
+
+
+@pytest.mark.parametrize("said", ["new or same", "perhaps", "I'm sorry, I can't tell."])
+def test_an_unclear_verdict_is_a_failure_and_falls_back_to_the_same_topic(said):
+    with pytest.raises(ikat.IkatError, match="stage topic"):
+        ikat.TopicSwitch(scripted(said)[0])(long_turn())
+    llm, _ = scripted(said)
+    assert ikat.TopicSwitch(llm, on_error="fallback")(long_turn())["qhistory"].item() == LONG[:4]
+    assert ledger(llm, "fallbacks") == 1
+
+
+def test_the_last_response_is_said_in_full_and_the_others_stay():
+    turn, (llm, backend) = long_turn(), scripted("Fennel tea has no caffeine.")
+    out = ikat.ExpandResponse(llm)(turn)
+    assert [message["content"] for message in out["qhistory"].item()] == [
+        *("Which tea has no caffeine?", "Rooibos.", "And fennel?", "Fennel tea has no caffeine."),
+    ]
+    assert turn["qhistory"].item()[-1]["content"] == "It has none."
+    assert "# Last reply of the system\nIt has none." in texts(backend)[0]
+
+
+def test_a_failed_response_stays_and_a_failed_summary_is_empty():
+    llm, _ = scripted("", "")
+    out = (ikat.ExpandResponse(llm, on_error="fallback") >> ikat.SummariseHistory(llm, on_error="fallback"))(long_turn())
+    assert out["qhistory"].item() == LONG[:4]
+    assert out["qsummary"].item() == ""
+    assert ledger(llm, "fallbacks") == 2
+
+
+@pytest.mark.parametrize("kind", [ikat.TopicSwitch, ikat.ExpandResponse, ikat.SummariseHistory])
+def test_a_turn_without_a_response_is_not_asked_and_the_plan_knows(kind):
+    llm, backend = scripted("same")
+    turns = two_turns()  # only the first has a history
+    assert ikat.plan({"x": kind(llm)}, turns).total["calls"] == 1
+    out = kind(llm)(turns)
+    assert len(backend.asked) == 1
+    assert out["qhistory"].tolist()[1] == []
+    no_reply = ikat.conversation([CHAT[0], CHAT[2]])
+    assert kind(llm)(no_reply)["qhistory"].item() == [CHAT[0]]
+    assert len(backend.asked) == 1
+
+
+def test_the_enhanced_rewrite_sees_the_summary_the_clear_question_and_the_guess():
+    llm, backend = scripted("They spoke about rooibos.", "rooibos against a cold")
+    turn = a_turn(qrewrite="Does rooibos help against a cold?", qanswer="It may soothe the throat.")
+    out = (ikat.SummariseHistory(llm) >> ikat.Rewrite(llm, "enhanced", question="qrewrite"))(turn)
+    shown = texts(backend)[1]
+    assert out["query"].item() == out["qrewrite"].item() == "rooibos against a cold"
+    assert "# Conversation so far\nThey spoke about rooibos.\n" in shown
+    assert "# Question\nDoes rooibos help against a cold?" in shown
+    assert "# Guess at the answer\nIt may soothe the throat." in shown
+    assert "Which tea has no caffeine?" not in shown
+
+
+def test_without_a_summary_the_enhanced_rewrite_sees_the_history():
+    llm, backend = scripted("a", "b")
+    for columns in ({}, {"qsummary": ""}):
+        ikat.Rewrite(llm, "enhanced", question="qrewrite")(a_turn(qrewrite="Clear?", qanswer="Guess.", **columns))
+    assert all("user: Which tea has no caffeine?\nsystem: Rooibos." in text for text in texts(backend))
+
+
+def test_a_turn_without_a_guess_is_named():
+    turns = pd.concat([a_turn(qanswer="a"), a_turn(qanswer=None).assign(qid="other")], ignore_index=True)
+    with pytest.raises(ikat.DataError, match=r"no text in qanswer \(turns other\)"):
+        ikat.Rewrite(scripted("a")[0], "enhanced")(turns)

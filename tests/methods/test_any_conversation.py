@@ -1,0 +1,134 @@
+"""Every method runs on turns of any collection: qids of any form, no turn numbers, no persona, a history or none."""
+
+import re
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import Backend, BackendReply
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.base import GivenDataset
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.llms import LLM
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.operator import Operator
+
+CHAT = [
+    {"role": "user", "content": "Which tea has no caffeine?"},
+    {"role": "assistant", "content": "Rooibos tea. " * 20},
+    {"role": "user", "content": "And mint tea?"},
+    {"role": "assistant", "content": "Mint has none, and it grows in pots. " * 20},
+]
+UNANSWERED = [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And mint tea?"}]
+QUERIES = ["Does the tea grow here?", "green tea in the morning", "Is coffee tea?"]
+OF_IKAT = ["1-1_3", "2-1_1", "3-1_3"]
+OTHERS = {
+    "others": ["dd6b6ffd<::>2", "q1", "101_3_extra"],
+    "numbers": ["7", "12", "132_1-1"],
+    "like sub-queries": ["7", "7::0", "7::0::1"],
+}
+SEVERAL_RERANKERS = ("wghtdrerank_2", "short_long_2", "short_long_3")
+EMPTY_HEADING = re.compile(r"^#+ [^\n]*\n\n+#+ ", re.MULTILINE)
+
+
+class Anything(Backend):
+    """An LLM that answers every prompt, always in the same way."""
+
+    def __init__(self, model="anything"):
+        self.asked, self.model, self.replays = [], model, True
+        self.identity = {"provider": "fake", "model": model, "params": {}}
+        self.llm = LLM(self)
+
+    def complete(self, requests):
+        self.asked += requests
+        return [BackendReply(self.answer(request), self.model) for request in requests]
+
+    def answer(self, request):
+        shown = str(request.messages[-1]["content"])
+        known = {
+            "rewrite_and_answer": "Rewrite: rooibos tea\nResponse: Mint tea.",
+            "topic_switch": "same",
+            "statements_ids": "[2]",
+            "statements_scores": '{"2": 0.5}',
+            "rerank": "2",
+            "queries": "1. rooibos tea\n2. mint tea",
+        }
+        last = " ".join(re.findall(r"[a-z]+", shown[-200:])[-4:])
+        return next((text for start, text in known.items() if request.prompt.startswith(start)), f"Rooibos tea {last}")
+
+
+class Overlap(Operator):
+    """Scores a passage by the words that it shares with the query."""
+
+    schematic = {"label": "Overlap"}
+
+    def transform(self, inp):
+        pairs = zip(inp["query"], inp["text"], strict=True)
+        score = [len(set(query.lower().split()) & set(text.lower().split())) + len(text) / 1000 for query, text in pairs]
+        return pt.model.add_ranks(inp.assign(score=score))
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    texts = ["Rooibos tea has no caffeine.", "Mint tea grows in pots.", "Green tea has caffeine.", "Tea in the morning helps."]
+    return ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index({"docno": f"d{n}", "text": text} for n, text in enumerate(texts))
+
+
+def built(name, index):
+    """The method on fakes, and the two backends that it asks."""
+    entry, first, second = METHODS[name], Anything(), Anything("another")
+    rewriter, expander = (pt.apply.query(lambda row: f"{row['query']} mint"), pt.apply.query(lambda row: "tea"))
+    resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": expander}
+    resources["reranker"] = [Overlap(), Overlap()] if name in SEVERAL_RERANKERS else Overlap()
+    return entry.build(retriever=index.bm25(num_results=entry.depth), **resources), first, second
+
+
+def turns(qids, **columns):
+    return pd.DataFrame({"qid": qids, "query": QUERIES, "qhistory": column([CHAT, [], UNANSWERED])}).assign(**columns)
+
+
+def ran(name, frame, index):
+    """Of each turn the passages and scores, in the order of the turns; what the models were asked."""
+    system, first, second = built(name, index)
+    frame = frame.assign(qresolved=frame["query"] + " rooibos", qgoldptkb=column([[]] * len(frame))) if METHODS[name].manual else frame
+    results = system(frame)
+    assert set(results["qid"]) == set(frame["qid"])
+    assert results["score"].notna().all()
+    found = [results[results["qid"] == qid][["docno", "score"]].values.tolist() for qid in frame["qid"]]
+    asked = sorted(str(request.messages) for request in first.asked + second.asked)
+    return found, asked, [str(message["content"]) for request in first.asked + second.asked for message in request.messages]
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
+@pytest.mark.parametrize("name", METHODS)
+def test_names_of_turns_missing_columns_and_an_empty_persona_change_nothing(name, index):
+    full = {"qutterance": QUERIES, "qptkb": column([{}] * 3), "qconversation": ["1-1", "2-1", "3-1"], "qturn": [3, 1, 3]}
+    expected, asked, prompts = ran(name, turns(OF_IKAT, **full), index)
+    for qids in OTHERS.values():
+        found, asked_of_others, _ = ran(name, turns(qids), index)
+        assert found == expected
+        assert asked_of_others == asked
+    without_value = {"qptkb": column([None, float("nan"), []]), "qturn": column([None] * 3)}
+    assert ran(name, turns(OTHERS["others"], **without_value), index)[:2] == (expected, asked)
+    for prompt in prompts:
+        assert not EMPTY_HEADING.search(prompt)
+        assert not re.search(r"\bnan\b|\{\}|: None", prompt)
+        assert not re.search("what is known about|suited to this user|as it suits", prompt)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_runs_on_single_queries(name, index):
+    class Queries:
+        def get_topics(self):
+            return pd.DataFrame({"qid": [7, 12], "query": ["mint tea", "green tea"]})
+
+    topics = GivenDataset(Queries()).get_topics("manual" if METHODS[name].manual else None)
+    assert topics[["qid", "qturn", "qhistory", "qptkb"]].values.tolist() == [["7", 1, [], {}], ["12", 1, [], {}]]
+    system, *_ = built(name, index)
+    results = system(topics)
+    assert set(results["qid"]) == {"7", "12"}
+    if METHODS[name].manual:
+        assert topics["qresolved"].tolist() == ["mint tea", "green tea"]
+    assert ikat.plan({name: system}, topics=topics).total["calls"] >= 0

@@ -1,0 +1,244 @@
+"""LLM4CS, CHIQ-AD, the best of N rewrites and the organisers' baselines of 2025, pinned by hand."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import ByPrompt
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llms import Reply
+from pyterrier_ikat.methods import METHODS, best_of_n, cfda_best_of_n, chiq_ad, llm4cs, published
+
+PTKB = {"1": "I am vegan."}
+CHAT = [
+    {"role": "user", "content": "Where can I walk?"},
+    {"role": "assistant", "content": "In the hills."},
+    {"role": "user", "content": "What do I eat?"},
+]
+
+
+class Draws(ByPrompt):
+    """Answers a list by the sample's number."""
+
+    def complete(self, requests):
+        self.asked += requests
+        said = [(self.answers[request.prompt], request.sample) for request in requests]
+        return [Reply(text if isinstance(text, str) else text[sample], self.model) for text, sample in said]
+
+
+class Search(pt.Transformer):
+    """Finds a passage named after each word of the query, in their order, with its text; remembers queries and vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.queries, self.vectors = [], []
+
+    def transform(self, inp):
+        self.queries += inp["query"].tolist()
+        self.vectors += inp["query_vec"].tolist() if "query_vec" in inp.columns else []
+        rows = [
+            {**row, "docno": word, "text": word, "rank": rank, "score": -float(rank)}
+            for row in inp.drop(columns="query_vec", errors="ignore").to_dict("records")
+            for rank, word in enumerate(dict.fromkeys(row["query"].split()))
+        ]
+        return pd.DataFrame(rows, columns=None if rows else [*inp.columns, "docno", "text", "rank", "score"])
+
+    def __hash__(self):
+        return id(self)
+
+
+class Likes(pt.Transformer):
+    """Scores passages by a table, 0 for the others; remembers the pairs."""
+
+    def __init__(self, **scores):
+        super().__init__()
+        self.scores, self.pairs = scores, []
+
+    def transform(self, inp):
+        self.pairs += list(zip(inp["query"], inp["docno"], strict=True))
+        return pt.model.add_ranks(inp.assign(score=[float(self.scores.get(docno, 0)) for docno in inp["docno"]]))
+
+    def __hash__(self):
+        return id(self)
+
+
+@pytest.fixture
+def turn():
+    return ikat.conversation(CHAT, PTKB, number="9-1")
+
+
+def both(*pairs):
+    return [f"Rewrite: {rewrite}\nResponse: {answer}" for rewrite, answer in pairs]
+
+
+@pytest.fixture
+def model():
+    return Draws(
+        rewrite_and_answer=both(("oats", "Eat oats"), ("nuts", "Eat nuts"), ("oats", "Take bread"), ("figs", "Buy figs"), ("oats", "Eat")),
+        answer=["Rye", "Oats too", "Rye", "Spelt", "Rice"],
+        topic_switch="same",
+        rewrite_short="What does a vegan eat on a walk",
+        expand_response="There are walks in the hills.",
+        summarise_history="It was about walks.",
+        rewrite_enhanced=["vegan walk food", "hill food", "vegan walk food", "food", "hills"],
+    )
+
+
+def prompts(model):
+    return [request.prompt for request in model.asked]
+
+
+def shown(model, prompt):
+    return next(request.messages[-1]["content"] for request in model.asked if request.prompt == prompt)
+
+
+def test_llm4cs_searches_once_for_five_rewrites_and_their_answers(model, turn):
+    search = Search()
+    llm4cs(model.llm, search)(turn)
+    assert search.queries == ["oats Eat oats nuts Eat nuts oats Take bread figs Buy figs oats Eat"]
+    assert prompts(model) == ["rewrite_and_answer"] * 5
+    assert sorted(request.sample for request in model.asked) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("form", "aggregate", "query", "calls"),
+    [
+        ("rewrite", "mean", "oats nuts oats figs oats", 5),
+        ("rewrite", "self_consistency", "oats", 5),
+        ("rewrite", "maxprob", "oats", 1),
+        ("rewrite_and_answer", "self_consistency", "oats Eat oats", 5),
+        ("rewrite_and_answer", "maxprob", "oats Eat oats", 1),
+        ("rewrite_then_answer", "mean", "Rye Oats too Rye Spelt Rice oats", 6),
+        ("rewrite_then_answer", "self_consistency", "Rye oats", 6),
+        ("rewrite_then_answer", "maxprob", "Rye oats", 2),
+    ],
+)
+def test_llm4cs_forms_and_aggregates(model, turn, form, aggregate, query, calls):
+    search = Search()
+    system = llm4cs(model.llm, search, form=form, aggregate=aggregate)
+    assert ikat.plan({"x": system}, turn).total["calls"] == calls
+    system(turn)
+    assert search.queries == [query]
+    assert len(model.asked) == calls
+
+
+def test_llm4cs_then_answers_the_rewrite(model, turn):
+    llm4cs(model.llm, Search(), form="rewrite_then_answer", n=2)(turn)
+    assert "# Last message of the user\noats" in shown(model, "answer")
+
+
+def test_llm4cs_gives_a_dense_retriever_the_mean_vector(model, turn):
+    letters = pt.apply.generic(lambda rows: rows.assign(query_vec=[np.array([len(text), 1.0]) for text in rows["query"]]))
+    search = Search()
+    llm4cs(model.llm, search, encoder=letters)(turn)
+    lengths = [len(text) for text in ("oats", "Eat oats", "nuts", "Eat nuts", "oats", "Take bread", "figs", "Buy figs", "oats", "Eat")]
+    assert search.vectors[0].tolist() == [sum(lengths) / 10, 1.0]
+
+
+def test_llm4cs_takes_the_encoder_of_the_retrievers_index(model, turn):
+    class Index:
+        def query_encoder(self, prefix):
+            return pt.apply.generic(lambda rows: rows.assign(query_vec=[np.array([len(prefix + text)]) for text in rows["query"]]))
+
+    search = Search()
+    search.index, search.query_prefix = Index(), "q: "
+    llm4cs(model.llm, search, form="rewrite", n=2)(turn)
+    assert search.vectors[0].tolist() == [7.0]
+    assert search.queries == ["oats"]
+
+
+def test_llm4cs_reranks_by_the_first_rewrite(model, turn):
+    likes = Likes(figs=1)
+    out = llm4cs(model.llm, Search(), likes)(turn)
+    assert {query for query, _ in likes.pairs} == {"oats"}
+    assert out["docno"][0] == "figs"
+
+
+def test_llm4cs_refuses_what_it_does_not_know(model):
+    with pytest.raises(ikat.UsageError, match="form='cot' is unknown: choose one of rewrite, rewrite_then_answer, rewrite_and_answer"):
+        llm4cs(model.llm, Search(), form="cot")
+    with pytest.raises(ikat.UsageError, match="aggregate='sc' is unknown: choose one of maxprob, self_consistency, mean"):
+        llm4cs(model.llm, Search(), aggregate="sc")
+
+
+def chiq_model():
+    return ByPrompt(
+        topic_switch="new",
+        rewrite_short="What does a vegan eat on a walk?",
+        expand_response="There are walks in the hills.",
+        answer="Oats.",
+        summarise_history="It was about walks.",
+        rewrite_enhanced="vegan walk food",
+    )
+
+
+def test_chiq_enhances_the_history_and_then_rewrites(turn):
+    model, search = chiq_model(), Search()
+    chiq_ad(model.llm, search)(turn)
+    assert prompts(model) == ["topic_switch", "rewrite_short", "expand_response", "answer", "summarise_history", "rewrite_enhanced"]
+    assert search.queries == ["vegan walk food"]
+    assert "at most 30 words" in shown(model, "answer")
+    assert "system: There are walks in the hills." in shown(model, "summarise_history")
+    assert "It was about walks." in shown(model, "rewrite_enhanced")
+
+
+def test_chiq_without_summary_and_with_the_guess_in_the_query(turn):
+    model, search = chiq_model(), Search()
+    chiq_ad(model.llm, search, summarise=False, append=True)(turn)
+    assert "summarise_history" not in prompts(model)
+    assert "system: There are walks in the hills." in shown(model, "rewrite_enhanced")
+    assert search.queries == ["vegan walk food Oats."]
+
+
+def test_chiq_asks_a_first_turn_three_times():
+    model = chiq_model()
+    first = ikat.conversation(CHAT[:1], PTKB)
+    system = chiq_ad(model.llm, Search())
+    assert ikat.plan({"x": system}, first).total["calls"] == 3
+    system(first)
+    assert prompts(model) == ["rewrite_short", "answer", "rewrite_enhanced"]
+
+
+def test_the_best_of_n_is_chosen_by_its_passages_and_searched_for(model, turn):
+    search, likes = Search(), Likes(figs=3, nuts=2)
+    out = best_of_n(model.llm, search, likes, n=5)(turn)
+    assert search.queries == ["oats", "nuts", "figs", "figs"]  # each distinct rewrite, then the best
+    assert out["qrewrite"].tolist() == ["figs"]
+    assert out["docno"].tolist() == ["figs"]
+
+
+def test_cfda_fuses_the_best_of_each_kind_and_reranks_by_the_llm4cs_rewrite(model, turn):
+    model.answers["answer"] = "Oats."
+    search, likes = Search(), Likes(hill=9, food=1, figs=3)
+    out = cfda_best_of_n(model.llm, search, likes, n=5)(turn)
+    assert len(model.asked) == 4 + 5 + 5
+    assert "summarise_history" not in prompts(model)
+    # of CHIQ: (0 + 0 + 1) / 3, (9 + 1) / 2, 1 and 0; of LLM4CS: figs
+    assert search.queries == ["vegan walk food", "hill food", "food", "hills", "hill food", "oats", "nuts", "figs", "figs"]
+    assert out["docno"].tolist() == ["hill", "figs", "food"]
+    assert {query for query, _ in likes.pairs[-3:]} == {"figs"}
+    assert out["qrewrite"].unique().tolist() == ["figs"]
+
+
+def test_the_organisers_baselines_of_2025():
+    depths = {name: (METHODS[name].depth, METHODS[name].manual) for name in METHODS if name.startswith("baseline_2025")}
+    assert depths == {
+        "baseline_2025_bm25": (1000, False),
+        "baseline_2025_splade": (1000, False),
+        "baseline_2025_splade_minilm": (100, False),
+        "baseline_2025_splade_deberta": (100, False),
+        "baseline_2025_human_bm25": (1000, True),
+        "baseline_2025_human_splade": (1000, True),
+    }
+    assert METHODS["baseline_2025_splade_minilm"].expression == "ikat.Rewrite(llm) >> retriever % 100 >> reranker"
+    assert METHODS["baseline_2025_human_bm25"].needs == ["retriever"]
+
+
+def test_two_scores_of_each_table_of_2025_are_as_printed():
+    of_2023, of_2024 = published("baselines_2025_on_2023"), published("baselines_2025_on_2024")
+    assert of_2023.loc["baseline_2025_bm25", "nDCG@10"] == 0.1255
+    assert of_2023.loc["baseline_2025_human_splade", "MRR(rel=2)"] == 0.3592
+    assert of_2024.loc["baseline_2025_splade_deberta", "nDCG@10"] == 0.3876
+    assert of_2024.loc["baseline_2025_splade_minilm", "Recall(rel=2)@100"] == 0.2954
+    assert "baseline_2025_splade" not in of_2024.index

@@ -1,0 +1,337 @@
+"""Listwise re-ranking: windows, a model that knows the true order, what is repaired, failures, the plan, resumption and calls in flight."""
+
+import math
+import random
+import re
+import threading
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.completions.rankings import permutation, read_ranking
+from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
+from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.rank.listwise import windows
+
+_llm = ikat.llm("recorded:sample")
+TestListwise = pt.testing.transformer_test_class(lambda: ikat.ListwiseRerank(_llm))
+
+
+class Knows(Backend):
+    """A model that knows the true order: the number in a passage's text says how good it is, the lowest first."""
+
+    model, concurrency = "knows", 4
+
+    def __init__(self, say=None):
+        self.asked, self.identity, self.say = [], {"provider": "fake", "model": str(id(self))}, say or self.order
+
+    def order(self, goods):
+        return " > ".join(f"[{place + 1}]" for place in sorted(range(len(goods)), key=goods.__getitem__))
+
+    def complete(self, requests):
+        self.asked += requests
+        shown = [re.findall(r"passage-(\d+)", request.messages[0]["content"]) for request in requests]
+        return [Reply(self.say([int(good) for good in goods]), prompt_tokens=1, completion_tokens=1) for goods in shown]
+
+
+def found(*turns):
+    """A result frame: for each turn the goodness of its passages, as they are ranked before."""
+    rows = [
+        {"qid": f"1_{number}", "query": "q", "docno": f"d{good}", "text": f"passage-{good} of turn {number}", "rank": rank}
+        for number, goods in enumerate(turns)
+        for rank, good in enumerate(goods)
+    ]
+    return pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "rank"]).astype({"rank": int})
+
+
+def goods(frame, qid="1_0"):
+    return [int(docno[1:]) for docno in frame[frame["qid"] == qid].sort_values("rank")["docno"]]
+
+
+def test_the_windows_of_the_paper():
+    assert windows(100, 20, 10) == [range(start, start + 20) for start in (80, 70, 60, 50, 40, 30, 20, 10, 0)]
+    assert windows(25, 20, 10) == [range(5, 25), range(20)]  # RankGPT's own loop would leave the first five out
+    assert (windows(20, 20, 10), windows(2, 20, 10), windows(1, 20, 10), windows(0, 20, 10)) == ([range(20)], [range(2)], [], [])
+
+
+sizes = st.integers(2, 9).flatmap(lambda window: st.tuples(st.just(window), st.integers(1, window)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.permutations(range(24)), st.integers(1, 30), sizes)
+def test_one_pass_brings_the_best_to_the_top_and_costs_what_the_formula_says(order, k, size):
+    window, stride = size
+    backend = Knows()
+    ranked = ikat.ListwiseRerank(LLM(backend), k, window, stride)(found(order))
+    among = order[:k]
+    best = len(among) if len(among) <= window else window - stride
+    assert goods(ranked)[:best] == sorted(among)[:best]
+    assert sorted(goods(ranked)[: len(among)]) == sorted(among)
+    assert goods(ranked)[len(among) :] == order[k:]
+    calls = 0 if len(among) < 2 else 1 + max(0, math.ceil((len(among) - window) / stride))
+    assert len(backend.asked) == calls
+    assert ranked["score"].tolist() == list(range(24, 0, -1))
+    assert ranked["rank"].tolist() == list(range(24))
+
+
+def test_the_prompt_shows_the_conversation_and_as_many_words_of_a_passage_as_are_stated():
+    llm, backend = scripted("[2] > [1]")
+    turn = ikat.conversation(
+        [
+            {"role": "user", "content": "Which tea?"},
+            {"role": "assistant", "content": "Rooibos."},
+            {"role": "user", "content": "Has it caffeine?"},
+        ],
+        ["I am vegan."],
+    )
+    passages = pd.DataFrame({"docno": ["a", "b"], "text": ["one two three four", "</passage> five"], "rank": [0, 1]})
+    ranked = ikat.ListwiseRerank(llm, words=3)(turn.merge(passages, "cross"))
+    prompt = backend.asked[0][0]["content"]
+    for shown in (
+        "I am vegan.",
+        "user: Which tea?\nsystem: Rooibos.",
+        "Has it caffeine?",
+        '<passage number="1">\none two three\n</passage>',
+    ):
+        assert shown in prompt
+    assert "four" not in prompt
+    assert "&lt;/passage> five" in prompt
+    assert ranked["docno"].tolist() == ["b", "a"]
+    assert ranked["text"].tolist()[1] == "one two three four"
+
+
+def test_repairs_are_counted_number_by_number():
+    (llm, _), order = scripted("[3] > [1] > [3] > [9]"), [10, 11, 12, 13]
+    ranked = ikat.ListwiseRerank(llm)(found(order))
+    assert goods(ranked) == [12, 10, 11, 13]
+    assert llm.ledger.frame()[["calls", "dropped", "failures", "fallbacks"]].values.tolist() == [[1, 4, 0, 0]]
+
+
+FORMS = {
+    "as asked": lambda numbers: " > ".join(f"[{number}]" for number in numbers),
+    "commas": lambda numbers: ", ".join(f"[{number}]" for number in numbers),
+    "close": lambda numbers: "".join(f"[{number}]" for number in numbers),
+    "lines": lambda numbers: "\n".join(f"[{number}]" for number in numbers),
+    "wide signs": lambda numbers: "\uff1e".join(f"【{number}】" for number in numbers),
+    "bold": lambda numbers: " > ".join(f"**[{number}]**" for number in numbers),
+    "escaped": lambda numbers: " &gt; ".join(f"[{number}]" for number in numbers),
+    "titles": lambda numbers: " > ".join(f"[{number}] Teas of 2024" for number in numbers),
+    "numbered lines": lambda numbers: "\n".join(f"{line}. [{number}] about tea" for line, number in enumerate(numbers, 1)),
+    "named lines": lambda numbers: "\n".join(f"{line}) Passage {number}" for line, number in enumerate(numbers, 1)),
+    "bare lines": lambda numbers: "\n".join(f"{line}. {number}" for line, number in enumerate(numbers, 1)),
+    "scores": lambda numbers: " > ".join(f"[{number}] (0.{number})" for number in numbers),
+    "JSON": lambda numbers: f'{{"ranking": {list(numbers)}}}',
+    "fenced": lambda numbers: f"```json\n{list(numbers)}\n```",
+    "bare": lambda numbers: " > ".join(map(str, numbers)),
+    "prose": lambda numbers: f"Here is the order of the 2024 passages: {', '.join(map(str, numbers))}.",
+    "thought": lambda numbers: f"<think>[7] > [1]?</think>{' > '.join(f'[{number}]' for number in numbers)}",
+    "aloud": lambda numbers: (
+        "".join(f"[{number}] is about tea. " for number in sorted(set(numbers))) + " > ".join(f"[{number}]" for number in numbers)
+    ),
+    "example": lambda numbers: f"In the form [2] > [1]:\n\n{' > '.join(f'[{number}]' for number in numbers)}\n\nThat is all.",
+}
+
+
+def malformed(seed):
+    """What a model may say of 8 passages, the numbers in it, and how many repairs they need, counted as they are made."""
+    draw = random.Random(seed)
+    numbers = draw.sample(range(1, 9), draw.randint(4, 8))
+    repairs = 8 - len(numbers)
+    for number in draw.choices(numbers, k=draw.randint(0, 2)):
+        numbers.append(number)
+        repairs += 1
+    for _ in range(draw.randint(0, 2)):
+        numbers.insert(draw.randint(0, len(numbers)), draw.choice((0, 9, 57, 2024)))
+        repairs += 1
+    form = list(FORMS)[seed % len(FORMS)]
+    return FORMS[form](numbers), numbers, repairs
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_each_malformed_output_gives_a_permutation_with_its_repairs_counted(seed):
+    text, numbers, repairs = malformed(seed)
+    assert read_ranking(text) == numbers, text
+    (llm, _), order = scripted(text), [5, 3, 8, 1, 7, 2, 6, 4]
+    ranked = ikat.ListwiseRerank(llm)(found(order))
+    named = list(dict.fromkeys(number for number in numbers if 1 <= number <= 8))
+    assert goods(ranked) == [order[number - 1] for number in named] + [order[place] for place in range(8) if place + 1 not in named]
+    assert llm.ledger.frame()[["dropped", "failures"]].values.tolist() == [[repairs, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("[2] > [1] > [3", [2, 1]),
+        ("[02] > [01]", [2, 1]),
+        ("[Passage 2] > [Passage 1]", [2, 1]),
+        ("[2] = [1] > [3]", [2, 1, 3]),
+        ("[2] > [1] > [3]-[5]", [2, 1, 3, 5]),
+        ("2", [2]),
+        ("[2]", [2]),
+        ("Passage 2 is the best one, then passage 1.", [2, 1]),
+        ("1 > 2 > 3 (of 3, 0.5 s)", [1, 2, 3]),
+        ("[" + "9" * 5000 + "] > [1]", [999_999_999, 1]),
+        ("[٢] > [١]", [2, 1]),
+        ("(2) > (1) > (3)", [2, 1, 3]),
+        ("<2> > <1>", [2, 1]),
+        ("Ranking: 2,1,3", [2, 1, 3]),
+        ("[[2], [1], [3]]", [2, 1, 3]),
+        ('["2", "1", "3"]', [2, 1, 3]),
+        ("[2] > [1]\n\nQuestion: And milk?\n[5] > [4] > [3]", [2, 1]),
+    ],
+)
+def test_hand_written_outputs(text, numbers):
+    assert read_ranking(text) == numbers
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "I'm sorry, but I can't help with that.", "In 2024 tea was cheap.", "null", "[]", "{}", ">", "The order stays."]
+)
+def test_what_orders_nothing_is_a_failure(text):
+    assert read_ranking(text) is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-3, 30), max_size=40), st.integers(0, 20))
+def test_whatever_is_named_gives_a_permutation(numbers, size):
+    order, repairs = permutation(numbers, size)
+    assert sorted(order) == list(range(size))
+    valid = [number for number in numbers if 1 <= number <= size]
+    assert len(repairs) == len(numbers) - len(valid) + len(valid) - len(set(valid)) + size - len(set(valid))
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="0123456789[]>(){}., \n-passageé", max_size=60))
+def test_no_text_breaks_the_reader(text):
+    numbers = read_ranking(text)
+    assert numbers is None or (numbers and all(isinstance(number, int) for number in numbers))
+
+
+@pytest.mark.parametrize("said", ["I can only say that tea is fine.", "[57] > [58]"])
+def test_a_failed_window_stays_in_its_order_and_the_next_one_is_asked(said):
+    llm, backend = scripted(said, "[2] > [1] > [3]")
+    ranked = ikat.ListwiseRerank(llm, window=3, stride=1, on_error="fallback")(found([4, 3, 2, 1]))
+    assert goods(ranked) == [3, 4, 2, 1]
+    assert len(backend.asked) == 2
+    assert llm.ledger.frame()[["calls", "failures", "fallbacks", "dropped"]].values.tolist() == [[2, 1, 1, 0]]
+
+
+def test_a_failure_is_raised_once_the_other_turns_are_finished():
+    def say(shown):
+        return "Tea." if 9 in shown else backend.order(shown)
+
+    backend = Knows(say)
+    with pytest.raises(StageError, match="1_0") as raised:
+        ikat.ListwiseRerank(LLM(backend), window=3, stride=1)(found([9, 8, 7, 9], [4, 3, 2, 1]))
+    assert [(failure.qid, failure.kept) for failure in raised.value.failures] == [("1_0", True)]
+    assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
+
+
+def test_numbers_of_no_passage_are_named_in_the_failure():
+    llm, _ = scripted("[57] > [58]")
+    with pytest.raises(StageError, match="the completion names 57, 58, and no passage from 1 to 3"):
+        ikat.ListwiseRerank(llm)(found([1, 2, 3]))
+
+
+class TwoAtATime(Knows):
+    """Answers only once calls of both turns are under way: the windows of one do not wait for those of the other."""
+
+    concurrency = 2
+
+    def __init__(self):
+        super().__init__()
+        self.both = threading.Barrier(2)
+
+    def complete(self, requests):
+        self.both.wait(120)
+        return super().complete(requests)
+
+
+def test_windows_of_different_turns_are_in_flight_together():
+    backend = TwoAtATime()
+    llm = LLM(backend)
+    llm.throttle.patience = 0.01
+    ranked = ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
+    assert len(backend.asked) == 6
+    assert goods(ranked)[0] == goods(ranked, "1_1")[0] == 1
+
+
+class Slow(Knows):
+    """One turn's answers wait until all windows of the other turns are answered."""
+
+    concurrency = 2
+
+    def __init__(self, others):
+        super().__init__()
+        self.others, self.left = threading.Event(), others
+
+    def complete(self, requests):
+        if requests[0].qid == "1_0" and requests[0].item == "3-4":
+            assert self.others.wait(120)
+        found = super().complete(requests)
+        self.left -= requests[0].qid != "1_0"
+        if not self.left:
+            self.others.set()
+        return found
+
+
+def test_no_turn_waits_for_a_slow_one_before_its_next_window():
+    backend = Slow(others=3)
+    llm = LLM(backend)
+    llm.throttle.patience = 0.01
+    ikat.ListwiseRerank(llm, window=2, stride=1)(found([4, 3, 2, 1], [4, 3, 2, 1]))
+    assert [request.item for request in backend.asked if request.qid == "1_1"] == ["3-4", "2-3", "1-2"]
+    assert len(backend.asked) == 6
+
+
+def test_equal_turns_are_asked_once_and_an_interrupted_stage_goes_on_where_it_was(tmp_path):
+    frame = found([4, 3, 2, 1], [4, 3, 2, 1])
+    frame["text"] = [f"passage-{docno[1:]}" for docno in frame["docno"]]
+    backend = Knows()
+    rerank = ikat.ListwiseRerank(LLM(backend, cache=CompletionCache(tmp_path / "c.sqlite")), window=2, stride=1)
+    first = rerank(frame)
+    assert [request.item for request in backend.asked] == ["3-4", "2-3", "1-2"]
+    assert rerank.llm.ledger.frame()[["calls", "cache_hits"]].values.tolist() == [[3, 3]]
+    pd.testing.assert_frame_equal(rerank(frame), first)
+    assert len(backend.asked) == 3
+
+    more = found([4, 3, 2, 1, 0])  # its first window is new, those behind it differ, too
+    more["text"] = [f"passage-{docno[1:]}" for docno in more["docno"]]
+    assert goods(rerank(more))[0] == 0
+    assert len(backend.asked) == 7
+
+
+def test_the_plan_knows_the_calls():
+    class Finds(pt.Transformer):
+        def transform(self, inp):
+            return inp.assign(docno="a", score=1.0, rank=0, text="t")
+
+    topics = pt.get_dataset("ikat:sample").get_topics().head(3)
+    for k, cut, calls in ((100, 1000, 9), (30, 1000, 2), (100, 40, 3), (100, 1, 0), (5, 1000, 1)):
+        rows = ikat.plan({"x": Finds() % cut >> ikat.ListwiseRerank(LLM(Knows()), k)}, topics)
+        assert rows["calls"].sum() == 3 * calls, (k, cut)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be left out"),
+        ({"window": 1}, "window=1: give 2 or more"),
+        ({"k": 0}, "k=0: give 1 or more"),
+        ({"words": 0}, "words=0: give 1 or more"),
+    ],
+)
+def test_wrong_numbers_are_one_line(arguments, error):
+    with pytest.raises(ikat.UsageError, match=error):
+        ikat.ListwiseRerank(_llm, **arguments)
+
+
+def test_a_passage_without_a_rank_is_named():
+    frame = found([1, 2, 3])
+    with pytest.raises(ikat.DataError, match="a passage of 1_0 has no rank: rank the frame first"):
+        ikat.ListwiseRerank(_llm)(frame.assign(rank=[0, None, 2]))
