@@ -58,6 +58,14 @@ def test_code_is_run_and_its_output_replaced():
     assert outputs.with_output("```python\nprint(6 * 7)\n```\n\n```\n41\n```").endswith("\n```\n42\n```")
 
 
+def test_a_conversation_from_scratch_to_a_table_runs_as_the_page_says():
+    page = (DOCS / "datasets.md").read_text(encoding="utf-8")
+    body = page.partition("A conversation from scratch to a table:\n\n<!-- generated: output -->\n")[2].partition("\n<!-- end -->")[0]
+    assert outputs.with_output(body) == body
+    code = body.partition("import pyterrier_ikat as ikat\n\n")[2].partition("```")[0]
+    assert len(code.splitlines()) <= 10
+
+
 @pytest.mark.parametrize(("body", "message"), [(CODE.format("false"), "this block fails"), ("no code", "no block of code")])
 def test_code_that_fails_or_is_missing_is_an_error(body, message):
     with pytest.raises(RuntimeError, match=message):

@@ -28,8 +28,8 @@ class CastDataset(IkatDataset):
     """TREC CAsT 2021 or 2022: topics, rewrites and qrels from the organisers' files, under their published names.
 
     The history of a turn of 2021 is the earlier utterances and canonical passages, that of a turn of 2022 the path of messages above it in
-    the topic's tree. The qrels of 2021 judge documents, as the passages' numbers differed between participants: a run of passages is first
-    made one of documents. Binary measures of both years count labels of 2 and more; NIST's summaries of 2022 have those of 1, too.
+    the topic's tree. The qrels of 2021 judge documents, as the passages' numbers differed between participants: index documents. Binary
+    measures of 2021 count labels of 2 and more; NIST's summaries of 2022 are for 1 and more (lenient) and for 2 and more (strict).
 
     Args:
         year: 2021 or 2022.

@@ -6,6 +6,8 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import Backend, BackendReply
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.base import GivenDataset
@@ -132,3 +134,44 @@ def test_every_method_runs_on_single_queries(name, index):
     if METHODS[name].manual:
         assert topics["qresolved"].tolist() == ["mint tea", "green tea"]
     assert ikat.plan({name: system}, topics=topics).total["calls"] >= 0
+
+
+NAMES = st.text(st.characters(blacklist_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1, max_size=12)
+
+
+def passages_of(frame):
+    """Three passages for each row, which and how good by the words of its query."""
+    rows = [
+        {**row, "docno": f"d{(len(row['query']) + step) % 5}", "score": float(3 - step), "rank": step, "text": f"tea number {step}"}
+        for row in frame.to_dict("records")
+        for step in range(3)
+    ]
+    return pd.DataFrame(rows, columns=None if rows else [*frame.columns, "docno", "score", "rank", "text"])
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
+@pytest.mark.parametrize(
+    "fused",
+    [
+        ikat.Interleave(),
+        ikat.RRF(),
+        ikat.WeightedSum(),
+        ikat.Union() >> Overlap(),
+        ikat.MeanScore([Overlap(), Overlap()]),
+        ikat.Ensemble([Overlap(), Overlap()]) >> ikat.Interleave(),
+        ikat.LLMRerank(Anything().llm) >> ikat.Interleave(),
+    ],
+    ids=repr,
+)
+@given(names=st.lists(NAMES, min_size=3, max_size=3, unique=True), lengths=st.lists(st.integers(0, 3), min_size=3, max_size=3))
+@settings(max_examples=8)
+def test_sub_queries_come_back_to_their_turn_whatever_its_name(fused, names, lengths):
+    queries = [[f"tea {'x' * place}" for place in range(length)] for length in lengths]
+    system = ikat.ExplodeQueries() >> pt.apply.generic(passages_of) >> fused
+
+    def found(qids):
+        results = system(turns(qids).assign(qsubqueries=column(queries)))
+        return [results[results["qid"] == qid][["docno", "score", "rank"]].values.tolist() for qid in qids]
+
+    assert found(names) == found(OF_IKAT)
+    assert all(found(names))
