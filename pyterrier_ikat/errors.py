@@ -9,13 +9,15 @@ _told_commands = False
 class IkatError(Exception):
     """Base of every error that this package raises for something its user can repair.
 
-    The message is complete by itself. The command line prints it as one line and exits with 2.
+    The message is complete by itself. The command line prints it as one line and exits with ``exit_code``.
 
     Attributes:
         one_line: False where the message lists faults, a line for each.
+        exit_code: of the command line.
     """
 
     one_line = True
+    exit_code = 2
 
 
 class DataError(IkatError):

@@ -10,10 +10,10 @@ from .chains import in_chain
 from .completions.usable import without_next_prompt
 from .conversations.frame import column, object_frame
 from .llms import LLM, Reply, Request
+from .llms.ledger import CHARACTERS_PER_TOKEN
 from .llms.request import of_chain
 from .operator import Operator, stages, subpipelines
 
-CHARACTERS_PER_TOKEN = 4
 PASSAGE_STAND_IN = "word " * 150
 RANKING_DEPTH = 1000
 """How many passages a retriever finds for a turn, unless a cut ``% k`` behind it says so."""
@@ -150,7 +150,8 @@ class Plan:
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
         parsed = [None if completion is None else stage.parse(without_next_prompt(completion.text)) for completion in known]
-        missing = [request for request, completion in zip(requests, known, strict=True) if completion is None]
+        left = zip(requests, known, stage.llm.in_batches(requests), strict=True)
+        missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
         new = [request for request in missing if self._first(stage.llm, request)]
         row = {"system": self.system, "stage": stage.stage, "model": stage.llm.model, "calls": len(requests)}
         row |= {"cached": len(requests) - len(missing), "shared": len(missing) - len(new), "new": len(new)}

@@ -16,6 +16,8 @@ import pyterrier as pt
 from ..conversations import conversation
 from ..conversations.frame import values
 from ..errors import UsageError
+from ..llms import LLM
+from ..operator import parts_of
 from ..store.files import atomic_write
 
 SHOWN = 5
@@ -125,7 +127,7 @@ class Chat:
         saved: how many of them are in ``save_to``.
 
     Raises:
-        UsageError: when ``number`` isn't one word, or ``save_to`` is there already or can't be written.
+        UsageError: when ``number`` isn't one word, an LLM asks in batches, or ``save_to`` is there already or can't be written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -151,6 +153,8 @@ class Chat:
     ) -> None:
         if len(number.split()) != 1:
             raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+        if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(system)):
+            raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
         self.system = system
         self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
         self.number = number

@@ -43,13 +43,13 @@ class _Group(click.Group):
             with _terminated_as_interrupted(), commands_advised():
                 return super().invoke(ctx)
         except Exception as error:
-            reason = _reason(error)
+            reason, code = _reason(error), getattr(error, "exit_code", 2)
             if reason is None:
                 raise
         except KeyboardInterrupt:
-            reason = STOPPED
+            reason, code = STOPPED, 2
         click.echo(f"ikat: {reason}", err=True)
-        sys.exit(2)
+        sys.exit(code)
 
 
 def _at_home(word: str) -> str:

@@ -20,6 +20,7 @@ from ..conversations.frame import (
     starts_of_runs,
 )
 from ..errors import DataError, UsageError
+from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for
 from ..order import Floats, Integers, set_ranks
 from .subqueries import (
@@ -123,12 +124,14 @@ class Fusion(Operator):
         return set_ranks(_restore_incoming(joined, turns, inp, frames), turns, score)
 
     def _run_branches(self, inp: pd.DataFrame) -> list[pd.DataFrame]:
-        frames = []
+        frames, under_way = list[pd.DataFrame](), UnderWay()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # what one branch lacks another may have
             for number, branch in enumerate(self.branches, 1):
-                frames.append(branch.transform(frame_for(branch, inp)))
-                self._refuse_sub_queries(number, frames[-1], inp)
+                with under_way.noted():
+                    frames.append(branch.transform(frame_for(branch, inp)))
+                    self._refuse_sub_queries(number, frames[-1], inp)
+        under_way.tell()
         with_text = any("text" in frame.columns for frame in frames)
         for number, (branch, frame) in enumerate(zip(self.branches, frames, strict=True), 1):
             check_results(frame, branch, [*self.reads, *["text"] * with_text])

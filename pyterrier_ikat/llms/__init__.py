@@ -2,6 +2,7 @@
 
 from .failures import (
     BadRequest,
+    BatchUnderWay,
     BudgetExceeded,
     CutOff,
     Empty,
@@ -24,6 +25,7 @@ __all__ = [
     "LLM",
     "Backend",
     "BadRequest",
+    "BatchUnderWay",
     "BudgetExceeded",
     "Completion",
     "CutOff",

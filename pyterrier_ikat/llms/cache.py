@@ -21,6 +21,7 @@ import pyterrier as pt
 from ..errors import DataError
 from ..store.cache import Cache, Kind
 from ..store.files import hold_lock, lock_holder, remove_empty
+from .failures import KINDS, LLMFailure
 from .request import Completion, as_read, fault_of
 
 IN_MEMORY = ":memory:"
@@ -86,6 +87,24 @@ class CompletionCache:
         self._cache.revise([key.encode()], add, durable=True)
         self._claimed.discard(key)
         return first[0]
+
+    def put_failure(self, key: str, failure: LLMFailure) -> None:
+        """Keep why a request of a batch has no completion, until somebody else asks it: one that has a completion keeps that.
+
+        Raises:
+            DataError: when it cannot be written.
+        """
+        value = json.dumps({"failure": type(failure).__name__, "reason": failure.reason}).encode()
+
+        def add(known: Mapping[bytes, bytes]) -> dict[bytes, bytes | None]:
+            return {} if _completions(known) else {key.encode(): value}
+
+        self._cache.revise([key.encode()], add, durable=True)
+
+    def failures(self, keys: Iterable[str]) -> dict[str, LLMFailure]:
+        """Why those of ``keys`` have no completion that a batch gave none, without their stage and turn."""
+        known = self._cache.get([key.encode() for key in keys])
+        return {key.decode(): found for key, value in known.items() if (found := _failure(value)) is not None}
 
     @contextmanager
     def claim(self, keys: Collection[str], seconds: float) -> Iterator[tuple[dict[str, Completion], set[str]]]:
@@ -183,6 +202,14 @@ class CompletionCache:
     @property
     def _locks(self) -> Path:
         return Path(f"{self.path}.claims")
+
+
+def _failure(value: bytes) -> LLMFailure | None:
+    try:
+        kept = json.loads(value)
+        return KINDS[kept["failure"]]("", "", kept["reason"], kept=True)
+    except (TypeError, ValueError, KeyError, RecursionError):
+        return None
 
 
 def _completions(known: Mapping[bytes, bytes]) -> dict[str, Completion]:

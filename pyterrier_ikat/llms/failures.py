@@ -1,10 +1,11 @@
 """What can go wrong when a language model is asked: typed, so that a failure never becomes the text of a query or an answer."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Self
 
-from ..errors import IkatError
+from ..errors import IkatError, advice, list_first
 
 KEPT = {
     "file": "finished calls are in the cache and are not repeated",
@@ -63,6 +64,12 @@ class Unavailable(LLMFailure):
 
 class BadRequest(LLMFailure):
     """The server rejects this request (400 and the like), for instance because the prompt is too long for the model."""
+
+
+KINDS: dict[str, type[LLMFailure]] = {
+    kind.__name__: kind for kind in (LLMFailure, CutOff, Unfinished, OnlyReasoning, Empty, Refused, Filtered, Unavailable, BadRequest)
+}
+"""The kinds of failures by name."""
 
 
 class Transient(Exception):  # noqa: N818 - it is a signal to the retry loop, no error that a user sees
@@ -125,9 +132,11 @@ class BudgetExceeded(StageEnded):
         budget: US dollars allowed.
         where: the run folder, or ``""``.
         about: US dollars that the requests left would cost, by what the others did, or None when nothing is known.
+        at_most: US dollars to which a batch of the requests left may bring the cost, where the budget isn't spent yet.
     """
 
     about: float | None = None
+    at_most: float | None = None
 
     def __init__(self, *, spent: float, budget: float, where: str = "") -> None:
         super().__init__(spent, budget, where)
@@ -135,6 +144,11 @@ class BudgetExceeded(StageEnded):
 
     def __str__(self) -> str:
         cost = f"{self.where} has cost {self.spent:.4f} USD over all its starts" if self.where else f"{self.spent:.4f} USD"
+        if self.at_most is not None:
+            return (
+                f"a batch of {self.left or 0} requests may bring the cost to {self.at_most:.4f} USD, beyond the budget of "
+                f"{self.budget:g} USD ({cost}): it is not sent; raise budget=... or lower max_tokens=..., and run again"
+            )
         rest = "" if self.about is None else f" (about {self.about:.4f} USD)"
         return (
             f"the budget of {self.budget:g} USD is spent ({cost}): {self.done} calls are done and kept, {self.left or 0} are left{rest}; "
@@ -162,6 +176,88 @@ class StageError(IkatError):
         more = f" and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
         requests = "1 request" if len(failures) == 1 else f"{len(failures)} requests"
         super().__init__(f"stage {stage}: {requests} failed ({kinds}): {shown}{more}; {_repair(self.failures, kept_in)}")
+
+
+class Waiting(NamedTuple):
+    """A batch of requests that the provider has not answered yet.
+
+    Attributes:
+        stage: the operators that asked.
+        requests: how many requests it holds.
+        batch: the provider's id of it.
+        status: how far it is, in words.
+    """
+
+    stage: str
+    requests: int
+    batch: str
+    status: str
+
+
+class BatchUnderWay(IkatError):
+    """Requests wait in batches at the provider (``batch=on``): the same call later goes on from there, and pays for nothing again.
+
+    Attributes:
+        waiting: the batches.
+
+    Example:
+        >>> print(BatchUnderWay([Waiting("answer", 332, "batch_abc", "in progress, 120 done")]))
+        stage answer: 332 requests wait in 1 batch (batch_abc: in progress, 120 done); run the same cell again later
+    """
+
+    exit_code = 75  # of sysexits.h: try again later
+
+    def __init__(self, waiting: Sequence[Waiting]) -> None:
+        super().__init__(waiting)
+        self.waiting = list(dict.fromkeys(waiting))
+        self.again = advice("cell", "command")
+
+    def __str__(self) -> str:
+        stages = dict.fromkeys(one.stage for one in self.waiting)
+        told = "; ".join(_told([one for one in self.waiting if one.stage == stage]) for stage in stages)
+        return f"{told}; run the same {self.again} again later"
+
+
+def _told(waiting: Sequence[Waiting]) -> str:
+    requests, size = sum(one.requests for one in waiting), len(waiting)
+    batches = list_first([f"{one.batch}: {one.status}" for one in waiting], SHOWN)
+    wait, of = ("request waits" if requests == 1 else "requests wait"), ("batch" if size == 1 else "batches")
+    return f"stage {waiting[0].stage}: {requests} {wait} in {size} {of} ({batches})"
+
+
+class UnderWay:
+    """Lets several pieces of work send their batches before any of them is waited for.
+
+    Example:
+        >>> under_way = UnderWay()
+        >>> for number in range(2):
+        ...     with under_way.noted():
+        ...         raise BatchUnderWay([Waiting("answer", 3, f"batch_{number}", "validating")])
+        >>> under_way.tell()
+        Traceback (most recent call last):
+        ...
+        pyterrier_ikat.llms.failures.BatchUnderWay: stage answer: 6 requests wait in 2 batches ...
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[Waiting] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Whoever waits for a batch within ends the block, and is told of by `tell`."""
+        try:
+            yield
+        except BatchUnderWay as error:
+            self.waiting += error.waiting
+
+    def tell(self) -> None:
+        """Say what is under way.
+
+        Raises:
+            BatchUnderWay: when anything is.
+        """
+        if self.waiting:
+            raise BatchUnderWay(self.waiting)
 
 
 def _repair(failures: Sequence[LLMFailure], kept_in: str) -> str:

@@ -17,6 +17,8 @@ COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
 
 BETWEEN = ", "
+CHARACTERS_PER_TOKEN = 4
+"""What a token has in English text, about: for estimates."""
 
 
 class Ledger(Remade):
@@ -250,15 +252,20 @@ class Budget(Remade):
         """US dollars that count for the limit."""
         return self.spent if self._spending is None else self._spending.total(self.model, self.price_in, self.price_out)
 
-    def check(self) -> None:
-        """Make sure that another call may be sent.
+    def check(self, more: float = 0.0) -> None:
+        """Make sure that another call may be sent, or a batch.
+
+        Args:
+            more: what a batch may cost, and what is under way.
 
         Raises:
-            BudgetExceeded: when the limit is reached.
+            BudgetExceeded: when the limit is reached, or would be exceeded.
             FatalLLMError: when it is not known what the run folder has cost.
         """
-        if self.limit is not None and (used := self.used) >= self.limit:
-            raise BudgetExceeded(spent=used, budget=self.limit, where="" if self._spending is None else self._spending.where)
+        if self.limit is not None and ((used := self.used) >= self.limit or used + more > self.limit):
+            error = BudgetExceeded(spent=used, budget=self.limit, where="" if self._spending is None else self._spending.where)
+            error.at_most = None if used >= self.limit else used + more
+            raise error
 
     def progress(self) -> dict[str, str]:
         """The cost so far, for a progress bar; empty when the prices are not known."""

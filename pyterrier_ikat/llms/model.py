@@ -4,12 +4,14 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .batch import BatchSending, BatchSettings
+from .batch_jobs import jobs_of
 from .cache import CompletionCache
 from .failures import LLMFailure
 from .ledger import Budget, Ledger
 from .limits import Retry, Throttle
 from .request import Backend, Completion, OtherModelWarning, Request, as_read, failure_of, of_chain, same_model
-from .sending import Asking, Outcome, Then
+from .sending import Asking, Follow, Outcome, Sending, Then
 
 
 class LLM:
@@ -25,6 +27,7 @@ class LLM:
         budget: prices and the most US dollars to spend.
         retry: how transient failures are retried.
         on_error: what operators do that do not say it themselves where a call fails: ``"raise"`` or ``"fallback"``.
+        batches: how its requests are put into batches, which are answered within a day; None where each is a call of its own.
         text: what ``repr`` shows as the argument of `llm`.
 
     Attributes:
@@ -42,12 +45,13 @@ class LLM:
         budget: Budget | None = None,
         retry: Retry | None = None,
         on_error: str = "raise",
+        batches: BatchSettings | None = None,
         text: str | None = None,
     ) -> None:
         self.backend, self.model = backend, backend.model
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
-        self.throttle, self.on_error = Throttle(backend.concurrency), on_error
+        self.throttle, self.on_error, self.batches = Throttle(backend.concurrency), on_error, batches
         self._warned_of: dict[str, object] = {}
         self.spec = backend.model if text is None else text
 
@@ -89,6 +93,10 @@ class LLM:
         """
         return Asking(self, requests, then, calls).run()
 
+    def sending(self, follow: Follow, calls: int) -> Sending:
+        """What sends the requests of one `ask`, see `Sending`."""
+        return (Sending if self.batches is None else BatchSending)(self, follow=follow, calls=calls)
+
     def peek(self, request: Request) -> Completion | None:
         """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
         request = of_chain(request)
@@ -96,6 +104,14 @@ class LLM:
             return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
         key = request.key(self.backend.identity)
         return self.hits([key]).get(key)
+
+    def in_batches(self, requests: Sequence[Request]) -> list[bool]:
+        """Whether each request waits in a batch, or got no completion in one, so that it is not asked again."""
+        if self.batches is None or self.cache is None:
+            return [False] * len(requests)
+        keys = [of_chain(request).key(self.backend.identity) for request in requests]
+        there = jobs_of(self.cache).keys_among(keys) | self.cache.failures(keys).keys()
+        return [key in there for key in keys]
 
     def fingerprint(self) -> dict[str, Any]:
         """What decides its answers."""

@@ -135,7 +135,7 @@ class OpenAIBackend(Backend):
         """
         shown, variable = server.address.shown, server.api_key_env
         code, kind = (body.get("code"), body.get("type")) if isinstance(body, dict) else (None, None)
-        said = _quoted(server, body)
+        said = quoted(server, body)
         to = _target(server, headers.get("location", ""))
         fatal = [
             (300 <= status < 400, f"{shown} redirects to {to} ({status}), and no redirect is followed: correct base_url=..."),
@@ -186,10 +186,10 @@ def completed(server: Server, answer: Any) -> Reply:
     try:
         return Reply.of(answer, server.clean_completion)
     except (TypeError, KeyError, IndexError, AttributeError):
-        raise Transient(None, f"the server's answer holds no completion, it says: {_quoted(server, answer)}") from None
+        raise Transient(None, f"the server's answer holds no completion, it says: {quoted(server, answer)}") from None
 
 
-def _quoted(server: Server, answer: Any) -> str:
+def quoted(server: Server, answer: Any) -> str:
     """What the server said, in one line: its message where it has one, the words of a page, or all of it."""
     for name in ("error", "message", "detail"):
         answer = (answer.get(name) or answer) if isinstance(answer, dict) else answer

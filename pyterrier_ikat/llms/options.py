@@ -31,19 +31,22 @@ class Kind(NamedTuple):
 
 
 NUMBER = Kind("a number from 0", float, lambda value: 0 <= value < math.inf)
+SHARE = Kind("a number from 0 to 1", float, lambda value: 0 <= value <= 1)
 SECONDS = Kind("a number of seconds, more than 0", float, lambda value: 0 < value < math.inf)
 WHOLE = Kind("a whole number from 0", int, lambda value: value >= 0)
 POSITIVE = Kind("a whole number from 1", int, lambda value: value >= 1)
 POLICY = Kind("raise or fallback", str, lambda value: value in ("raise", "fallback"))
+SWITCH = Kind("on or off", str, lambda value: value in ("on", "off"))
 VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", str, str.isidentifier)
 TEXT = Kind("a text", str, lambda value: True)
 DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, "price_in": NUMBER, "price_out": NUMBER}
+BATCH = {"batch": SWITCH, "batch_discount": SHARE, "batch_requests": POSITIVE, "batch_mb": POSITIVE}
 OPTIONS: dict[str, dict[str, Kind]] = {
-    "openai": {"base_url": TEXT, "api_key_env": VARIABLE, **DECODING, "timeout": SECONDS, "concurrency": POSITIVE, **ACCOUNT},
+    "openai": {"base_url": TEXT, "api_key_env": VARIABLE, **DECODING, "timeout": SECONDS, "concurrency": POSITIVE, **ACCOUNT, **BATCH},
     "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **ACCOUNT},
     "recorded": {"on_error": POLICY},
 }
 """What each provider understands."""
-UNDECIDING = (*ACCOUNT, "timeout", "concurrency", "api_key_env", "device", "batch_size")
+UNDECIDING = (*ACCOUNT, *BATCH, "timeout", "concurrency", "api_key_env", "device", "batch_size")
 """Options that no answer depends on."""

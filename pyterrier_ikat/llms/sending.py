@@ -146,14 +146,19 @@ class Sending:
         started = llm.retry.clock()
         replies = llm.backend.complete([request for _, request in batch])
         seconds = (llm.retry.clock() - started) / len(batch)
-        outcomes = {key: self._settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
+        outcomes = {key: self.settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
         llm.throttle.grow()
         return outcomes
 
     def _named(self, key: str) -> str | None:
         return None if self.llm.backend.replays else key  # what replays is not known by its key, and costs nothing
 
-    def _settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
+    def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
+        """Count, keep and pay what was answered.
+
+        Raises:
+            FatalLLMError: when its cost isn't known, and there is a budget.
+        """
         llm = self.llm
         if isinstance(reply, LLMFailure):
             llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds)
@@ -204,7 +209,7 @@ class Asking:
 
     def run(self) -> list[Outcome]:
         """Ask; see `LLM.ask`."""
-        sending = Sending(self.llm, follow=self._follow, calls=self.calls)
+        sending = self.llm.sending(self._follow, self.calls)
         free = list(self._open)
         while free:
             while hits := self.llm.hits(free):
@@ -246,5 +251,5 @@ class Asking:
     def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
         self._repeats.append((key, request, outcome))
         if isinstance(outcome, LLMFailure):
-            return type(outcome)(request.stage, request.qid, outcome.reason)
+            return type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
         return replace(outcome, cached=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
+from .batch import BatchSettings
 from .cache import IN_MEMORY, CompletionCache, default_path
 from .generator import GeneratorBackend
 from .hf import HFBackend
@@ -18,7 +19,7 @@ from .limits import Retry
 from .model import LLM
 from .network import HIDDEN, SECRET_NAME, Address, addresses
 from .openai import OpenAIBackend
-from .options import ACCOUNT, DECODING, OPTIONS, UNDECIDING, VARIABLE
+from .options import ACCOUNT, BATCH, DECODING, OPTIONS, UNDECIDING, VARIABLE
 from .recorded import RecordedBackend
 from .request import Backend
 
@@ -142,6 +143,7 @@ def llm(
     budget: float | None = None,
     retries: int | None = None,
     on_error: str | None = None,
+    batch: bool | None = None,
 ) -> LLM:
     """A language model to build operators with.
 
@@ -151,7 +153,9 @@ def llm(
             - ``"openai:MODEL key=value ..."``: any server that speaks OpenAI's chat completions; the key is read from
               ``OPENAI_API_KEY``. Keys: ``base_url`` (several servers of the same model, separated by commas, share the calls; the first
               names all in the cache), ``api_key_env`` (the name of another variable), ``timeout`` (seconds), ``concurrency`` (the most
-              calls at a time, over all servers, 32; adapts below it when a server refuses).
+              calls at a time, over all servers, 32; adapts below it when a server refuses); ``batch=on`` sends a stage's requests as
+              batches, which the provider answers within a day, with ``batch_discount`` (the share of the prices that this saves, 0.5),
+              ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests and 200 MB, as OpenAI takes them).
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` those of the bundled sample.
             - ``"NAME:REST key=value ..."``: what an installed package registers as NAME in the entry point group
@@ -171,6 +175,7 @@ def llm(
         budget: of an object: the most US dollars to spend; its outputs have to tell ``prompt_tokens`` and ``completion_tokens``.
         retries: of an object: how often a call is tried again.
         on_error: of an object: ``raise``, or ``fallback``: operators go on with their fallback where a call fails, and count it.
+        batch: of an ``openai`` specification: ``True`` is its ``batch=on``. A stage then ends in a `BatchUnderWay` until it is answered.
 
     Raises:
         UsageError: for a specification that is not understood; it lists what is valid. For an `LLM` that counts in another ledger.
@@ -186,14 +191,18 @@ def llm(
     options = {name: _account_option(name, value) for name, value in options.items() if value is not None}
     if isinstance(spec_or_object, LLM | str) and (given := [*options, *(["identity"] if identity is not None else [])]):
         raise UsageError(f"{', '.join(given)}: these are arguments for an object with .generate; a specification has them as key=value")
+    if batch is not None and not isinstance(spec_or_object, str):
+        raise UsageError(f"batch={batch}: it is for a specification, such as 'openai:gpt-4o batch=on'")
     if isinstance(spec_or_object, LLM):
         if ledger is not None and ledger is not spec_or_object.ledger:
             raise UsageError(f"{spec_or_object!r} counts in a ledger already: give ledger= where it is made, or read its own, .ledger")
         return spec_or_object
     if isinstance(spec_or_object, str):
-        spec = parse(spec_or_object)
-        backend = _backend(spec.provider, spec.name, {name: value for name, value in spec.options.items() if name not in ACCOUNT})
-        return _model(backend, spec.options, ledger, shown=spec.shown)
+        spec = parse(spec_or_object if batch is None else f"{spec_or_object} batch={'on' if batch else 'off'}")
+        own = {
+            name: value for name, value in spec.options.items() if name not in ACCOUNT and not (spec.provider == "openai" and name in BATCH)
+        }
+        return _model(_backend(spec.provider, spec.name, own), spec.options, ledger, shown=spec.shown)
     backend = _object_backend(spec_or_object, identity)
     return _model(backend, options, ledger, in_memory=getattr(backend, "told", None) is None)
 
@@ -223,7 +232,9 @@ def _model(
     backend: Backend, options: Mapping[str, Any], ledger: Ledger | None, *, shown: str | None = None, in_memory: bool = False
 ) -> LLM:
     """The model over a backend, with the options of `ACCOUNT`; where they name no cache, the file of all or this process's memory is it."""
-    prices = {name: options.get(name) for name in ("price_in", "price_out")}
+    batches = _batches(backend, options) if isinstance(backend, OpenAIBackend) else None
+    share = 1.0 if batches is None else 1 - options.get("batch_discount", 0.5)
+    prices = {name: options[name] * share for name in ("price_in", "price_out") if name in options}
     budget = Budget(**prices, limit=options.get("budget"), model=backend.model)
     place = options["cache"] if "cache" in options else IN_MEMORY if in_memory else default_path()
     if place not in ("none", IN_MEMORY) and not backend.identified:
@@ -233,7 +244,25 @@ def _model(
         )
     cache = None if place == "none" or backend.replays else CompletionCache(place)
     retry = Retry(tries=1 + options.get("retries", 5))
-    return LLM(backend, ledger=ledger, cache=cache, budget=budget, retry=retry, on_error=options.get("on_error", "raise"), text=shown)
+    on_error = options.get("on_error", "raise")
+    return LLM(backend, ledger=ledger, cache=cache, budget=budget, retry=retry, on_error=on_error, batches=batches, text=shown)
+
+
+def _batches(backend: OpenAIBackend, options: Mapping[str, Any]) -> BatchSettings | None:
+    """How requests are put into batches, if they are.
+
+    Raises:
+        UsageError: when they can't be.
+    """
+    if options.get("batch") != "on":
+        if given := [name for name in BATCH if name in options and name != "batch"]:
+            raise UsageError(f"the LLM option {given[0]} is for batches: give batch=on, too, or omit it")
+        return None
+    if options.get("cache") in ("none", IN_MEMORY):
+        raise UsageError(f"batch=on needs a cache file, which keeps what is under way: omit cache={options['cache']}, or give cache=FILE")
+    if len(backend.servers.all) > 1:
+        raise UsageError("batch=on asks one server: give one address as base_url=ADDRESS")
+    return BatchSettings(options.get("batch_requests", 50_000), options.get("batch_mb", 200) * 10**6)
 
 
 def _backend(provider: str, name: str, options: dict[str, Any]) -> Backend:

@@ -9,7 +9,7 @@ folder is written.
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ import pyterrier as pt
 from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError, option
 from ..llms import Ledger
+from ..llms.failures import UnderWay
 from ..operator import stages, watched_by
 from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
@@ -79,6 +80,9 @@ class Batches:
             topics: all turns of the run.
             counting: the ledgers that the pipeline's LLMs count in.
             size: how many turns make a batch.
+
+        Raises:
+            BatchUnderWay: when turns wait for an LLM's batches; all others are finished, and kept.
         """
         if (self.path / PARAMETERS).exists():  # made under on_error=raise, they get company that may hold fallbacks
             RunFolder(self.path).write_parameters(self.parameters)
@@ -95,14 +99,18 @@ class Batches:
         recorder = Recorder(left["qid"].tolist(), naming(pipeline))
         with watched_by(recorder.watch):
             written = _through(before, left.reset_index(drop=True))
-        for start in range(0, len(left), size):
-            turns = written.iloc[start : start + size].reset_index(drop=True)
-            with watched_by(recorder.watch):
-                results = _through(behind, turns)
-            if start == 0:
-                _check_ranking(self.path.stem, turns, results)
-            self.keep(int(left.index[start]), turns, results, counting.since(counted), recorder.take(turns["qid"].tolist()))
-            counted = counting.snapshot()
+        under_way, checked = UnderWay(), False
+        for places in _cut(left.index.tolist(), size):
+            turns = written.iloc[places].reset_index(drop=True)
+            with under_way.noted():
+                with watched_by(recorder.watch):
+                    results = _through(behind, turns)
+                if not checked:
+                    _check_ranking(self.path.stem, turns, results)
+                    checked = True
+                self.keep(int(left.index[places.start]), turns, results, counting.since(counted), recorder.take(turns["qid"].tolist()))
+                counted = counting.snapshot()
+        under_way.tell()
 
     def finished(self) -> set[str]:
         """The qids of the turns that are done."""
@@ -167,6 +175,15 @@ class Batches:
 
     def _paths(self) -> list[Path]:
         return sorted(path for path in self.path.glob("*.json") if path.name != PARAMETERS)
+
+
+def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
+    """The places of up to ``size`` numbers each that follow one another: what waits for an LLM's batch leaves gaps behind it."""
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end == len(numbers) or end - start == size or numbers[end] != numbers[end - 1] + 1:
+            yield slice(start, end)
+            start = end
 
 
 def _read(path: Any) -> dict[str, Any]:

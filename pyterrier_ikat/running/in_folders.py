@@ -20,6 +20,7 @@ from ..evaluation import TRACK_2023, as_measures, label, per_turn
 from ..evaluation.evaluator import check_baseline, experiment_rows
 from ..evaluation.samples import sampled_rows
 from ..llms import LLM, Ledger
+from ..llms.failures import UnderWay
 from ..operator import alike, parts_of
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.turns import Part, checksum_of
@@ -91,6 +92,7 @@ def run(
         UsageError: before anything is run: for an unknown system, option, turn or resource, a resource that no system uses, a model that
             can't be loaded, a folder that can't be written to or has another run, or another process that makes one of the runs.
         DataError: for an index or file that can't be used, or a ranking that isn't clean.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all others are finished. Run it again later.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -119,6 +121,7 @@ def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = 
     Raises:
         UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another one, or
             another process is making one of the runs.
+        BatchUnderWay: when systems wait for an LLM's batches; all others are finished.
     """
     size = TURNS_AT_ONCE if batch is None else batch
     if size < 1:
@@ -138,13 +141,15 @@ def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = 
         parameters = {name: _parameters(comparison, name) for name in folders}
         batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
         finished = {name for name in folders if _is_finished(comparison.systems[name], folders[name], batches[name], parameters[name])}
+        under_way = UnderWay()
         for name in pt.tqdm(folders, desc="systems", unit="system"):
             if name in finished:
                 batches[name].remove()  # a run that was killed after its last step left them
                 _score_again(folders[name], comparison.qrels)
             else:
-                with in_chain(comparison.sample(name).number - 1):
+                with in_chain(comparison.sample(name).number - 1), under_way.noted():
                     _run_one(comparison, name, folders[name], batches[name], size)
+        under_way.tell()
     return folders
 
 

@@ -16,6 +16,7 @@ from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
 from ..evaluation.scores import check_ranking, make_evaluator
+from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages
 from ..runs import trec_eval_order, write_run
 from .comparison import prepare_comparison
@@ -62,6 +63,7 @@ def experiment(
     Raises:
         UsageError: before anything is run: for names, baseline, measures, files, options, and systems that make no ranking.
         DataError: when topics, qrels or a ranking are not clean, or don't fit each other.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``): all of theirs are sent; run it again later.
 
     Example:
         >>> topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "never judged"]})
@@ -91,6 +93,7 @@ def experiment(
             check_common_turns(f"run {name}", found, comparison.qrels["qid"])
     files, evaluator = _run_files(save, comparison.systems), make_evaluator(comparison.qrels, wanted)
     scores: dict[str, dict[str, list[float]]] = {}
+    under_way = UnderWay()
 
     def keep(name: str, found: pd.DataFrame) -> None:
         if len(found) == 0:
@@ -102,7 +105,17 @@ def experiment(
 
     for manual in {entry.manual for entry in comparison.methods.values()}:
         together = {name: system for name, system in comparison.systems.items() if comparison.methods[name].manual == manual}
-        _run_tree(together, comparison.topics[next(iter(together))], comparison.qrels, keep)
+        asked = comparison.topics[next(iter(together))]
+        with under_way.noted():
+            _run_tree(together, asked, comparison.qrels, keep)
+        if under_way.waiting:  # the tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too
+            for system in together.values():
+                with under_way.noted():
+                    system.transform(_judged(asked, comparison.qrels))
+    if under_way.waiting:
+        for path in files.values():  # the same call goes on later, and finds no place taken
+            path.unlink(missing_ok=True)
+    under_way.tell()
     return pd.DataFrame(experiment_rows({name: scores[name] for name in comparison.systems}, wanted, baseline))
 
 
@@ -136,7 +149,7 @@ def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels
     # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage a turn.
     pt.Experiment(
         ending,
-        topics[topics["qid"].isin(qrels["qid"])].reset_index(drop=True),
+        _judged(topics, qrels),
         qrels.drop_duplicates("qid"),
         [NumQ],
         names=list(systems),
@@ -145,6 +158,10 @@ def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels
         validate="ignore",
         plan="tree",
     )
+
+
+def _judged(topics: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
+    return topics[topics["qid"].isin(qrels["qid"])].reset_index(drop=True)
 
 
 class _Finished(pt.Transformer):

@@ -48,7 +48,7 @@ def plan(
 
     Returns:
         One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
-        ``cached`` (paid for already), ``shared`` (repeats of a request made before), ``new`` (left to pay),
+        ``cached`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (left to pay),
         ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in US dollars (missing when the price is
         unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
 

@@ -1,0 +1,244 @@
+"""A stage's requests as batches (``batch=on``), which a provider answers within a day for less money.
+
+What is under way is noted on disk before anything is sent (:mod:`pyterrier_ikat.llms.batch_jobs`): a call that is killed in between
+recognises its batch by the name in its metadata. What a batch brings is kept in the cache before the note is removed, failures, too, so
+that the stages behind can go on. One process at a time sends and collects.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from uuid import uuid4
+
+from ..completions.usable import usable_text
+from ..operator import digest
+from .batch_jobs import Job, jobs_of
+from .batch_protocol import ENDED, Provider, Unconfirmed, status_of
+from .cache import CompletionCache
+from .failures import BatchUnderWay, BudgetExceeded, FatalLLMError, LLMFailure, Refused, Transient, Unavailable, UnderWay
+from .ledger import CHARACTERS_PER_TOKEN
+from .openai import OpenAIBackend, half_a_character
+from .request import Reply, Request
+from .sending import Outcome, Sending
+
+SETTLED = 60.0
+"""Seconds after which a batch whose creation was interrupted is listed, if it was created."""
+KEPT = "; without batch=on it is asked again"
+
+
+@dataclass
+class BatchSettings:
+    """How requests are put into batches.
+
+    Attributes:
+        requests: the most in one batch.
+        bytes: the most in one file.
+        at_most: what the batches that this process has seen under way may cost, in US dollars, by name.
+    """
+
+    requests: int
+    bytes: int
+    at_most: dict[str, float] = field(default_factory=dict)
+
+
+class BatchSending(Sending):
+    """Sends requests as batches, and collects what these have brought."""
+
+    def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
+        """The outcome of each request, and of what follows it.
+
+        Raises:
+            BatchUnderWay: when some of them wait in batches now.
+            FatalLLMError: when a batch failed, or none can be sent.
+            BudgetExceeded: when a batch may cost more than is left; it isn't sent.
+        """
+        llm = self.llm
+        self.settings, self.cache = cast(BatchSettings, llm.batches), cast(CompletionCache, llm.cache)
+        self.provider = Provider(cast(OpenAIBackend, llm.backend), llm.retry)
+        self.jobs = jobs_of(self.cache)
+        llm.open()
+        outcomes, under_way = dict[str, Outcome](), UnderWay()
+        with self.jobs.alone():
+            left = requests
+            while left:
+                found = dict[str, Outcome]()
+                with under_way.noted():
+                    _Round(self, left, found).run()
+                outcomes |= found
+                left = self.follow(found)
+        under_way.tell()
+        return outcomes
+
+
+class _Round:
+    """What is known of some requests, what waits in batches, and what is put into new ones."""
+
+    def __init__(self, sending: BatchSending, requests: dict[str, Request], outcomes: dict[str, Outcome]) -> None:
+        self.sending, self.llm, self.jobs = sending, sending.llm, sending.jobs
+        self.cache, self.provider, self.settings = sending.cache, sending.provider, sending.settings
+        self.requests, self.outcomes = requests, outcomes
+        self.tries: dict[str, int] = {}
+        self.errors: list[FatalLLMError] = []
+
+    def run(self) -> None:
+        """Collect what has ended, and send what is missing."""
+        self._read_cache()
+        ended, waiting = list[Job](), list[tuple[Job, str]]()
+        for job in self.jobs.of(self._missing([])):
+            status = self._look_at(job)
+            if status is None:
+                ended.append(job)
+                self.settings.at_most.pop(job.name, None)
+            else:
+                waiting.append((job, status))
+                self.settings.at_most[job.name] = job.at_most
+        if not self.errors:
+            self._send(self._missing([job for job, _ in waiting]), waiting)
+        for job in ended:
+            self.jobs.remove(job)
+        if self.errors:
+            raise self.errors[0].after(len(self.outcomes), len(self.requests) - len(self.outcomes), self.llm.kept_in)
+        if waiting:
+            raise BatchUnderWay([job.waiting(status) for job, status in waiting])
+
+    def _read_cache(self) -> None:
+        """What another process has collected just now, and what failed in an earlier batch."""
+        self.outcomes.update(self.cache.get(self.requests))
+        for key, kept in self.cache.failures([key for key in self.requests if key not in self.outcomes]).items():
+            request = self.requests[key]
+            self.llm.ledger.count(request.stage, self.llm.model, failures=1)
+            self.outcomes[key] = type(kept)(request.stage, request.qid, kept.reason, kept=True)
+
+    def _missing(self, waiting: list[Job]) -> dict[str, Request]:
+        there = {key for job in waiting for key in job.requests} | self.outcomes.keys()
+        return {key: request for key, request in self.requests.items() if key not in there}
+
+    def _look_at(self, job: Job) -> str | None:
+        """How far a batch is; None when there is nothing to wait for, and what it brought is kept."""
+        if job.batch is None and job.file is not None:
+            found = self.provider.named(job.name, job.begun)
+            if found is None:
+                young = 0 <= time.time() - job.begun < SETTLED
+                return "its creation was interrupted: the provider lists it in a minute, if it was created" if young else None
+            job.batch = found["id"]
+            self.jobs.keep(job)
+        if job.batch is None:
+            return None  # nothing was sent
+        batch = self.provider.batch(job.batch)
+        if batch["status"] == "failed":
+            reason = f"{job.batch} of {len(job.requests)} requests was refused: {self.provider.failed(batch)}"
+            self.errors.append(FatalLLMError(reason))
+        elif batch["status"] in ENDED:
+            self._collect(job, batch)
+        else:
+            return status_of(batch)
+        return None
+
+    def _collect(self, job: Job, batch: Mapping[str, Any]) -> None:
+        done = {*self.cache.get(job.requests), *self.cache.failures(job.requests)}
+        reasons = dict[str, str]()
+        for key, line in self.provider.results(batch):
+            if key not in job.requests or key in done:
+                continue
+            try:
+                self._settle(job, key, line)
+            except Transient as error:
+                reasons[key] = error.reason
+                continue
+            except FatalLLMError as error:
+                self.errors.append(error)
+            done.add(key)
+        for key in job.requests.keys() - done:
+            tries = job.requests[key][2] + 1
+            if tries >= self.llm.retry.tries:
+                reason = reasons.get(key, f"no answer in a batch that is {batch['status']}")
+                self._fail(key, Unavailable(*job.requests[key][:2], f"{reason} (given up after {tries} batches)"))
+            else:
+                self.tries[key] = tries
+
+    def _settle(self, job: Job, key: str, line: Mapping[str, Any]) -> None:
+        stage, qid, tries = job.requests[key]
+        request = self.requests.get(key) or Request([], stage, qid)
+        reply = self.provider.reply(request, line)
+        retries = {"retries": tries} if tries else {}
+        self.llm.ledger.count(request.stage, self.llm.model, key=key, calls=1, **retries)
+        outcome = self.sending.settle(key, request, reply, 0.0)
+        if isinstance(outcome, LLMFailure):
+            self._keep_failure(key, outcome)
+        elif not usable_text(outcome.text):
+            self._fail(key, Refused(request.stage, request.qid, f"the model refused: {outcome.text[:80]!r}"))
+        elif key in self.requests:
+            self.outcomes[key] = outcome
+
+    def _fail(self, key: str, failure: LLMFailure) -> None:
+        self.llm.ledger.count(failure.stage, self.llm.model, failures=1)
+        self._keep_failure(key, failure)
+
+    def _keep_failure(self, key: str, failure: LLMFailure) -> None:
+        kept = type(failure)(failure.stage, failure.qid, failure.reason + KEPT, kept=True)
+        self.cache.put_failure(key, kept)
+        if key in self.requests:
+            self.outcomes[key] = kept
+
+    def _send(self, requests: dict[str, Request], waiting: list[tuple[Job, str]]) -> None:
+        lines = dict[str, bytes]()
+        for key, request in requests.items():
+            try:
+                lines[key] = self.provider.line(key, request)
+            except UnicodeEncodeError:
+                self._fail(key, half_a_character(request))
+        if lines:
+            self._check_budget(lines)
+        for part in self._parts(lines):
+            asked = {key: (requests[key].stage, requests[key].qid, self.tries.get(key, 0)) for key in part}
+            name = digest(uuid4().bytes, *part).hex()
+            job = Job(name, asked, time.time(), sum(self._at_most(requests[key]) for key in part))
+            waiting.append((job, self._begin(job, b"".join(lines[key] for key in part))))
+            self.settings.at_most[job.name] = job.at_most
+
+    def _parts(self, lines: Mapping[str, bytes]) -> Iterator[list[str]]:
+        part, size = list[str](), 0
+        for key, line in lines.items():
+            if part and (len(part) == self.settings.requests or size + len(line) > self.settings.bytes):
+                yield part
+                part, size = [], 0
+            part.append(key)
+            size += len(line)
+        if part:
+            yield part
+
+    def _begin(self, job: Job, content: bytes) -> str:
+        self.jobs.keep(job)
+        try:
+            job.file = self.provider.upload(job.name, content)
+            job.begun = time.time()
+            self.jobs.keep(job)
+            batch = self.provider.create(job.file, job.name)
+        except Unconfirmed as error:
+            return f"its creation was interrupted: {error}"
+        except FatalLLMError:
+            self.jobs.remove(job)
+            raise
+        job.batch = batch["id"]
+        self.jobs.keep(job)
+        return status_of(batch)
+
+    def _at_most(self, request: Request) -> float:
+        if self.llm.budget.limit is None:
+            return 0.0
+        most = {**self.llm.backend.identity["params"], **request.params}.get("max_tokens")
+        if most is None:
+            raise FatalLLMError(
+                "a budget for batches needs max_tokens=...: nothing stops a batch, so that its cost has to be bounded before"
+            )
+        prompt = sum(len(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN
+        return self.llm.budget.cost(Reply(None, prompt_tokens=prompt, completion_tokens=most)) or 0.0
+
+    def _check_budget(self, lines: Mapping[str, bytes]) -> None:
+        """Whether the budget allows for the new batches beside those under way."""
+        more = sum(self._at_most(self.requests[key]) for key in lines)
+        try:
+            self.llm.budget.check(more + sum(self.settings.at_most.values()))
+        except BudgetExceeded as error:
+            raise error.after(len(self.outcomes), len(lines), self.llm.kept_in) from None

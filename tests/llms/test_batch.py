@@ -1,0 +1,583 @@
+"""Batches: sent once, collected whatever comes back, and nothing paid twice, wherever a call is killed."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from llms.batch_server import DROPPED, BatchServer
+from llms.chat_server import KEY, ask, refused, said
+
+from pyterrier_ikat.chains import in_chain
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
+from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, batch, batch_jobs, llm
+from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.llms.failures import Waiting
+from pyterrier_ikat.llms.limits import Retry
+
+TEXTS = ("a", "b", "c")
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def server():
+    made = BatchServer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def model(server, monkeypatch):
+    """Makes a model that sends batches to the server; each is a process of its own as far as the disk is concerned."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    models = []
+
+    def make(options="batch=on", name="m"):
+        made = llm(f"openai:{name} base_url={server.url} price_in=2 price_out=10 {options}")
+        made.retry = Retry(tries=made.retry.tries, sleep=lambda seconds: None)
+        models.append(made)
+        return made
+
+    yield make
+    for made in models:
+        made.close()
+
+
+def under_way(made, *texts, **kwargs):
+    with pytest.raises(BatchUnderWay) as raised:
+        made.ask(ask(*(texts or TEXTS), **kwargs))
+    return raised.value
+
+
+def texts(outcomes):
+    return [one.text if isinstance(one, Completion) else type(one).__name__ for one in outcomes]
+
+
+def counted(made, *names):
+    return made.ledger.frame()[list(names)].values.tolist()
+
+
+def notes(home):
+    return sorted((home / "llm.sqlite.batches").glob("*.json"))
+
+
+def test_a_batch_is_sent_once_told_and_collected_for_half_the_price(server, model, home):
+    assert str(under_way(model())) == "stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
+    server.progress("batch_0", 2)
+    with commands_advised():
+        error = under_way(model())
+    assert str(error) == "stage answer: 3 requests wait in 1 batch (batch_0: in progress, 2 of 3 done); run the same command again later"
+    server.complete()
+    made = model()
+    assert texts(made.ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]  # the lines came the other way round
+    assert len(server.batches) == 1
+    assert server.calls == 0  # no call of its own
+    # 7 tokens in at half of 2 dollars per million, 3 out at half of 10
+    assert counted(made, "calls", "cache_hits", "prompt_tokens", "completion_tokens", "failures") == [[3, 0, 21, 9, 0]]
+    assert counted(made, "cost") == [[pytest.approx(3 * (7 * 1 + 3 * 5) / 1e6)]]
+    again = model()
+    assert texts(again.ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
+    assert counted(again, "calls", "cache_hits") == [[0, 3]]
+    assert notes(home) == []
+
+
+def test_the_answers_are_those_of_calls_without_batches_and_the_other_way_round(server, model):
+    model("").ask(ask("a"))
+    under_way(model(), "a", "b")
+    assert server.texts("batch_0") == ["b"]
+    server.complete()
+    model().ask(ask("a", "b"))
+    assert texts(model("").ask(ask("a", "b"))) == ["answer to a", "answer to b"]
+    assert server.calls == 1
+
+
+def test_a_request_is_what_a_call_would_be(server, model):
+    server.respond = lambda body: said()
+    model("temperature=0.5 max_tokens=7 seed=3").ask(ask("a", sample=2))
+    under_way(model("temperature=0.5 max_tokens=8 seed=3 batch=on"), "a", sample=2)
+    assert [line["body"] for line in server.requests("batch_0")] == [server.bodies[0] | {"max_tokens": 8}]
+    assert server.batches["batch_0"]["metadata"].keys() == {"pyterrier_ikat"}
+
+
+def test_requests_that_are_asked_twice_are_sent_once_and_each_gets_its_answer(server, model):
+    under_way(model(), "a", "b", "a")
+    assert sorted(server.texts("batch_0")) == ["a", "b"]
+    server.complete()
+    made = model()
+    assert texts(made.ask(ask("a", "b", "a"))) == ["answer to a", "answer to b", "answer to a"]
+    assert counted(made, "calls", "cache_hits") == [[2, 1]]
+
+
+def test_more_requests_later_make_a_batch_of_their_own(server, model):
+    under_way(model(), "a")
+    both = under_way(model(), "a", "b")
+    assert str(both).startswith("stage answer: 2 requests wait in 2 batches (batch_0: validating, batch_1: validating)")
+    assert server.texts("batch_1") == ["b"]
+    server.end("batch_1")
+    left = under_way(model(), "a", "b")
+    assert [one.batch for one in left.waiting] == ["batch_0"]
+    assert texts(model().ask(ask("b"))) == ["answer to b"]
+    server.end("batch_0")
+    assert texts(model().ask(ask("a", "b"))) == ["answer to a", "answer to b"]
+    assert len(server.sent) == 2
+
+
+def test_what_is_missing_failed_or_expired_is_asked_again_and_what_came_is_kept(server, model):
+    under_way(model(), "a", "b", "c", "d", "e")
+    server.end(
+        "batch_0",
+        "expired",
+        lambda body: {"a": said("A"), "b": "batch_expired", "c": None, "d": refused(500, "down"), "e": refused(429, "slow")}[
+            body["messages"][-1]["content"]
+        ],
+    )
+    made = model()
+    assert [one.batch for one in under_way(made, "a", "b", "c", "d", "e").waiting] == ["batch_1"]
+    assert server.texts("batch_1") == ["b", "c", "d", "e"]
+    assert counted(made, "calls", "retries", "failures") == [[1, 0, 0]]
+    server.complete()
+    last = model()
+    assert texts(last.ask(ask("a", "b", "c", "d", "e"))) == ["A", "answer to b", "answer to c", "answer to d", "answer to e"]
+    assert counted(last, "calls", "retries", "cache_hits", "failures") == [[4, 4, 1, 0]]
+
+
+@pytest.mark.parametrize("status", ["completed", "expired", "cancelled"])
+def test_a_file_of_errors_alone_is_read(server, model, status):
+    under_way(model(), "a", "b")
+    server.end("batch_0", status, lambda body: refused(400, "the prompt is too long") if "a" in body["messages"][-1]["content"] else "x")
+    assert server.batches["batch_0"]["output_file_id"] is None
+    under_way(model(), "a", "b")
+    assert server.texts("batch_1") == ["b"]
+    server.complete()
+    failure, answer = model().ask(ask("a", "b"))
+    assert (
+        str(failure)
+        == "answer of turn 1_1: the server rejects the request (400): the prompt is too long; without batch=on it is asked again"
+    )
+    assert (type(failure).__name__, answer.text) == ("BadRequest", "answer to b")
+
+
+@pytest.mark.parametrize("status", ["expired", "cancelled"])
+def test_an_ended_batch_without_any_file_is_sent_again(server, model, status):
+    under_way(model())
+    server.end("batch_0", status, lambda body: None)
+    under_way(model())
+    assert server.texts("batch_1") == list(TEXTS)
+
+
+def test_batches_that_never_answer_are_given_up(server, model):
+    for _ in range(3):
+        under_way(model("batch=on retries=2"), "a")
+        server.complete(answer=lambda body: refused(500, "down"))
+    made = model("batch=on retries=2")
+    (failure,) = made.ask(ask("a"))
+    assert type(failure).__name__ == "Unavailable"
+    assert failure.reason == "the server answers 500: down (given up after 3 batches); without batch=on it is asked again"
+    assert counted(made, "failures") == [[1]]
+    assert len(server.batches) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "reason"),
+    [
+        (said("half", "length"), "CutOff", "the completion was cut off at the token limit after 3 tokens: raise max_tokens"),
+        (said(""), "Empty", "the completion is empty"),
+        (said("", "content_filter"), "Filtered", "the provider's content filter withheld the completion"),
+        (said(None, refusal="no"), "Refused", "the model refused: no"),
+        (said("I'm sorry, but I can't help with that."), "Refused", "the model refused: "),
+        (said("<think>so"), "OnlyReasoning", "the completion ends within the model's reasoning"),
+        (refused(400, code="content_filter"), "Filtered", "the provider's content filter withheld the prompt"),
+    ],
+)
+def test_a_failure_is_typed_kept_and_not_paid_again(server, model, answer, kind, reason):
+    under_way(model(), "a", "b")
+    server.complete(answer=lambda body: answer if body["messages"][-1]["content"] == "a" else said("B"))
+    first, later = model(), model()
+    for made in (first, later):  # a later stage may wait meanwhile: what failed stays so
+        failed, other = made.ask(ask("a", "b"))
+        assert (type(failed).__name__, other.text, failed.kept) == (kind, "B", True)
+        assert failed.reason.startswith(reason)
+        assert counted(made, "failures") == [[1]]
+    assert len(server.batches) == 1
+    server.respond = lambda body: said("well")
+    assert texts(model("").ask(ask("a", "b"))) == ["well", "B"]
+    assert texts(model().ask(ask("a", "b"))) == ["well", "B"]
+
+
+def test_half_a_character_is_not_sent(server, model):
+    under_way(model(), "a", "\ud800")
+    assert server.texts("batch_0") == ["a"]
+    server.complete()
+    assert texts(model().ask(ask("a", "\ud800"))) == ["answer to a", "BadRequest"]
+
+
+def test_a_batch_that_is_refused_says_why_in_one_line_and_is_sent_again_later(server, model):
+    under_way(model())
+    server.fail("batch_0", ("token_limit_exceeded", "Enqueued token limit reached for m.\nTry again later.", None), ("x", "y", 3))
+    with pytest.raises(FatalLLMError) as raised:
+        model().ask(ask(*TEXTS))
+    said_by_it = "Enqueued token limit reached for m. Try again later. (token_limit_exceeded) and 1 more"
+    left = "(0 calls are done and kept, 3 are left; run again after the repair (finished calls are in the cache and are not repeated))"
+    assert str(raised.value) == f"batch_0 of 3 requests was refused: {said_by_it} {left}"
+    under_way(model())
+    assert server.texts("batch_1") == list(TEXTS)
+
+
+def test_a_quota_that_is_exhausted_in_a_batch_ends_the_stage_and_the_rest_is_kept(server, model):
+    under_way(model())
+    out = refused(429, "no money", code="insufficient_quota")
+    server.complete(answer=lambda body: said("A") if body["messages"][-1]["content"] == "a" else out)
+    with pytest.raises(FatalLLMError, match="the quota of the key in OPENAI_API_KEY is exhausted .no money.: add credit"):
+        model().ask(ask(*TEXTS))
+    under_way(model())
+    assert server.texts("batch_1") == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "answer", "message"),
+    [
+        (
+            "POST",
+            "/files",
+            refused(404, "no route"),
+            "has no files for batches (404: no route): correct the key or base_url, or omit batch=on",
+        ),
+        ("POST", "/files", refused(401, "bad key"), "does not accept the key in OPENAI_API_KEY (401: bad key)"),
+        ("POST", "/batches", refused(404, "no route"), "has no batches (404: no route)"),
+        ("POST", "/batches", refused(400, "billing hard limit"), "the server rejects the request (400): billing hard limit"),
+        ("POST", "/batches", refused(403, "no"), "does not allow the call with the key in OPENAI_API_KEY (403): no"),
+    ],
+)
+def test_what_the_server_refuses_is_one_line_and_leaves_nothing(server, model, home, method, path, answer, message):
+    server.refuse[method, path] = [answer]
+    with pytest.raises(FatalLLMError) as raised:
+        model().ask(ask(*TEXTS))
+    assert message in str(raised.value)
+    assert notes(home) == []
+    under_way(model())
+    assert len(server.batches) == 1
+
+
+def test_overloaded_servers_are_tried_again(server, model):
+    server.refuse = {(verb, path): [refused(429, "slow")] for verb in ("POST", "GET") for path in ("/files", "/batches")}
+    under_way(model())
+    server.complete()
+    assert len(model().ask(ask(*TEXTS))) == 3
+    assert len(server.batches) == 1
+
+
+def test_a_server_of_another_protocol_is_named(server, model):
+    server.refuse["POST", "/batches"] = [said()]
+    with pytest.raises(FatalLLMError, match="the server's answer is no batch"):
+        model().ask(ask(*TEXTS))
+
+
+def test_a_batch_that_the_key_does_not_see_any_more_is_named(server, model):
+    under_way(model())
+    server.batches.clear()
+    with pytest.raises(FatalLLMError, match="does not know batch_0 .404.*correct the key"):
+        model().ask(ask(*TEXTS))
+
+
+def test_batches_are_split_at_the_providers_limits(server, model):
+    made = model("batch=on batch_requests=2")
+    assert str(under_way(made, *"abcde")).startswith(
+        "stage answer: 5 requests wait in 3 batches (batch_0: validating, batch_1: validating, batch_2"
+    )
+    assert [server.texts(number) for number in server.batches] == [["a", "b"], ["c", "d"], ["e"]]
+    made = model("batch=on batch_mb=1", name="other")
+    long = [letter * 400_000 for letter in "abcde"]
+    under_way(made, *long)
+    assert [[text[0] for text in server.texts(f"batch_{number}")] for number in (3, 4, 5)] == [["a", "b"], ["c", "d"], ["e"]]
+    assert all(len(server.files[server.batches[number]["input_file_id"]]) <= 1_000_000 for number in server.batches)
+    server.complete()
+    assert texts(model("batch=on batch_requests=2").ask(ask(*"abcde"))) == [f"answer to {letter}" for letter in "abcde"]
+
+
+def test_the_limits_are_the_providers_unless_the_specification_has_lower_ones():
+    assert llm("openai:m batch=on").batches == batch.BatchSettings(50_000, 200_000_000)
+    assert llm("openai:m batch=on batch_requests=10 batch_mb=3").batches == batch.BatchSettings(10, 3_000_000)
+    assert llm("openai:m", batch=True).batches == llm("openai:m batch=on").batches
+    assert llm("openai:m batch=off").batches is None
+    assert llm("openai:m").batches is None
+
+
+def test_draws_and_chains_are_requests_of_their_own(server, model):
+    drawn = [Request([{"role": "user", "content": "a"}], "answer", "1_1", sample=sample) for sample in range(3)]
+    for chain in range(2):
+        with in_chain(chain), pytest.raises(BatchUnderWay):
+            model("batch=on seed=5").ask(drawn)
+    assert [line["body"]["seed"] for number in server.batches for line in server.requests(number)] == [5, 6, 7, 1005, 1006, 1007]
+    server.complete(answer=lambda body: said(f"drawn {body['seed']}"))
+    for chain in range(2):
+        with in_chain(chain):
+            made = model("batch=on seed=5").ask(drawn)
+        assert texts(made) == [f"drawn {5 + 1000 * chain + sample}" for sample in range(3)]
+
+
+def test_several_models_have_batches_of_their_own(server, model):
+    for name in ("m", "n"):
+        under_way(model(name=name), "a")
+    server.end("batch_1")
+    under_way(model(), "a")
+    assert texts(model(name="n").ask(ask("a"))) == ["answer to a"]
+    assert len(server.batches) == 2
+
+
+def test_a_budget_is_refused_before_anything_is_sent(server, model):
+    # a prompt of 400 characters is about 100 tokens: 100 at 1 dollar per million and up to 1000 at 5, for each of two
+    with pytest.raises(BudgetExceeded) as raised:
+        model("batch=on budget=0.01 max_tokens=1000").ask(ask("a" * 400, "b" * 400))
+    assert str(raised.value) == (
+        "a batch of 2 requests may bring the cost to 0.0102 USD, beyond the budget of 0.01 USD (0.0000 USD): it is not sent; raise "
+        "budget=... or lower max_tokens=..., and run again"
+    )
+    assert (server.files, server.batches) == ({}, {})
+    enough = model("batch=on budget=0.0103 max_tokens=1000")
+    under_way(enough, "a" * 400, "b" * 400)
+    with pytest.raises(BudgetExceeded, match="may bring the cost to 0.0152 USD"):
+        enough.ask(ask("c"))  # what is under way counts
+    server.complete()
+    enough.ask(ask("a" * 400, "b" * 400))
+    under_way(enough, "c")  # the real cost is known now
+
+
+def test_a_budget_without_a_bound_on_the_answers_is_refused(server, model):
+    with pytest.raises(FatalLLMError, match="a budget for batches needs max_tokens=...: nothing stops a batch"):
+        model("batch=on budget=1").ask(ask("a"))
+    assert server.files == {}
+
+
+def test_tokens_that_the_server_does_not_tell_end_a_budget_and_nothing_is_lost(server, model):
+    made = model("batch=on budget=1 max_tokens=10")
+    under_way(made)
+    server.complete(answer=lambda body: said("fine", usage=None))
+    with pytest.raises(FatalLLMError, match="no budget can be kept"):
+        made.ask(ask(*TEXTS))
+    assert texts(model("batch=on max_tokens=10").ask(ask(*TEXTS))) == ["fine"] * 3
+    assert len(server.batches) == 1
+
+
+def test_the_discount_is_a_parameter(server, model):
+    under_way(model("batch=on batch_discount=0.25"), "a")
+    server.complete()
+    made = model("batch=on batch_discount=0.25")
+    made.ask(ask("a"))
+    assert counted(made, "cost") == [[pytest.approx(0.75 * (7 * 2 + 3 * 10) / 1e6)]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("openai:m batch=yes", "the LLM option batch=yes is no good: it is on or off"),
+        ("openai:m batch=on batch_discount=2", "batch_discount=2 is no good: it is a number from 0 to 1"),
+        ("openai:m batch=on cache=none", "batch=on needs a cache file, which keeps what is under way: omit cache=none, or give cache=FILE"),
+        ("openai:m batch=on cache=:memory:", "omit cache=:memory:"),
+        ("openai:m batch_requests=5", "the LLM option batch_requests is for batches: give batch=on, too, or omit it"),
+        ("openai:m batch=on base_url=http://localhost:1/v1,http://localhost:2/v1", "batch=on asks one server"),
+        ("hf:m batch=on", "unknown LLM option 'batch': hf knows temperature"),
+        ("recorded:sample batch=on", "unknown LLM option 'batch': recorded knows on_error"),
+    ],
+)
+def test_what_cannot_be_a_batch_is_one_line(text, message):
+    with pytest.raises(UsageError) as raised:
+        llm(text)
+    assert message in str(raised.value)
+
+
+def test_an_object_is_no_batch():
+    with pytest.raises(UsageError, match="batch=True: it is for a specification, such as 'openai:gpt-4o batch=on'"):
+        llm(object(), batch=True)
+
+
+KILLS = ["keep-0", "upload", "uploaded", "keep-1", "create", "created", "keep-2"]
+"""Before the first note; before and after the upload; before the second note; before and after the creation; before the third note."""
+
+
+@pytest.mark.parametrize("point", KILLS)
+def test_a_kill_while_it_is_sent_sends_it_once(server, model, monkeypatch, home, point):
+    killed_at(point, lambda: model().ask(ask(*TEXTS)))
+    monkeypatch.setattr(batch, "SETTLED", 0.0)  # a minute has passed
+    under_way(model())
+    assert server.texts("batch_0") == list(TEXTS)
+    server.complete()
+    made = model()
+    assert len(made.ask(ask(*TEXTS))) == 3
+    assert counted(made, "calls", "cost") == [[3, pytest.approx(66e-6)]]
+    assert len(server.batches) == 1
+    assert notes(home) == []
+
+
+def killed_at(point, work):
+    """Do the work in a process that ends before or behind a step."""
+    name, _, number = point.partition("-")
+    method, place = {"uploaded": "upload", "created": "create"}.get(name, name), batch_jobs.Jobs if name == "keep" else batch.Provider
+    real, calls = getattr(place, method), []
+
+    def step(self, *args):
+        calls.append(args)
+        last = len(calls) == int(number or 0) + 1
+        if last and name == method:
+            raise Killed
+        found = real(self, *args)
+        if last:
+            raise Killed
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(place, method, step)
+        with pytest.raises(Killed):
+            work()
+
+
+@pytest.mark.parametrize("point", ["results", "settle-0", "settle-1", "put_failure", "remove"])
+def test_a_kill_while_it_is_collected_loses_nothing(server, model, home, point):
+    under_way(model())
+    server.end(
+        "batch_0", "expired", lambda body: {"a": said("A"), "b": said("B", "length"), "c": "batch_expired"}[body["messages"][-1]["content"]]
+    )
+    name, _, number = point.partition("-")
+    of = {"settle": batch.BatchSending, "put_failure": CompletionCache, "remove": batch_jobs.Jobs}.get(name, batch.Provider)
+    real, calls = getattr(of, name), []
+
+    def step(self, *args):
+        calls.append(args)
+        if len(calls) == int(number or 0) + 1:
+            raise Killed
+        return real(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(of, name, step)
+        with pytest.raises(Killed):
+            model().ask(ask(*TEXTS))
+    assert str(under_way(model())) == "stage answer: 1 request waits in 1 batch (batch_1: validating); run the same cell again later"
+    server.complete()
+    assert texts(model().ask(ask(*TEXTS))) == ["A", "CutOff", "answer to c"]
+    assert sorted(map(server.texts, server.batches)) == [["a", "b", "c"], ["c"]]
+    assert notes(home) == []
+
+
+def test_a_creation_that_was_interrupted_just_now_is_not_repeated(server, model, monkeypatch, home):
+    server.refuse["POST", "/batches"] = [DROPPED]  # the connection is lost: nobody knows
+    told = str(under_way(model()))
+    assert told.startswith("stage answer: 3 requests wait in 1 batch (not confirmed yet: its creation was interrupted: no connection to")
+    assert "the provider lists it in a minute, if it was created" in str(under_way(model()))
+    assert server.batches == {}
+    monkeypatch.setattr(batch, "SETTLED", 0.0)
+    under_way(model())
+    assert len(server.batches) == 1
+    assert len(notes(home)) == 1
+
+
+def test_a_batch_is_found_by_its_name_behind_many_others(server, model):
+    killed_at("created", lambda: model().ask(ask(*TEXTS)))
+    (ours,) = server.batches.values()
+    others = {f"other_{number}": {**ours, "id": f"other_{number}", "metadata": {"x": "y"} if number % 2 else None} for number in range(250)}
+    server.batches.update(others)
+    looks = []
+    server.hook = looks.append
+    assert [one.batch for one in under_way(model()).waiting] == ["batch_0"]
+    assert looks == ["listed"] * 3 + ["looked"]
+
+
+def test_a_listing_is_not_read_to_its_end_where_batches_are_older(server, model, monkeypatch):
+    monkeypatch.setattr(batch, "SETTLED", 0.0)
+    killed_at("create", lambda: model().ask(ask(*TEXTS)))
+    old = {"id": "old", "status": "completed", "metadata": None, "created_at": int(time.time()) - 3 * 86400}
+    server.batches.update({f"old_{number}": {**old, "id": f"old_{number}"} for number in range(250)})
+    looks = []
+    server.hook = looks.append
+    under_way(model())
+    assert looks == ["listed", "uploaded", "created"]
+
+
+def test_a_process_that_is_killed_in_the_middle_of_the_creation_sends_it_once(server, model, monkeypatch, home):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def wait(done):
+        if done == "created":
+            reached.set()
+            go_on.wait(60)
+
+    server.hook = wait
+    code = (
+        "import sys; from pyterrier_ikat.llms import llm, Request; "
+        "llm(sys.argv[1]).ask([Request([{'role': 'user', 'content': text}], 'answer', '1_1') for text in 'abc'])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen([sys.executable, "-c", code, f"openai:m base_url={server.url} batch=on"], env=environment)
+    assert reached.wait(60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    server.hook = lambda done: None
+    go_on.set()
+    assert [one.batch for one in under_way(model()).waiting] == ["batch_0"]  # the lock and the note of a killed process are taken over
+    server.complete()
+    assert len(model().ask(ask(*TEXTS))) == 3
+    assert len(server.batches) == 1
+
+
+def test_threads_with_one_cache_send_one_batch(server, model):
+    models, told = [model() for _ in range(6)], []
+
+    def work(made):
+        told.append(str(under_way(made)))
+
+    threads = [threading.Thread(target=work, args=(made,)) for made in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(told) == {"stage answer: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"}
+    assert len(server.batches) == 1
+
+
+def test_lines_of_other_requests_repeated_ones_and_damaged_ones_change_nothing(server, model):
+    under_way(model())
+    server.end("batch_0")
+    file = server.batches["batch_0"]["output_file_id"]
+    first, *rest = server.files[file].split(b"\n")
+    stranger = json.dumps({**json.loads(first), "custom_id": "stranger"}).encode()
+    server.files[file] = b"\n".join([stranger, first, b"[]", b"", *rest[:1], rest[0].replace(b"answer", b"other"), rest[1][:40]])
+    under_way(model())
+    assert server.texts("batch_1") == ["a"]  # its line was cut
+    server.complete()
+    assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
+
+
+def test_a_note_that_can_not_be_read_is_named(server, model, home):
+    under_way(model())
+    (note,) = notes(home)
+    note.write_text("{")
+    with pytest.raises(DataError) as raised:
+        model().ask(ask(*TEXTS))
+    assert str(raised.value).startswith(f"{note} can't be read")
+    assert "is asked, and paid, again" in str(raised.value)
+
+
+def test_no_key_is_on_disk_or_told(server, model, home):
+    server.refuse["POST", "/batches"] = [DROPPED]
+    told = str(under_way(model()))
+    under_way(model(name="n"))
+    server.complete(answer=lambda body: said(f"the key is {KEY}"))
+    model(name="n").ask(ask("a"))
+    everything = told + "".join(path.read_bytes().decode("latin-1") for path in home.rglob("*") if path.is_file())
+    assert KEY not in everything
+    assert f"Bearer {KEY}" in {headers["authorization"] for headers in server.headers}
+    assert all(KEY.encode() not in content for name, content in server.files.items() if name == "file-0")
+
+
+def test_what_is_under_way_can_be_sent_to_another_process():
+    error = BatchUnderWay([Waiting("answer", 3, "batch_0", "validating")])
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    made = llm("openai:m batch=on")
+    assert pickle.loads(pickle.dumps(made)).batches == made.batches

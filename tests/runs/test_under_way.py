@@ -1,0 +1,227 @@
+"""Whole runs whose LLM asks in batches: they end with what is under way, go on later, and come to what calls of their own come to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+from llms.batch_server import BatchServer
+from llms.chat_server import said
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chat import Chat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded
+from pyterrier_ikat.running.batches import _cut
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.show import ledger_frame
+
+TURNS = 24
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "sample.index"
+    ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+    return str(path)
+
+
+def answer(body):
+    """As long as the last question, of its words, and the same for the same question."""
+    words = body["messages"][-1]["content"].split()
+    return said(f"1. {' '.join(words[-5:])}\n2. {' '.join(words[-9:-4])}", usage=(1000, 100))
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    made = BatchServer()
+    made.respond = answer
+    yield made
+    made.close()
+
+
+def spec(server, options="batch=on", name="m"):
+    return f"openai:{name} base_url={server.url} price_in=2.5 price_out=10 {options}"
+
+
+def sizes(server):
+    return [len(server.requests(number)) for number in server.batches]
+
+
+def ended(work):
+    with pytest.raises(BatchUnderWay) as raised:
+        work()
+    return str(raised.value)
+
+
+def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, home):
+    def command(llm, out):
+        return CliRunner().invoke(
+            main, ["run", "aqd", "qr", "--dataset", "ikat:sample", "--index", index, "--llm", llm, "--out", str(out), *MINI]
+        )
+
+    MINI = ["--reranker", "none"]
+    first = command(spec(server), tmp_path / "runs")
+    assert (first.exit_code, first.output.splitlines(keepends=True)[-1]) == (
+        75,
+        "ikat: stage answer: 24 requests wait in 1 batch (batch_0: validating); stage rewrite: 24 requests wait in 1 batch (batch_1: "
+        "validating); run the same command again later\n",
+    )
+    server.progress("batch_1", 12)
+    assert (
+        "stage rewrite: 24 requests wait in 1 batch (batch_1: in progress, 12 of 24 done)"
+        in command(spec(server), tmp_path / "runs").output
+    )
+    server.complete(answer=answer)
+    second = command(spec(server), tmp_path / "runs")
+    assert (second.exit_code, second.output.splitlines(keepends=True)[-1]) == (
+        75,
+        "ikat: stage queries: 24 requests wait in 1 batch (batch_2: validating); run the same command again later\n",
+    )
+    assert RunFolder(tmp_path / "runs" / "qr").parameters()["judged_passages"]  # it is finished
+    server.complete(answer=answer)
+    last = command(spec(server), tmp_path / "runs")
+    assert last.exit_code == 0, last.output
+    assert sizes(server) == [24, 24, 24]
+    assert server.calls == 0
+    whole = command(spec(server, "cache=" + str(tmp_path / "other.sqlite")), tmp_path / "whole")
+    assert whole.exit_code == 0
+    for name in ("aqd", "qr"):
+        ours, theirs = (RunFolder(tmp_path / folder / name).results() for folder in ("runs", "whole"))
+        pd.testing.assert_frame_equal(ours, theirs)
+    both = [ledger_frame([tmp_path / folder / name for name in ("aqd", "qr")]) for folder in ("runs", "whole")]
+    paid, full = (frame[["calls", "cache_hits", "cost"]].sum().tolist() for frame in both)
+    assert paid == [72, 0, pytest.approx(full[2] / 2)]
+    assert full == [72, 0, pytest.approx(72 * 0.0035)]
+
+
+def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path):
+    def plan(options):
+        return ikat.plan("aqd", "ikat:sample", index=index, llm=spec(server, options), reranker="none").total
+
+    half, whole = plan("batch=on"), plan("")
+    assert half["cost"] == pytest.approx(whole["cost"] / 2)
+    assert plan("batch=on batch_discount=0")["cost"] == whole["cost"]
+    ended(lambda: ikat.run("aqd", "ikat:sample", out=tmp_path, index=index, llm=spec(server), reranker="none"))
+    begun = plan("batch=on")
+    assert (half["new"], begun["cached"], begun["new"]) == (48, 24, 24)
+
+
+def test_turns_that_wait_leave_gaps_and_the_run_is_that_of_calls_in_order(server, index, tmp_path):
+    bm25 = ikat.PassageIndex(index).bm25(num_results=3)
+
+    def run(out, options, size):
+        return ikat.run({"mine": bm25 >> ikat.Respond(spec(server, options))}, "ikat:sample", out=tmp_path / out, batch=size)
+
+    assert "24 requests wait in 3 batches" in ended(lambda: run("runs", "batch=on", 10))  # each lot of turns sends its batch
+    assert sizes(server) == [10, 10, 4]
+    server.end("batch_1", answer=answer)
+    assert "14 requests wait in 2 batches" in ended(lambda: run("runs", "batch=on", 10))
+    server.complete(answer=answer)
+    run("runs", "batch=on", 16)
+    run("whole", "cache=none", 16)
+    ours, theirs = (RunFolder(tmp_path / folder / "mine") for folder in ("runs", "whole"))
+    pd.testing.assert_frame_equal(ours.results(), theirs.results())
+    assert (ours.path / "turns.jsonl").read_text() == (theirs.path / "turns.jsonl").read_text()
+    assert (ours.path / "run.trec").read_text() == (theirs.path / "run.trec").read_text()
+
+
+def test_turns_are_cut_where_others_are_finished():
+    assert list(_cut([0, 1, 2, 5, 6, 9], 2)) == [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6)]
+    assert list(_cut(range(5), 5)) == [slice(0, 5)]
+    assert list(_cut([], 5)) == []
+
+
+def test_samples_and_branches_send_all_that_they_can(server, index, tmp_path):
+    bm25 = ikat.PassageIndex(index).bm25(num_results=5)
+    both = ikat.RRF(ikat.Answer(spec(server)) >> bm25, ikat.Rewrite(spec(server)) >> bm25)
+    ended(lambda: ikat.run({"both": both}, "ikat:sample", out=tmp_path, samples=2))
+    assert sizes(server) == [24] * 4
+    server.complete(answer=answer)
+    assert len(ikat.run({"both": both}, "ikat:sample", out=tmp_path, samples=2)) == 1
+    assert len(set(server.sent)) == 96
+
+
+def test_an_experiment_sends_every_systems_batch_and_takes_no_place(server, index, tmp_path):
+    bm25 = ikat.PassageIndex(index).bm25(num_results=5)
+    systems = {"raw": bm25, "a": ikat.Answer(spec(server)) >> bm25, "b": ikat.Rewrite(spec(server)) >> bm25}
+
+    def experiment():
+        return ikat.experiment(systems, "ikat:sample", save=tmp_path / "saved")
+
+    assert "stage rewrite" in ended(experiment)
+    assert len(server.batches) == 2
+    server.complete(answer=answer)
+    assert experiment()["name"].tolist() == ["raw", "a", "b"]
+    assert len(server.batches) == 2
+
+
+def test_an_operator_alone_raises_the_same(server):
+    turns = pt.get_dataset("ikat:sample").get_topics().head(3)
+    rewrite = ikat.Rewrite(spec(server))
+    told = "stage rewrite: 3 requests wait in 1 batch (batch_0: validating); run the same cell again later"
+    assert ended(lambda: rewrite(turns)) == told
+    server.complete(answer=answer)
+    assert len(rewrite(turns)) == 3
+    with pytest.raises(UsageError, match="batch=on needs a cache file"):
+        ikat.Rewrite(spec(server, "batch=on cache=none"))
+
+
+def test_a_failed_request_does_not_keep_the_stages_behind_waiting(server, index, tmp_path):
+    def run():
+        return ikat.run("aqd", "ikat:sample", out=tmp_path, index=index, llm=spec(server, "batch=on on_error=fallback"), reranker="none")
+
+    ended(run)
+    server.complete(answer=lambda body: said("cut", "length") if "Lisbon" in str(body["messages"][-1]) else answer(body))
+    assert ended(run).startswith("stage queries: 24 requests")
+    server.complete(answer=answer)
+    run()
+    assert sizes(server) == [24, 24]
+
+
+def test_a_budget_of_the_folder_counts_what_is_under_way(server, index, tmp_path):
+    llm = spec(server, "batch=on max_tokens=100 budget=0.05")
+
+    def run(*names):
+        return ikat.run(names, "ikat:sample", out=tmp_path, index=index, llm=llm, reranker="none")
+
+    with pytest.raises(BudgetExceeded, match="a batch of 24 requests may bring the cost to 0.0... USD, beyond the budget of 0.05 USD"):
+        run("qr", "ad")
+    assert sizes(server) == [24]
+
+
+def test_a_chat_is_refused_in_one_line(server, index):
+    with pytest.raises(UsageError, match="a chat can't wait a day for its answers: omit batch=on"):
+        Chat(ikat.Rewrite(spec(server)) >> ikat.PassageIndex(index).bm25())
+    told = CliRunner().invoke(main, ["chat", "--method", "qr", "--index", index, "--llm", spec(server), "--reranker", "none"])
+    assert (told.exit_code, told.output) == (
+        2,
+        "ikat: a chat can't wait a day for its answers: omit batch=on in the specification of the LLM\n",
+    )
+
+
+def test_a_batch_that_one_process_sent_another_one_collects(server, index, tmp_path):
+    llm = spec(server)
+    code = "import sys; from pyterrier_ikat.cli import main; main(sys.argv[1:])"
+    options = ["qr", "--dataset", "ikat:sample", "--index", index, "--llm", llm, "--reranker", "none", "--out"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, "run", *options, str(tmp_path / name)], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        for name in "ab"
+    ]
+    told = [process.communicate()[1].splitlines()[-1] for process in processes]
+    line = "ikat: stage rewrite: 24 requests wait in 1 batch (batch_0: validating); run the same command again later"
+    assert told == [line, line]
+    assert [process.returncode for process in processes] == [75, 75]
+    assert sizes(server) == [24]
+    server.complete(answer=answer)
+    assert len(ikat.run("qr", "ikat:sample", out=tmp_path / "a", index=index, llm=llm, reranker="none")) == 1
+    assert len(server.batches) == 1
