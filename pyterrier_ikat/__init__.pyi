@@ -68,6 +68,7 @@ from .rank import RankStatements as RankStatements
 from .rank import load_reranker as load_reranker
 from .retrieve import RM3 as RM3
 from .retrieve import DenseIndex as DenseIndex
+from .retrieve import Index as Index
 from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade

@@ -118,12 +118,12 @@ def evaluate_responses(
     from ..evaluation.responses import evaluate_responses as judge_all
     from ..evaluation.responses import response_means, response_turns
     from ..papers.responses import answers_of
-    from ..retrieve import PassageIndex
+    from ..retrieve import Index
     from ..runs import RunFolder
 
     judges = _judges(**given)
     wanted = response_turns(dataset_named(dataset_name).conversations, turns_of(dataset_name, qrels, turns))
-    texts = None if index_path is None else PassageIndex(index_path).text_loader()
+    texts = None if index_path is None else Index(index_path).text_loader()
     tables = []
     for path in map(Path, paths):
         answers = answers_of(RunFolder(path), texts)

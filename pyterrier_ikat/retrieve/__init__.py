@@ -5,6 +5,7 @@ from .artifact import PassageText
 from .bm25 import BM25, RM3
 from .dense import DenseRetriever, QueryEncoder
 from .dense_index import DenseIndex
+from .index import Index
 from .passage_index import PassageIndex
 from .retriever import MergeShards
 from .splade import Splade, SpladeIndex, SpladeRetriever
@@ -14,6 +15,7 @@ __all__ = [
     "RM3",
     "DenseIndex",
     "DenseRetriever",
+    "Index",
     "MergeShards",
     "NoResultWarning",
     "PassageIndex",

@@ -12,17 +12,18 @@ import pyterrier as pt
 from ..arguments import checked
 from ..errors import DataError, UsageError, advice
 from ..operator import digest
-from ..store.files import atomic_folder, read_description
+from ..store.files import read_description, resumable_folder
 from ..store.models import checksum_files, checksum_model, model_state
-from .artifact import FORMAT, PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, refuse_other_index
+from .artifact import FORMAT, PYTERRIER_META, IndexArtifact, made_by_pyterrier
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader
 from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
 from .retriever import IndexRetriever
+from .shared_texts import shared_passages, store_anew
 from .sparse_encoder import SCALE, encode_passages, encode_texts, has_terms, list_numbers, list_tokens, load_sparse_encoder
-from .text_writer import write_texts
 from .texts import TextStore
 
+FOLDER, ENCODED = "splade", "encoded"
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 
 
@@ -121,7 +122,7 @@ class SpladeIndex(IndexArtifact):
     @property
     def pisa(self) -> Path:
         """The folder of PISA's files."""
-        return Path(self.path) if made_by_pyterrier(Path(self.path)) else super().pisa
+        return Path(self.path) if made_by_pyterrier(Path(self.path)) else Path(self.path) / FOLDER
 
     def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
         """Build a package of the index; see :meth:`IndexArtifact.build_package`. One that PyTerrier made is packed as PyTerrier does."""
@@ -208,12 +209,13 @@ class Splade:
         """Encode a corpus and build an index of it that also keeps the passages' text.
 
         Weights are rounded to hundredths. A blank text, or one that the model gives no weight, is kept but never found. The folder
-        appears under its name only when complete. Encoded passages are kept in the folder ``<path>.encoded`` until then: when the call was
-        interrupted, the same call again (same model, batch size and passages, whatever their order) goes on where it was; a change of the
-        model or the passages makes it encode anew what changed.
+        appears under its name only when complete. Encoded passages are kept in the folder ``<path>.splade.partial`` until then: when the
+        call was interrupted, the same call again (same model, batch size and passages, whatever their order) goes on where it was; a change
+        of the model or the passages makes it encode anew what changed.
 
         Args:
-            path: the folder of the index; nothing may be there but the index that this call would make, which is then returned.
+            path: the folder of the index. Where an index of the same passages for BM25 or of dense vectors is there, the SPLADE vectors are
+                added to it, and the texts are shared; see :class:`Index`. One that this call would make is returned.
             corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
 
         Returns:
@@ -229,21 +231,25 @@ class Splade:
         if (Path(path) / META).exists():
             index.check_same(self.model, corpus)
             return index
-        encoded = Path(path).absolute()
-        encoded = encoded.with_name(f"{encoded.name}.encoded")
-        refuse_other_index(path)
-        with atomic_folder(path) as folder:
-            load_sparse_encoder(self.model)  # before a corpus of hours is read
-            read = write_texts(folder / TEXTS, corpus)
-            count = read.count
-            files = encode_passages(encoded, TextStore(folder / TEXTS), self.model, self.batch_size, count)
-            if not any(map(has_terms, files)):
-                raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
-            check_count(build_impacts(folder / PISA, files), count)
-            made_of = {"count": count, "sha256": read.sha256(), "encoded_by": checksum_model(self.model)}
-            index.write_meta(folder, {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of})
-        shutil.rmtree(encoded, ignore_errors=True)
+        with resumable_folder(path, _worth_keeping, last=META, part=FOLDER) as workplace:
+            if not (workplace / "index" / META).exists():  # else it was killed while it was moved to its place
+                self._build(index, workplace, corpus)
         return index
+
+    def _build(self, index: SpladeIndex, workplace: Path, corpus: Corpus) -> None:
+        made = workplace / "index"
+        load_sparse_encoder(self.model)  # before a corpus of hours is read
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        shared = shared_passages(index.path, corpus)
+        stored = shared or store_anew(made, corpus)
+        files = encode_passages(workplace / ENCODED, TextStore(stored.texts), self.model, self.batch_size, stored.count)
+        if not any(map(has_terms, files)):
+            raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
+        check_count(build_impacts(made / FOLDER, files), stored.count)
+        made_of = {"count": stored.count, "sha256": stored.sha256, "encoded_by": checksum_model(self.model)}
+        fields = {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of}
+        index.write_meta(made, fields, texts=None if shared is None else shared.texts)
 
     def __repr__(self) -> str:
         default = type(self)()
@@ -256,6 +262,11 @@ class Splade:
 
     def __hash__(self) -> int:
         return hash((Splade, self.model, self.batch_size))
+
+
+def _worth_keeping(workplace: Path) -> bool:
+    """Whether an interrupted build left encoded passages."""
+    return any((workplace / ENCODED).glob("*.npz")) or (workplace / "index" / META).exists()
 
 
 def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:

@@ -383,10 +383,10 @@ def test_a_killed_build_loses_only_the_batch_it_was_encoding(model, tmp_path, se
     killed = subprocess.run([sys.executable, "-c", KILLED, model, str(tmp_path / "i")], capture_output=True, env=os.environ)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-500:]
     assert not (tmp_path / "i").exists()
-    assert len(list((tmp_path / "i.encoded").glob("*.npz"))) == 2
+    assert len(list((tmp_path / "i.splade.partial" / "encoded").glob("*.npz"))) == 2
     index = ikat.Splade(model, batch_size=1).index(tmp_path / "i", MANY)
     assert seen["document"] == [passage["text"] for passage in MANY[32:]]
-    assert not (tmp_path / "i.encoded").exists()
+    assert not (tmp_path / "i.splade.partial").exists()
     straight = ikat.Splade(model).index(tmp_path / "straight", MANY)
     pd.testing.assert_frame_equal(index.retriever()(topics(*QUERIES)), straight.retriever()(topics(*QUERIES)))
 
@@ -414,7 +414,7 @@ def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, m
     monkeypatch.setattr(pisa_build, "WRITER", tmp_path / "full.py")
     with pytest.raises(ikat.DataError, match=r"PISA failed .*\(exit code 1\): no space left;"):
         ikat.Splade(model).index(tmp_path / "i", CORPUS)
-    assert {path.name for path in tmp_path.iterdir()} == {"i.encoded", "full.py"}
+    assert {path.name for path in tmp_path.iterdir()} == {"i.splade.partial", "full.py"}
     monkeypatch.setattr(pisa_build, "WRITER", Path(pisa_build.__file__).with_name("pisa_writer.py"))
     ikat.Splade(model).index(tmp_path / "i", CORPUS)
     assert len(seen["document"]) == 6
@@ -428,7 +428,7 @@ def test_an_index_that_is_not_whole_is_refused(index, tmp_path, damage):
     copy = shutil.copytree(index.path, tmp_path / "copy")
     described = json.loads((copy / "ikat_splade.json").read_text())
     if damage == "cut":
-        (copy / "pisa" / "inv.docs").write_bytes(b"\0")
+        (copy / "splade" / "inv.docs").write_bytes(b"\0")
     elif damage == "missing":
         (copy / "texts.lz4").unlink()
     elif damage == "format":
