@@ -126,6 +126,16 @@ def test_llm4cs_forms_and_aggregates(model, turn, form, aggregate, query, calls)
     assert len(model.asked) == calls
 
 
+def test_llm4cs_may_fuse_the_lists_of_the_samples(model, turn):
+    search, likes = Search(), Likes()
+    out = llm4cs(model.llm, search, aggregate="fusion", form="rewrite")(turn)
+    assert search.queries == ["oats", "nuts", "oats", "figs", "oats"]
+    assert out["docno"].tolist() == ["oats", "nuts", "figs"]  # in three lists of five, then one each, in their order
+    llm4cs(model.llm, search, likes, aggregate="fusion")(turn)
+    assert search.queries[5:] == ["oats Eat oats", "nuts Eat nuts", "oats Take bread", "figs Buy figs", "oats Eat"]
+    assert {query for query, _ in likes.pairs} == {"oats"}
+
+
 def test_llm4cs_then_answers_the_rewrite(model, turn):
     llm4cs(model.llm, Search(), form="rewrite_then_answer", n=2)(turn)
     assert "# Last message of the user\noats" in shown(model, "answer")
@@ -180,7 +190,7 @@ def test_llm4cs_reranks_by_the_first_rewrite(model, turn):
 def test_llm4cs_refuses_what_it_does_not_know(model):
     with pytest.raises(ikat.UsageError, match="form='cot' is unknown: choose one of rewrite, rewrite_then_answer, rewrite_and_answer"):
         llm4cs(model.llm, Search(), form="cot")
-    with pytest.raises(ikat.UsageError, match="aggregate='sc' is unknown: choose one of maxprob, self_consistency, mean"):
+    with pytest.raises(ikat.UsageError, match="aggregate='sc' is unknown: choose one of maxprob, self_consistency, mean, fusion"):
         llm4cs(model.llm, Search(), aggregate="sc")
 
 
