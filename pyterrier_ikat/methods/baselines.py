@@ -13,6 +13,7 @@ from ..generate import (
     Answer,
     AppendQuery,
     AppendStatements,
+    Decide,
     HistoricalQueryExpansion,
     ManualRewrite,
     RawUtterance,
@@ -182,6 +183,19 @@ def organizers_2024(
         >>> ikat.methods.organizers_2024(ikat.llm("openai:gpt-4"), ikat.PassageIndex("i").bm25(), minilm)  # doctest: +SKIP
     """
     return _with_response(llm if respond else None, _system(Rewrite(llm), retriever, reranker, depth))
+
+
+@method(paper="ours, for the labels of MTRAG")
+def decide(
+    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000, passages: int = 5
+) -> pt.Transformer:
+    """A rewrite finds the passages; the LLM answers from the best, asks back, or says that there is no answer.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.decide(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+    """
+    return _system(Rewrite(llm), retriever, reranker, depth) >> Decide(llm, passages=passages) >> Respond(llm, passages=passages)
 
 
 def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:
