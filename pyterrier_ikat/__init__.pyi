@@ -36,8 +36,8 @@ from .generate import AppendQuery as AppendQuery
 from .generate import AppendStatements as AppendStatements
 from .generate import BestQuery as BestQuery
 from .generate import Clarify as Clarify
-from .generate import ExpandResponse as ExpandResponse
 from .generate import Decide as Decide
+from .generate import ExpandResponse as ExpandResponse
 from .generate import ExplodeQueries as ExplodeQueries
 from .generate import HistoricalQueryExpansion as HistoricalQueryExpansion
 from .generate import ManualRewrite as ManualRewrite

@@ -2,8 +2,8 @@
 
 from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery
-from .enhance import ExpandResponse, SummariseHistory, TopicSwitch
 from .decide import Decide
+from .enhance import ExpandResponse, SummariseHistory, TopicSwitch
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
 from .respond import Respond

@@ -90,6 +90,7 @@ CALLS = {
     "all_utterances": (0, 0),
     "hqe": (0, 0),
     "human_qr": (0, 0),
+    "decide": (3, 0),
     "qr": (1, 0),
     "ad": (1, 0),
     "ad_human": (1, 0),

@@ -29,6 +29,7 @@ ANSWERS = {
     "suggest": "Name poles.",
     "suggest_context": "The height would help.",
     "summarise": "Flat ways.",
+    "decide": '{"action": "answer"}',
     "respond": "Yes.",
     "respond_passages_only": "Yes.",
     "respond_suggested": "Yes.",
