@@ -58,8 +58,8 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
         >>> answers = pd.DataFrame({"qid": list("abcd"), "gold_answerability": ["unanswerable"] * 2 + ["answerable", "partial"]})
         >>> ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "answer", "abstain", "answer"]})
         >>> row = evaluate_actions({"ours": ours}, answers).iloc[0]
-        >>> row["precision"], row["recall"], round(row["recall_low"], 3), round(row["recall_high"], 3)
-        (0.5, 0.5, 0.095, 0.905)
+        >>> row[["precision", "recall", "recall_low", "recall_high"]].astype(float).round(3).tolist()
+        [0.5, 0.5, 0.095, 0.905]
     """
     if not 0 < level < 1:
         raise UsageError(f"level={level!r}: give a number between 0 and 1, such as 0.95")
