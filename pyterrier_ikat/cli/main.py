@@ -162,6 +162,7 @@ RESOURCES = (
         "--splade-model",
         help="the model that encoded the passages of a SPLADE or dense index that does not say it, or whose model has moved",
     ),
+    click.option("--splade-query-model", help="another model for the queries of a SPLADE index, fine-tuned from that of its passages"),
     click.option("--texts", metavar="PASSAGE_INDEX", help="folder of an index that has the texts of one without any"),
     click.option("--llm", help='such as "openai:gpt-4o temperature=0", recorded:FILE or recorded:sample'),
     click.option("--second-llm", help="the LLM that writes the answer in ..._given, the second one of gtr"),

@@ -8,7 +8,8 @@ from .dense_index import DenseIndex
 from .index import Index
 from .passage_index import PassageIndex
 from .retriever import MergeShards
-from .splade import Splade, SpladeIndex, SpladeRetriever
+from .splade import SpladeIndex, SpladeRetriever
+from .splade_writer import Splade
 
 __all__ = [
     "BM25",

@@ -61,9 +61,9 @@ class Index:
         """BM25 over the folder's words; see :class:`BM25`."""
         return PassageIndex(self.path, text=self.text).bm25(k1, b, num_results, cache)
 
-    def splade(self, num_results: int = 1000, cache: str | Path | None = None) -> SpladeRetriever:
-        """Retrieval over the folder's SPLADE vectors; see :class:`SpladeRetriever`."""
-        return SpladeIndex(self.path, text=self.text).retriever(num_results, cache)
+    def splade(self, num_results: int = 1000, cache: str | Path | None = None, *, query_model: str | Path | None = None) -> SpladeRetriever:
+        """Retrieval over the folder's SPLADE vectors; see :meth:`SpladeIndex.retriever`."""
+        return SpladeIndex(self.path, text=self.text).retriever(num_results, cache, query_model=query_model)
 
     def dense(self, num_results: int = 1000, cache: str | Path | None = None, **options: Any) -> DenseRetriever:
         """Exact retrieval over the folder's dense vectors; see :class:`DenseRetriever`."""

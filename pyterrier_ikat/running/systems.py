@@ -90,6 +90,7 @@ class Resources:
         expander: ConvGQR's T5 expansion model, or an operator.
         prompts: a folder of your own prompt templates, for all LLM operators of a method.
         splade_model: the model that encoded the passages of an index that doesn't say it.
+        splade_query_model: another model for the queries of a SPLADE index, fine-tuned from that of its passages.
         texts: the folder of a passage index that has the texts of a SPLADE index without any.
 
     Example:
@@ -106,6 +107,7 @@ class Resources:
     expander: Any = None
     prompts: str | Path | None = None
     splade_model: str | None = None
+    splade_query_model: str | None = None
     texts: str | None = None
 
     @classmethod
@@ -146,9 +148,15 @@ class Resources:
             if isinstance(self.retriever, str):
                 named = advice(f"retriever={self.retriever!r}", f"--retriever {self.retriever}")
                 raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
+            if self.splade_query_model is not None:
+                raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
             return {}
         kind = self.retriever if isinstance(self.retriever, str) else None
         opened = open_index(str(self.index), kind, self.splade_model, self.texts)
+        if self.splade_query_model is not None:
+            if not isinstance(opened, SpladeIndex):
+                raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: leave it out with the index {self.index}")
+            opened = opened.with_query_model(self.splade_query_model)
         return {"index": opened, "retriever": None if kind else self.retriever}
 
     def build(self, entry: Method) -> pt.Transformer:
@@ -163,7 +171,7 @@ class Resources:
         return entry.build(**given)
 
 
-OF_THE_INDEX = {"index", "splade_model", "texts"}
+OF_THE_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
 
 
 def taken_by(methods: Iterable[Method]) -> set[str]:
@@ -172,7 +180,7 @@ def taken_by(methods: Iterable[Method]) -> set[str]:
     Example:
         >>> import pyterrier_ikat as ikat
         >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
-        ['index', 'llm', 'retriever', 'splade_model', 'texts']
+        ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'texts']
     """
     taken = {resource for entry in methods for resource in entry.resources.values()}
     return taken | OF_THE_INDEX if "retriever" in taken else taken
@@ -188,7 +196,8 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
     used = {name: _in_words(getattr(given, name, None), getattr(opened, name, None)) for name in entry.models}
     if opened.retriever is None and opened.index is not None:
         label = opened.index.retriever().schematic["label"]
-        used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in entry.bm25.items() if label == "BM25")])
+        settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
+        used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in settings.items() if value is not None)])
     return entry.deviations(used)
 
 
