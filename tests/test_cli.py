@@ -359,8 +359,8 @@ def test_another_splade_model_for_queries_from_the_command_line(splade, sample_i
     runs = [(tmp_path / name / "disco" / "run.trec").read_bytes() for name in ("out", "tuned-out")]
     assert runs[0] != runs[1]
     refused = run(tmp_path / "s", tmp_path / "no", "disco", "--splade-query-model", other)
-    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-    assert "has another vocabulary than" in refused.stderr
+    assert refused.exit_code == 2
+    assert "has another vocabulary than" in refused.stderr.splitlines()[-1]
     refused = run(sample_index, tmp_path / "no", "disco", "--splade-query-model", tuned)
     assert f"--splade-query-model is for SPLADE vectors: leave it out with the index {sample_index}" in refused.stderr
 
