@@ -46,7 +46,7 @@ class BestQuery(Operator):
         'is mint safe'
     """
 
-    one_row_per_turn = False  # it searches and re-ranks, so that a run does that batch by batch
+    one_row_per_turn = True
     schematic = {"label": "Best query"}
 
     ranker: pt.Transformer

@@ -38,8 +38,6 @@ class OpenAIBackend(Backend):
         UsageError: when ``base_url`` is no web address.
     """
 
-    keeps_beginnings = True
-
     def __init__(
         self,
         model: str,

@@ -20,7 +20,6 @@ COLUMNS = [
     "fallbacks",
     "dropped",
     "prompt_tokens",
-    "cached_tokens",
     "completion_tokens",
     "seconds",
     "cost",
