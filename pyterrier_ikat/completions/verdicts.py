@@ -7,13 +7,14 @@ in its clause: a number, a yes or a letter somewhere in prose is no verdict, and
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from .json_values import json_values
 from .numbers import grade, ranges_spelled
 from .usable import FENCE, without_reasoning
 
+ACTIONS = ("answer", "ask", "abstain")
 NO_REASON = "the model gave no reason"
 _MARKS = r"[\s\"'`*_#(\[{-]*?"
 _CLAUSE = re.compile(r".*?(?=[;:!\n]|\.(?!\d)|\s[–—-]\s|$)", re.DOTALL)
@@ -21,6 +22,8 @@ _ENDS = r"(?=\s*(?:[^\w\s%/&=<>+]|$))"
 """A value is followed by the end or by punctuation, not by a word."""
 _YES_NO = re.compile(r"\b(?:yes|no|true|false)\b", re.IGNORECASE)
 _CHOICE = re.compile(r"\b(?:A|B|(?i:tie|draw|equal|both|neither))\b")
+_WORD = re.compile(rf"[^\w:]*(?:{'|'.join(ACTIONS)})[^\w:]*", re.IGNORECASE)
+_ACTION = re.compile(rf"\b(?:{'|'.join(ACTIONS)})\b", re.IGNORECASE)
 _NOTHING = re.compile(r"\W*(?:none|nothing|no nuggets?)\b\W*|\W*\[\s*\]\W*", re.IGNORECASE)
 _NUMBERS = re.compile(r"[^\w−–-]*(?:-\s+)?\d{1,9}(?:(?:[^\w/%.−–-]|\s-\s|\band\b)+\d{1,9})*[^\w%]*")
 _LIST_IN_LINES = re.compile(r"\[[\s\d,\"']*\]")
@@ -76,15 +79,34 @@ def read_numbers(text: str) -> Verdict | None:
     return _read(text, "nuggets", _numbers)
 
 
+def read_action(text: str) -> tuple[str, str] | None:
+    """One of :data:`ACTIONS` under ``action``, and the question under ``question`` of one to ask; None without either of them.
+
+    Unlike other verdicts an action that stands alone has to be all that is said: a line such as ``Answer: rooibos`` begins an answer.
+
+    Example:
+        >>> read_action('{"reason": "Which of both?", "action": "ask", "question": "Green or black tea?"}')
+        ('ask', 'Green or black tea?')
+        >>> read_action("Answer: rooibos has none.")
+    """
+    said = without_reasoning(text)
+    found = _agreed(_in_json(said, "action") or _labelled(said, "action") or [(said, "")] * bool(_WORD.fullmatch(said)), _action)
+    if found is None or found.value != "ask":
+        return None if found is None else (found.value, "")
+    questions = [question for question, _ in _in_json(said, "question") or _labelled(said, "question") if isinstance(question, str)]
+    asked = list(dict.fromkeys(filter(None, (question.strip(" \t\n\"'*_,}") for question in questions))))
+    return ("ask", asked[0]) if len(asked) == 1 else None
+
+
 def _read(text: str, key: str, interpret: Callable[[Any], Value | None]) -> Verdict | None:
     text = _LIST_IN_LINES.sub(lambda found: " ".join(found[0].split()), without_reasoning(text))
-    for candidates in (_in_json(text, key), _labelled(text, key), _alone(text)):
-        read = [(value, reason) for raw, reason in candidates if (value := interpret(raw)) is not None]
-        if read:
-            return Verdict(read[0][0], read[0][1] or NO_REASON) if all(value == read[0][0] for value, _ in read) else None
-        if candidates:
-            return None
-    return None
+    return _agreed(_in_json(text, key) or _labelled(text, key) or _alone(text), interpret)
+
+
+def _agreed(candidates: Sequence[tuple[Any, str]], interpret: Callable[[Any], Value | None]) -> Verdict | None:
+    """The value that all candidates have which have one."""
+    read = [(value, reason) for raw, reason in candidates if (value := interpret(raw)) is not None]
+    return Verdict(read[0][0], read[0][1] or NO_REASON) if read and all(value == read[0][0] for value, _ in read) else None
 
 
 def _in_json(text: str, key: str) -> list[tuple[Any, str]]:
@@ -154,6 +176,10 @@ def _choice(value: Any) -> str | None:
     value = re.sub(r"^\W*(?:(?:response|answer|assistant)\s+|an?\s+(?=tie|draw))", "", value, flags=re.IGNORECASE)
     value = value.upper() if re.fullmatch(r"[\W_]*[ab][\W_]*", value) else value
     return _only_value(_CHOICE, lambda word: word if word in ("A", "B") else "tie", value)
+
+
+def _action(value: Any) -> str | None:
+    return _only_value(_ACTION, str.lower, value) if isinstance(value, str) else None
 
 
 def _numbers(value: Any) -> list[int] | None:

@@ -8,16 +8,15 @@
 ``qconversation``, ``qturn``          ``9-1``, 3
 ``qrewrite``, ``qanswer``             newest rewrite, newest LLM answer
 ``qstatements``, ``qsuggestion``      chosen statements as a list of (id, score), best first; what an answer would need
-``qsummary``                          the history in short
+``qaction``, ``qaskback``             answer, ask or abstain; the question to the user
 ``qsubqueries``, ``qweights``         what the query generators wrote, before ``ExplodeQueries``
-``qsamples``                          what each of several samples wrote, a list of texts for each
+``qsummary``, ``qsamples``            the history in short; what each of several samples wrote, a list of texts for each
 ``qid_0``, ``qquery``                 after ``ExplodeQueries``: the turn's qid and query
 ``qsub``, ``qweight``                 after ``ExplodeQueries``: the sub-query's number and weight
 ``query_0``, ...                      earlier queries, pushed by PyTerrier's own convention
 ====================================  ============================================================================
 
-Text stays in object columns: pandas' string columns copy and convert, and a history repeated over 300,000 result rows must
-stay one object.
+Text stays in object columns: pandas' string columns copy and convert, and a history repeated over 300,000 rows must stay one object.
 """
 
 import math

@@ -33,6 +33,9 @@ YEARS: dict[str, str] = {
 }
 """Which dataset a year of a track is."""
 
+STORE_AT_ONCE = 1_000_000
+"""Passages up to this number are put into the store of ir_datasets when their texts are asked for."""
+
 Made = TypeVar("Made")
 
 
@@ -120,8 +123,21 @@ class IrdsDataset(IkatDataset):
         return found
 
     def text_loader(self, fields: Sequence[str] = ("text",)) -> Any:
-        """An operator that adds the passages' ``text`` by ``docno``, from the store that ir_datasets builds once of all passages."""
-        return DocstoreText(self.irds_id) if tuple(fields) == ("text",) else super().text_loader(fields)
+        """An operator that adds the passages' ``text`` by ``docno``, from the store that ir_datasets builds once of all passages.
+
+        Raises:
+            UsageError: for other fields, and when building that store would take long: an index has the texts, too.
+        """
+        if tuple(fields) != ("text",) or not self.given.has_docs():
+            return super().text_loader(fields)
+        count = self.collection()[0]
+        if (count is None or count > STORE_AT_ONCE) and not self._ask("passages", self._has_store):
+            size = "an unknown number of" if count is None else f"{count:,}"
+            python = "take ikat.PassageIndex(PATH).text_loader()"
+            raise UsageError(
+                f"{self.name} has {size} passages, and ir_datasets has no store of them: {advice(python, 'give --index PATH')}"
+            )
+        return DocstoreText(self.irds_id)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
         """The number of passages, as ir_datasets knows it without reading them."""
@@ -136,6 +152,10 @@ class IrdsDataset(IkatDataset):
             return frame
         own = self._ask("queries", lambda: {query.query_id for query in self.given.queries_iter()})
         return frame[frame["qid"].isin(own)].reset_index(drop=True)
+
+    def _has_store(self) -> bool:
+        store = self.given.docs_store()
+        return bool(hasattr(store, "built") and store.built())
 
     def _counts(self) -> Iterator[str]:
         known = self.given.metadata()

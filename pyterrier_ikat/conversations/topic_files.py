@@ -84,7 +84,7 @@ def _read_array(place: Place) -> list[Conversation]:
         place.fail(f"not a readable JSON file ({error})", repair)
     items = load_json(text, place, "not a readable JSON file", repair)
     if not isinstance(items, list) or not items:
-        place.fail(f"expected a JSON array of conversations, found {excerpt(items)}", "give a topics file of TREC iKAT 2023, 2024 or 2025")
+        place.fail(f"expected a JSON array of conversations, found {excerpt(items)}", "give a topics file of TREC iKAT or CAsT")
     found: dict[str, Conversation] = {}
     known = {name for item in items if isinstance(item, dict) for turn in _turns_in(item) if isinstance(turn, dict) for name in turn}
     for position, item in enumerate(items, 1):

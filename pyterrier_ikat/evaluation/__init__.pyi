@@ -1,3 +1,5 @@
+from .actions import count_actions as count_actions
+from .actions import evaluate_actions as evaluate_actions
 from .answer_equivalence import AnswerEquivalence as AnswerEquivalence
 from .judge import Judge as Judge
 from .judge import Judgement as Judgement

@@ -15,7 +15,7 @@ from ..completions.numbers import grade, without_scale
 from ..completions.usable import without_reasoning
 from ..conversations import IkatDataset, datasets
 from ..conversations.frame import column, object_frame, question_column, values, with_columns
-from ..errors import DataError
+from ..errors import DataError, advice
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
@@ -116,7 +116,7 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
         more = ", ..." * (len(unknown) > 3)
         raise DataError(
             f"{dataset.name} lacks {len(unknown)} turns of the pool ({', '.join(unknown[:3])}{more}): "
-            "pool runs of this dataset, whose turns are named like 9-1_3"
+            f"pool runs of this dataset, whose turns are named like {next(iter(gold.index), 'no turn')}"
         )
     rows = gold.loc[pooled["qid"].tolist()]
     shown = {name: column(pooled[name]) for name in ("qid", "docno")} | {name: column(rows[name]) for name in GOLD}
@@ -277,6 +277,7 @@ def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:
     for name in ("text", *(name for name in gold if name in ("qresolved", "gold_answer"))):
         for qid, docno, text in zip(frame["qid"], frame["docno"], frame[name], strict=True):
             if not isinstance(text, str) or not text.strip():
-                raise DataError(
-                    f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: join by with_gold a dataset that has it"
-                )
+                repair = advice("join by with_gold a dataset that has it", "give a --dataset that has it")
+                if name == "gold_answer":
+                    repair += f", or judge without one: {advice('UmbrelaJudge', '--style umbrela')}"
+                raise DataError(f"turn {qid}, passage {docno}: {name} is {text!r}, a judge needs a text: {repair}")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
-from ..conversations.frame import question_column, values
+from ..conversations.frame import histories, personas, question_column, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, Request
@@ -65,7 +65,8 @@ class LLMJudge(AsksLLM):
             BudgetExceeded: when the budget is spent.
         """
         questions = values(responses, asked_column(responses, self.name)) if self.about_question else [""] * len(responses)
-        rows = responses.assign(question=questions).to_dict("records")
+        shown = with_columns(responses, question=questions, qhistory=histories(responses), qptkb=personas(responses))
+        rows = shown.to_dict("records")
         asked = [self.requests(row) for row in rows]
         verdicts = iter(self.ask([request for requests in asked for request in requests]))
         return [self._assess(row, [next(verdicts) for _ in requests]) for row, requests in zip(rows, asked, strict=True)]
@@ -78,8 +79,8 @@ class LLMJudge(AsksLLM):
         """A request that shows the response, what it answers, and ``more``."""
         values = {
             "question": row["question"],
-            "context": history_text(row.get("qhistory") or []),
-            "ptkb": ptkb_text(row.get("qptkb") or {}),
+            "context": history_text(row["qhistory"]),
+            "ptkb": ptkb_text(row["qptkb"]),
             "response": row["qanswer"],
         }
         return self.request(row["qid"], values | more, f"response_{self.topic}", item)

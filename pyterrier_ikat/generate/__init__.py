@@ -1,7 +1,8 @@
-"""Operators that make queries, statements and responses: with an LLM, and without (utterances)."""
+"""Operators that make queries, statements, decisions and responses: with an LLM, and without (utterances)."""
 
 from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery
+from .decide import Decide
 from .enhance import ExpandResponse, SummariseHistory, TopicSwitch
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
@@ -24,6 +25,7 @@ __all__ = [
     "Answer",
     "AppendQuery",
     "Clarify",
+    "Decide",
     "ExplodeQueries",
     "HistoricalQueryExpansion",
     "MultiQuery",

@@ -46,7 +46,7 @@ class BestQuery(Operator):
         'is mint safe'
     """
 
-    one_row_per_turn = True
+    one_row_per_turn = False  # it searches and re-ranks, so that a run does that batch by batch
     schematic = {"label": "Best query"}
 
     ranker: pt.Transformer

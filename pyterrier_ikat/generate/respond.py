@@ -2,22 +2,18 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
 from ..completions.usable import answer_text
 from ..conversations.frame import column, texts_in, turns_of
-from ..errors import DataError
-from ..llm_operator import LLMOperator
-from ..llms import Request
 from ..operator import with_fields
-
-if TYPE_CHECKING:
-    from ..planning import Plan
+from .decide import ReadsPassages, told_instead
 
 _CLOSING = r"(?:\[\d+(?:\s*[,–-]\s*\d+)*\]|[\"'”’»)\]*])*"
 _END = re.compile(rf"[.!?…]+{_CLOSING}(?=\s+[^\sa-z]|\s*$)|[。！？]+[」』”]*|(?=\n)")
@@ -65,11 +61,12 @@ def _first_words(text: str, words: int) -> str:
     return kept.strip()
 
 
+ABSTENTION = "The collection has no answer to this."
 TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "suggested": "respond_suggested"}
 
 
 @with_fields
-class Respond(LLMOperator):
+class Respond(ReadsPassages):
     """Ask the model for a response based on each turn's best passages.
 
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any,
@@ -78,6 +75,9 @@ class Respond(LLMOperator):
     end of a sentence (:func:`~pyterrier_ikat.generate.respond.cut_at_sentence`) and counted in the ledger as
     ``dropped``. The fallback for a failed turn is the beginning of its best passage, cut alike. A result frame holds
     only turns for which passages were found: the others are not asked.
+
+    Where the frame has ``qaction``, as :class:`Decide` writes it, the model is asked for the turns to be answered only. The response of
+    a turn to ask back is the question in ``qaskback``, that of one to abstain is ``abstention``; neither is based on a passage.
 
     Args:
         llm: the model to ask.
@@ -89,6 +89,7 @@ class Respond(LLMOperator):
             suggestion in ``qsuggestion``, in a friendly tone (Fu et al., appendix A4, second prompt: 5 passages, 250
             words).
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``.
+        abstention: what a user is told when there is no answer.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
@@ -96,7 +97,7 @@ class Respond(LLMOperator):
 
     Raises:
         UsageError: when ``passages`` or ``words`` is below 1, or ``form`` or ``statements`` is unknown.
-        DataError: when a passage has no rank or qid, or one that is to be shown no text.
+        DataError: when a passage has no rank or qid, or one that is to be shown no text; when ``qaction`` is an unknown one.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -104,8 +105,6 @@ class Respond(LLMOperator):
         ikat.Respond(ikat.llm('recorded:sample'), passages=3, form='passages_only', statements='chosen')
     """
 
-    one_row_per_turn = False
-    keeps_ranking = True
     stage = "respond"
     schematic = {"label": "Respond"}
 
@@ -113,9 +112,10 @@ class Respond(LLMOperator):
     words: int = 200
     form: str = "rag"
     statements: str = "all"
+    abstention: str = ABSTENTION
 
     def __post_init__(self) -> None:
-        at_least(1, passages=self.passages, words=self.words)
+        at_least(1, words=self.words)
         one_of(TEMPLATES, form=self.form)
         super().__post_init__()
 
@@ -124,26 +124,17 @@ class Respond(LLMOperator):
         return TEMPLATES[self.form]
 
     def needs(self) -> list[str]:
-        """The passages too, and ``qstatements`` and ``qsuggestion`` where they are shown."""
-        columns = [*super().needs(), "rank", "text"]
+        """The passages, and ``qstatements`` and ``qsuggestion`` where they are shown."""
+        columns = super().needs()
         columns += ["qstatements"] if self.statements == "chosen" else []
         return columns + (["qsuggestion"] if self.form == "suggested" else [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """For each turn what prompts show everywhere, its ``passages``, ``words`` and ``suggestion``."""
         turns = frame.drop_duplicates("qid")
-        used = frame.loc[self._used(frame)].sort_values("rank", kind="stable")
-        texts_in(used, "text")
-        shown = used.groupby("qid", sort=False)["text"].agg(list)
         suggestions = texts_in(turns, "qsuggestion") if self.form == "suggested" else [""] * len(turns)
-        return [
-            {**row, "passages": shown[qid], "words": self.words, "suggestion": suggestion}
-            for row, qid, suggestion in zip(super().contexts(turns), turns["qid"], suggestions, strict=True)
-        ]
-
-    def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per turn, in the order in which they first occur."""
-        return [self.request(qid, row, self.template()) for qid, row in zip(frame["qid"].unique(), self.contexts(frame), strict=True)]
+        rows = zip(super().contexts(frame), suggestions, strict=True)
+        return [{**row, "words": self.words, "suggestion": suggestion} for row, suggestion in rows]
 
     def parse(self, text: str) -> str | None:
         """The text without a ``<think>`` block."""
@@ -157,11 +148,6 @@ class Respond(LLMOperator):
         """As many words as are allowed."""
         return [" ".join(["words"] * self.words)] * len(frame["qid"].unique())
 
-    def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request per turn, which shows stand-ins for the passages."""
-        plan.ask(self, plan.passages(frame, self.passages))
-        return frame
-
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """Responses that are longer than the limit."""
         lengths = zip(frame["qid"].unique(), map(count_words, found), strict=True)
@@ -169,19 +155,23 @@ class Respond(LLMOperator):
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qanswer`` and ``used``; an answer that was there before becomes ``qdraft``."""
-        frame = frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame
+        frame = self._with_draft(frame)
         answers = {qid: cut_at_sentence(text, self.words) for qid, text in zip(frame["qid"].unique(), found, strict=True)}
-        return frame.assign(qanswer=column([answers[qid] for qid in frame["qid"]], frame.index), used=self._used(frame))
+        return frame.assign(qanswer=column([answers[qid] for qid in frame["qid"]], frame.index), used=self.used(frame))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Respond to every turn of a result frame."""
         pt.validate.result_frame(inp, extra_columns=self.needs(), context=self)
         turns_of(inp)
-        return self.ask_and_write(inp)
+        instead = told_instead(inp, self.abstention)
+        told = inp["qid"].isin(instead).to_numpy()
+        if not told.any():
+            return self.ask_and_write(inp)
+        both = pd.concat([self.ask_and_write(inp[~told]), self._tell(inp[told], instead)])
+        return both.iloc[np.argsort(np.concatenate([np.flatnonzero(~told), np.flatnonzero(told)]))]
 
-    def _used(self, frame: pd.DataFrame) -> "pd.Series[bool]":
-        without = frame["qid"][frame["rank"].isna()]
-        if len(without):
-            raise DataError(f"a passage of turn {without.iloc[0]} has no rank: rank the frame first, as by pt.model.add_ranks(frame)")
-        places = frame["rank"].astype(float).groupby(frame["qid"], sort=False).rank(method="first")
-        return places <= self.passages
+    def _tell(self, frame: pd.DataFrame, told: Mapping[str, str]) -> pd.DataFrame:
+        return self._with_draft(frame).assign(qanswer=column([told[qid] for qid in frame["qid"]], frame.index), used=False)
+
+    def _with_draft(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(qdraft=frame["qanswer"]) if "qanswer" in frame.columns else frame

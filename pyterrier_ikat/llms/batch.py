@@ -125,7 +125,7 @@ class _Round:
             self.jobs.keep(job)
         if job.batch is None:
             return None  # nothing was sent
-        batch = self.provider.batch(job.batch)
+        batch = self.provider.batch(job.batch, self.jobs.how_to_ask_again(job))
         if batch["status"] == "failed":
             reason = f"{job.batch} of {len(job.requests)} requests was refused: {self.provider.failed(batch)}"
             self.errors.append(FatalLLMError(reason))
@@ -138,7 +138,7 @@ class _Round:
     def _collect(self, job: Job, batch: Mapping[str, Any]) -> None:
         done = {*self.cache.get(job.requests), *self.cache.failures(job.requests)}
         reasons = dict[str, str]()
-        for key, line in self.provider.results(batch):
+        for key, line in self.provider.results(batch, self.jobs.how_to_ask_again(job)):
             if key not in job.requests or key in done:
                 continue
             try:

@@ -97,6 +97,10 @@ class Jobs:
         """Forget a batch."""
         self._path(job).unlink(missing_ok=True)
 
+    def how_to_ask_again(self, job: Job) -> str:
+        """What to do where the provider has lost a batch."""
+        return f"remove {self._path(job)} to ask, and pay, its {len(job.requests)} requests again"
+
     def _path(self, job: Job) -> Path:
         return self.folder / f"{job.name}.json"
 

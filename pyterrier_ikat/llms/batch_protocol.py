@@ -26,6 +26,7 @@ TRANSFER = 600.0
 PAGE = 100
 EARLIER = 86400
 """Seconds by which the provider's clock may differ from ours."""
+OMIT = "omit batch=on"
 ENDED = ("completed", "expired", "cancelled")
 
 Found = TypeVar("Found")
@@ -81,9 +82,10 @@ class Provider:
 
         return self._retried(once)
 
-    def batch(self, number: str) -> dict[str, Any]:
+    def batch(self, number: str, again: str) -> dict[str, Any]:
         """How far a batch is."""
-        return _batch(self._call(lambda client: client.get(f"/batches/{number}", cast_to=object), f"does not know {number}"))
+        missing = f"does not know {number}"
+        return _batch(self._call(lambda client: client.get(f"/batches/{number}", cast_to=object), missing, again))
 
     def named(self, name: str, since: float) -> dict[str, Any] | None:
         """The batch that was created under this name, not before ``since``; None when there is none."""
@@ -99,12 +101,12 @@ class Provider:
                 return None
             after = {"after": listed[-1]["id"]}
 
-    def results(self, batch: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def results(self, batch: Mapping[str, Any], again: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The lines of an ended batch by the request's key, those with answers first; a line that can't be read is none."""
         for name in ("output_file_id", "error_file_id"):
             if file := batch.get(name):
                 missing = f"does not have the results of {batch['id']} any more"
-                content = self._call(lambda client, file=file: client.files.content(file).content, missing)  # type: ignore[misc]
+                content = self._call(lambda client, file=file: client.files.content(file).content, missing, again)  # type: ignore[misc]
                 for line in content.split(b"\n"):
                     if (found := _parsed(line)) is not None:
                         yield str(found.get("custom_id")), found
@@ -135,8 +137,8 @@ class Provider:
         said = quoted(self.server, first.get("message") or "no reason is given")
         return shorten(said + (f" ({', '.join(place)})" if place else "") + more)
 
-    def _call(self, work: Callable[["openai.OpenAI"], Found], missing: str) -> Found:
-        return self._retried(lambda: self._once(work, missing))
+    def _call(self, work: Callable[["openai.OpenAI"], Found], missing: str, repair: str = OMIT) -> Found:
+        return self._retried(lambda: self._once(work, missing, repair))
 
     def _retried(self, work: Callable[[], Found]) -> Found:
         try:
@@ -144,7 +146,7 @@ class Provider:
         except Transient as error:
             raise FatalLLMError(f"{error.reason} (given up after {self.retry.tries} tries)") from None
 
-    def _once(self, work: Callable[["openai.OpenAI"], Found], missing: str) -> Found:
+    def _once(self, work: Callable[["openai.OpenAI"], Found], missing: str, repair: str = OMIT) -> Found:
         import openai
 
         server = self.server

@@ -14,7 +14,7 @@ from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 
 COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
-AMOUNTS = ("prompt_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
+AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
 
 BETWEEN = ", "
 CHARACTERS_PER_TOKEN = 4
@@ -27,11 +27,12 @@ class Ledger(Remade):
     ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests answered without a
     call, ``failures`` requests without a usable completion (refused and unreadable ones, too), ``fallbacks`` turns that went on without
     one, ``dropped`` pieces of completions that were left out or repaired (ids that do not exist, scores out of range, copies of no
-    statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``seconds`` is the time
-    of the calls added up, ``cost`` in US dollars what was paid. ``worth`` is what the calls would cost that the cache answered, by the
-    tokens that were stored and the prices of today; ``alone`` what all distinct requests would, each once, with nothing in the cache.
-    ``model`` is the name that was asked for, ``served`` who answered, as the server says, also where the answer came from the cache:
-    several names are separated by commas. What one call does not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
+    statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``cached_tokens`` those
+    of the ``prompt_tokens`` that the provider had in its own cache; ``seconds`` is the time of the calls added up, ``cost`` in US dollars
+    what was paid. ``worth`` is what the calls would cost that the cache answered, by the tokens that were stored and the prices of today;
+    ``alone`` what all distinct requests would, each once, with nothing in the cache. ``model`` is the name that was asked for, ``served``
+    who answered, as the server says, also where the answer came from the cache: several names are separated by commas. What one call does
+    not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
@@ -117,7 +118,7 @@ class Ledger(Remade):
                 for key, row in self._rows.items()
             ]
         frame = pd.DataFrame(rows, columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
-        whole = dict.fromkeys((*COUNTS, "prompt_tokens", "completion_tokens"), "Int64")
+        whole = dict.fromkeys((*COUNTS, "prompt_tokens", "cached_tokens", "completion_tokens"), "Int64")
         return frame.astype({**whole, **dict.fromkeys(("seconds", "cost", "worth", "alone"), "Float64")})
 
     def served(self) -> dict[str, list[str]]:
@@ -194,6 +195,8 @@ class Budget(Remade):
     Args:
         price_in: US dollars per million prompt tokens, or None when not known.
         price_out: US dollars per million completion tokens, or None when not known.
+        price_cached: US dollars per million prompt tokens that the provider had in its own cache, or None for ``price_in``. A call that
+            doesn't tell how many there were is paid in full.
         limit: the most US dollars to spend, or None for no limit. Calls in flight when it is reached are still finished.
         model: the model whose prices they are.
 
@@ -201,7 +204,7 @@ class Budget(Remade):
         spent: US dollars that were spent through this object.
 
     Raises:
-        UsageError: for a limit without prices.
+        UsageError: for a limit without prices, or a price of cached tokens alone.
 
     Example:
         >>> budget = Budget(price_in=2.5, price_out=10)
@@ -212,11 +215,19 @@ class Budget(Remade):
     of_this_process = {"_lock": threading.Lock, "_spending": lambda: None}
 
     def __init__(
-        self, *, price_in: float | None = None, price_out: float | None = None, limit: float | None = None, model: str = ""
+        self,
+        *,
+        price_in: float | None = None,
+        price_out: float | None = None,
+        price_cached: float | None = None,
+        limit: float | None = None,
+        model: str = "",
     ) -> None:
         if limit is not None and (price_in is None or price_out is None):
             raise UsageError("a budget needs prices: add price_in=... and price_out=... (US dollars per million tokens)")
-        self.price_in, self.price_out, self.limit, self.model = price_in, price_out, limit, model
+        if price_cached is not None and (price_in is None or price_out is None):
+            raise UsageError("price_cached=... needs the other prices: add price_in=... and price_out=... (US dollars per million tokens)")
+        self.price_in, self.price_out, self.price_cached, self.limit, self.model = price_in, price_out, price_cached, limit, model
         self.spent = 0.0
         self._spending: Spending | None = None
         self._lock = threading.Lock()
@@ -225,7 +236,9 @@ class Budget(Remade):
         """US dollars for the call that gave ``reply``, or None when a price or a token count is not known."""
         if self.price_in is None or self.price_out is None or reply.prompt_tokens is None or reply.completion_tokens is None:
             return None
-        return (self.price_in * reply.prompt_tokens + self.price_out * reply.completion_tokens) / 1e6
+        full = self.price_in * reply.prompt_tokens + self.price_out * reply.completion_tokens
+        kept = 0 if self.price_cached is None else min(reply.cached_tokens or 0, reply.prompt_tokens)
+        return (full if not kept else full - kept * (self.price_in - (self.price_cached or 0.0))) / 1e6
 
     def spend(self, cost: float | None) -> None:
         """Add the cost of a call.

@@ -38,6 +38,8 @@ class OpenAIBackend(Backend):
         UsageError: when ``base_url`` is no web address.
     """
 
+    keeps_beginnings = True
+
     def __init__(
         self,
         model: str,

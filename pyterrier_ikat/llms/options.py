@@ -40,7 +40,8 @@ SWITCH = Kind("on or off", str, lambda value: value in ("on", "off"))
 VARIABLE = Kind("the name of the environment variable that holds the key, not the key itself", str, str.isidentifier)
 TEXT = Kind("a text", str, lambda value: True)
 DECODING = {"temperature": NUMBER, "top_p": NUMBER, "top_k": POSITIVE, "max_tokens": POSITIVE, "seed": WHOLE}
-ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, "price_in": NUMBER, "price_out": NUMBER}
+PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
+ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
 BATCH = {"batch": SWITCH, "batch_discount": SHARE, "batch_requests": POSITIVE, "batch_mb": POSITIVE}
 OPTIONS: dict[str, dict[str, Kind]] = {
     "openai": {"base_url": TEXT, "api_key_env": VARIABLE, **DECODING, "timeout": SECONDS, "concurrency": POSITIVE, **ACCOUNT, **BATCH},

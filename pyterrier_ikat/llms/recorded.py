@@ -120,11 +120,13 @@ def _parse_record(line: str, number: int) -> tuple[Key, _Record]:
 def _describe_missing(path: Path, missing: list[Request]) -> str:
     shown = "; ".join(_describe(one.qid, one.stage, one.prompt, one.item, one.sample) for one in missing[:SHOWN])
     more = f"; and of {', '.join(dict.fromkeys(one.qid for one in missing[SHOWN:]))}" if len(missing) > SHOWN else ""
-    first = missing[0]
-    wanted = {"qid": first.qid, "stage": first.stage, "prompt": first.prompt, "item": first.item, "completion": "...", "model": "recorded"}
+    first = max(missing, key=lambda one: one.sample)
+    wanted: dict[str, object] = {"qid": first.qid, "stage": first.stage, "prompt": first.prompt, "item": first.item}
+    wanted |= {"completion": ["..."] * (first.sample + 1) if first.sample else "...", "model": "recorded"}
     line = json.dumps({name: value for name, value in wanted.items() if value}, ensure_ascii=False)
     count = "1 completion" if len(missing) == 1 else f"{len(missing)} completions"
-    return f"{path} lacks {count}: {shown}{more}: add lines such as {line}"
+    advice = "add lines such as" if not first.sample else f"give each turn a line with a list of {first.sample + 1} samples, such as"
+    return f"{path} lacks {count}: {shown}{more}: {advice} {line}"
 
 
 def _describe(qid: str, stage: str, prompt: str | None, item: str | None, sample: int = 0) -> str:

@@ -119,6 +119,7 @@ class Completion:
         completion_tokens: tokens written, or None when the server does not tell.
         seconds: how long the call took when it was made.
         cached: True when no call was made for this request.
+        cached_tokens: those of the tokens read that the provider had in its own cache, or None when the server does not tell.
     """
 
     text: str
@@ -128,6 +129,7 @@ class Completion:
     completion_tokens: int | None
     seconds: float
     cached: bool
+    cached_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class Reply:
     refusal: str | None = None
     reasoned: bool = False
     """True when the server has put reasoning beside the text."""
+    cached_tokens: int | None = None
 
     @classmethod
     def of(cls, answer: Any, clean: Callable[[str], str]) -> "Reply":
@@ -157,14 +160,22 @@ class Reply:
         if not all(isinstance(one, str | None) for one in texts):
             raise TypeError
         text, model, refusal, reason = (one and clean(one) for one in texts)
-        read, written = (tokens if isinstance(tokens := usage.get(name), int) else None for name in ("prompt_tokens", "completion_tokens"))
+        read, written = (_tokens(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+        kept = _tokens(usage.get("prompt_tokens_details"), "cached_tokens")
         reasoned = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
-        return cls(text, model or None, reason, read, written, refusal, reasoned)
+        return cls(text, model or None, reason, read, written, refusal, reasoned, kept)
 
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""
         tokens = (self.prompt_tokens, self.completion_tokens)
-        return Completion(self.text or "", self.model or model, self.finish_reason, *tokens, seconds=seconds, cached=False)
+        text, name = self.text or "", self.model or model
+        return Completion(text, name, self.finish_reason, *tokens, seconds=seconds, cached=False, cached_tokens=self.cached_tokens)
+
+
+def _tokens(usage: Any, name: str) -> int | None:
+    """A number of tokens that a server tells, or None where it tells none."""
+    tokens = usage.get(name) if isinstance(usage, Mapping) else None
+    return tokens if isinstance(tokens, int) else None
 
 
 def _written(content: Any) -> tuple[Any, bool]:
@@ -189,6 +200,7 @@ class Backend:
         batch_size: the most requests that one `complete` takes.
         concurrency: the most `complete` calls at a time.
         timeout: the most seconds of a call; None where nothing ends it.
+        keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order of sending matters.
         replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
 
     Example:
@@ -207,6 +219,7 @@ class Backend:
     batch_size: int = 1
     concurrency: int = 1
     timeout: float | None = None
+    keeps_beginnings: bool = False
     replays: bool = False
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
+from os.path import commonprefix
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,8 @@ class Sending:
             return reply
         cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
         failure = failure_of(request, reply)
-        used = {"prompt_tokens": reply.prompt_tokens, "completion_tokens": reply.completion_tokens, "failures": int(failure is not None)}
+        used = {"prompt_tokens": reply.prompt_tokens, "cached_tokens": reply.cached_tokens, "completion_tokens": reply.completion_tokens}
+        used["failures"] = int(failure is not None)
         # before it is kept: what is paid is counted first
         llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), seconds=seconds, cost=cost, **used)
         self._costs.append(cost or 0.0)
@@ -217,7 +219,8 @@ class Asking:
                 followers = self._follow(dict(hits))
                 free = [*(key for key in free if key not in hits), *followers]
             if free:
-                sending.run({key: self._open[key][0][1] for key in free})
+                fresh = {key: self._open[key][0][1] for key in free}
+                sending.run(longest_beginnings_first(fresh) if self.llm.backend.keeps_beginnings else fresh)
             free = self.llm.cache.wait(list(self._open)) if self._open and self.llm.cache is not None else []
         for key, request, outcome in self._repeats:  # once nothing can end the stage: what an ended one did not give is not counted
             self.llm.count_repeat(key, request, outcome)
@@ -253,3 +256,36 @@ class Asking:
         if isinstance(outcome, LLMFailure):
             return type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
         return replace(outcome, cached=True)
+
+
+LEAST_SHARED = 64
+"""Characters that prompts share beyond what all share, from which on they are of one conversation."""
+
+
+def longest_beginnings_first(requests: Mapping[str, Request]) -> dict[str, Request]:
+    """The requests in the order in which a provider that keeps the beginnings of prompts has to read least.
+
+    Turns of a conversation show a history that grows: the prompt of its last turn begins as all the others do. That one comes first, of
+    every conversation; the others follow, the shortest first, so that those that are sent before a last turn is read lose least.
+
+    Example:
+        >>> history = "user: Which tea has no caffeine? system: Rooibos has none, and mint and camomile have none either. user: And milk?"
+        >>> ends = {"1": 70, "2": 90, "3": 117}
+        >>> turns = {turn: Request([{"content": f"# Turns {history[:end]}"}], "s", turn) for turn, end in ends.items()}
+        >>> list(longest_beginnings_first(turns | {"other": Request([{"content": "# Turns user: Hi"}], "s", "other")}))
+        ['3', 'other', '1', '2']
+    """
+    texts = {key: "\0".join(message["content"] for message in request.messages) for key, request in requests.items()}
+    last = set[str]()
+    for prompt in dict.fromkeys(request.prompt for request in requests.values()):
+        keys = sorted((key for key, request in requests.items() if request.prompt == prompt), key=texts.__getitem__)
+        of_all = len(commonprefix([texts[keys[0]], texts[keys[-1]]]))
+        group: list[str] = []
+        for key in keys:
+            if group and len(commonprefix([texts[group[-1]], texts[key]])) < of_all + LEAST_SHARED:
+                last.add(max(group, key=lambda one: len(texts[one])))
+                group = []
+            group.append(key)
+        last.add(max(group, key=lambda one: len(texts[one])))
+    rest = sorted((key for key in requests if key not in last), key=lambda key: len(texts[key]))
+    return {key: requests[key] for key in (*(key for key in requests if key in last), *rest)}

@@ -19,7 +19,7 @@ from .limits import Retry
 from .model import LLM
 from .network import HIDDEN, SECRET_NAME, Address, addresses
 from .openai import OpenAIBackend
-from .options import ACCOUNT, BATCH, DECODING, OPTIONS, UNDECIDING, VARIABLE
+from .options import ACCOUNT, BATCH, DECODING, OPTIONS, PRICES, UNDECIDING, VARIABLE
 from .recorded import RecordedBackend
 from .request import Backend
 
@@ -140,6 +140,7 @@ def llm(
     cache: str | Path | None = None,
     price_in: float | None = None,
     price_out: float | None = None,
+    price_cached: float | None = None,
     budget: float | None = None,
     retries: int | None = None,
     on_error: str | None = None,
@@ -163,8 +164,9 @@ def llm(
             - an object with ``.generate(list)``, such as a pyterrier_rag backend: see the arguments below; or a `Backend`.
 
             Keys of the first two: ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``seed``. Keys of all but recorded ones, in the
-            specification, and arguments for an object: ``retries`` (5); ``cache`` (a file, or ``none``); ``price_in``, ``price_out``
-            (US dollars per million tokens) and ``budget`` (US dollars). Keys of all: ``on_error``.
+            specification, and arguments for an object: ``retries`` (5); ``cache`` (a file, or ``none``); ``price_in``, ``price_out``,
+            ``price_cached`` (US dollars per million tokens; the last for prompt tokens that the provider had in its own cache) and
+            ``budget`` (US dollars). Keys of all: ``on_error``.
         ledger: the account to count in; a new one when None.
         identity: of an object: what decides its answers beside its class and ``model_id``, such as ``{"temperature": 0, "version": 3}``;
             the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
@@ -172,6 +174,7 @@ def llm(
             unless a file is named and ``model_id`` alone tells the answers from those of every other model.
         price_in: of an object: US dollars per million prompt tokens.
         price_out: of an object: US dollars per million completion tokens.
+        price_cached: of an object: US dollars per million prompt tokens that the provider had in its own cache.
         budget: of an object: the most US dollars to spend; its outputs have to tell ``prompt_tokens`` and ``completion_tokens``.
         retries: of an object: how often a call is tried again.
         on_error: of an object: ``raise``, or ``fallback``: operators go on with their fallback where a call fails, and count it.
@@ -187,7 +190,8 @@ def llm(
         >>> ikat.llm("openai:gpt-4o temperature=0")
         ikat.llm('openai:gpt-4o temperature=0')
     """
-    options = {"cache": cache, "price_in": price_in, "price_out": price_out, "budget": budget, "retries": retries, "on_error": on_error}
+    prices = {"price_in": price_in, "price_out": price_out, "price_cached": price_cached}
+    options = {"cache": cache, **prices, "budget": budget, "retries": retries, "on_error": on_error}
     options = {name: _account_option(name, value) for name, value in options.items() if value is not None}
     if isinstance(spec_or_object, LLM | str) and (given := [*options, *(["identity"] if identity is not None else [])]):
         raise UsageError(f"{', '.join(given)}: these are arguments for an object with .generate; a specification has them as key=value")
@@ -234,7 +238,7 @@ def _model(
     """The model over a backend, with the options of `ACCOUNT`; where they name no cache, the file of all or this process's memory is it."""
     batches = _batches(backend, options) if isinstance(backend, OpenAIBackend) else None
     share = 1.0 if batches is None else 1 - options.get("batch_discount", 0.5)
-    prices = {name: options[name] * share for name in ("price_in", "price_out") if name in options}
+    prices = {name: options[name] * share for name in PRICES if name in options}
     budget = Budget(**prices, limit=options.get("budget"), model=backend.model)
     place = options["cache"] if "cache" in options else IN_MEMORY if in_memory else default_path()
     if place not in ("none", IN_MEMORY) and not backend.identified:

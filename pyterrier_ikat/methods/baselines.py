@@ -13,6 +13,7 @@ from ..generate import (
     Answer,
     AppendQuery,
     AppendStatements,
+    Decide,
     HistoricalQueryExpansion,
     ManualRewrite,
     RawUtterance,
@@ -46,17 +47,14 @@ def _of_2024(name: str, retriever: str, **models: str) -> Callable[[Decorated], 
 
 
 @method(paper=_OURS)
-@generate_then_retrieve.other_first_stages("the raw utterance")
-def raw(
-    retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, dense: pt.Transformer | None = None, depth: int = 1000
-) -> pt.Transformer:
+def raw(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
     """The user's raw utterance is the query.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.raw(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return RawUtterance() >> generate_then_retrieve.retrieve(retriever, dense, reranker, depth)
+    return _system(RawUtterance(), retriever, reranker, depth)
 
 
 @method(paper=_OURS)
@@ -187,6 +185,19 @@ def organizers_2024(
     return _with_response(llm if respond else None, _system(Rewrite(llm), retriever, reranker, depth))
 
 
+@method(paper="ours, for the labels of MTRAG")
+def decide(
+    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000, passages: int = 5
+) -> pt.Transformer:
+    """A rewrite finds the passages; the LLM answers from the best, asks back, or says that there is no answer.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.methods.decide(ikat.llm("openai:gpt-4o"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
+    """
+    return _system(Rewrite(llm), retriever, reranker, depth) >> Decide(llm, passages=passages) >> Respond(llm, passages=passages)
+
+
 def _expanded(queries: pt.Transformer, retriever: pt.Transformer, rm3: bool, depth: int) -> pt.Transformer:
     if not rm3:
         return queries >> retriever % depth
@@ -202,4 +213,4 @@ def _with_response(llm: LLM | None, ranking: pt.Transformer) -> pt.Transformer:
 
 
 def _system(queries: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
-    return queries >> generate_then_retrieve.retrieve(retriever, None, reranker, depth)
+    return queries >> retriever % depth if reranker is None else queries >> retriever % depth >> reranker

@@ -32,7 +32,7 @@ def best_of_n(
     """The best of ``n`` sampled LLM4CS rewrites: the one whose first ``passages`` passages the re-ranker scores highest.
 
     ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS asks for
-    an answer, too; as in the authors' final runs it isn't searched for.
+    an answer, too; as in the scripts that the authors released it isn't searched for.
 
     Example:
         >>> import pyterrier_ikat as ikat

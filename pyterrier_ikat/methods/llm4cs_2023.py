@@ -6,14 +6,16 @@ The paper retrieves with ANCE, with the mean of the vectors of all texts. Its sc
 import pyterrier as pt
 
 from ..errors import UsageError
-from ..fuse import RerankAgainst
-from ..generate import Aggregate, Answer, RewriteAndAnswer, Samples
+from ..fuse import RRF, RerankAgainst
+from ..generate import Aggregate, Answer, ExplodeQueries, RewriteAndAnswer, Samples
 from ..llms import LLM
 from .definition import method
 
 PAPER = "Mao et al., LLM4CS"
 FORMS = ("rewrite", "rewrite_then_answer", "rewrite_and_answer")
 AGGREGATES = {"maxprob": "first", "self_consistency": "consistent", "mean": "mean"}
+"""The paper's names -> those of ``Aggregate``."""
+FUSION = "fusion"
 _MODELS = {"llm": "openai:gpt-3.5-turbo-16k temperature=0.7", "retriever": "ANCE"}
 
 
@@ -39,7 +41,9 @@ def llm4cs(
     - ``form``: ``"rewrite"`` (REW), ``"rewrite_then_answer"`` (RTR: one rewrite, then answers to it), ``"rewrite_and_answer"`` (RAR: both
       in one completion); ``think``: one sentence of reason before the rewrite, the paper's chain of thought.
     - ``aggregate``: ``"mean"``, ``"self_consistency"`` or ``"maxprob"``, of which the code takes the first sample; see
-      :class:`~pyterrier_ikat.generate.Aggregate`.
+      :class:`~pyterrier_ikat.generate.Aggregate`. ``"fusion"`` is not the paper's: each sample is searched for by itself (an answer
+      without the rewrite in RTR), and the lists are fused by RRF. It suits a retriever that reads only the beginning of a long query,
+      as SPLADE does, and makes ``n`` queries per turn.
     - ``encoder``: the query encoder of a dense retriever, which then gets the mean vector in ``query_vec``, as in the paper; by default
       that of the retriever's index, where it has one. Without it, the query is all texts joined, which for BM25 is the ranking by their
       mean score.
@@ -52,20 +56,26 @@ def llm4cs(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.llm4cs(ikat.llm("openai:gpt-4o-mini temperature=0.7"), ikat.PassageIndex("i").bm25())  # doctest: +SKIP
     """
-    for name, value, known in (("form", form, FORMS), ("aggregate", aggregate, AGGREGATES)):
+    for name, value, known in (("form", form, FORMS), ("aggregate", aggregate, (*AGGREGATES, FUSION))):
         if value not in known:
             raise UsageError(f"{name}={value!r} is unknown: choose one of {', '.join(known)}")
-    encoder = _encoder(retriever) if encoder is None else encoder
-    n, how = 1 if aggregate == "maxprob" else n, AGGREGATES[aggregate]
-    if form == "rewrite_and_answer":
-        queries = Samples(RewriteAndAnswer(llm, think=think), n, ("qrewrite", "qanswer")) >> Aggregate(how, encoder)
-    elif form == "rewrite":
-        queries = Samples(RewriteAndAnswer(llm, False, think), n, ("qrewrite",)) >> Aggregate(how, encoder)
+    drawn = _drawn(llm, form, 1 if aggregate == "maxprob" else n, think)
+    if aggregate == FUSION:
+        ranking = drawn >> ExplodeQueries() >> retriever % depth >> RRF(num_results=depth)
     else:
-        answers = Samples(Answer(llm, question="qrewrite"), n, ("qanswer",))
-        queries = RewriteAndAnswer(llm, False, think) >> answers >> Aggregate(how, encoder, "qrewrite")
-    ranking = queries >> retriever % depth
+        encoder = _encoder(retriever) if encoder is None else encoder
+        also = "qrewrite" if form == "rewrite_then_answer" else None
+        ranking = drawn >> Aggregate(AGGREGATES[aggregate], encoder, also) >> retriever % depth
     return ranking if reranker is None else ranking >> RerankAgainst(reranker, "qrewrite", depth)
+
+
+def _drawn(llm: LLM, form: str, n: int, think: bool) -> pt.Transformer:
+    """What is sampled."""
+    if form == "rewrite_and_answer":
+        return Samples(RewriteAndAnswer(llm, think=think), n, ("qrewrite", "qanswer"))
+    if form == "rewrite":
+        return Samples(RewriteAndAnswer(llm, False, think), n, ("qrewrite",))
+    return RewriteAndAnswer(llm, False, think) >> Samples(Answer(llm, question="qrewrite"), n, ("qanswer",))
 
 
 def _encoder(retriever: pt.Transformer) -> pt.Transformer | None:

@@ -15,7 +15,7 @@ from ..generate import Answer, Rewrite
 from ..llms import llm
 from ..methods import METHODS, Method
 from ..planning import PlanTable
-from ..retrieve import PassageIndex
+from ..retrieve import Index, PassageIndex
 from ..running import plan, run
 from ..runs import RunFolder
 from .published import ANSWERS, PASSAGES, PTKB, Paper, Part, find_paper
@@ -157,7 +157,7 @@ class Reproduction:
         if part.about == ANSWERS:
             data, qids = self.dataset(part), list(qrels["qid"].drop_duplicates())
             index = next((row.options["index"] for row in self.rows(part) if row.name == folder.path.name), None)
-            texts = None if index is None else PassageIndex(index).text_loader()
+            texts = None if index is None else Index(index).text_loader()
             return response_scores(folder.path, data, qids, self.resources, texts)
         measures = measures_of(part)
         ranking = folder.results() if part.about == PASSAGES else statement_ranking(folder.path)

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import DataError, UsageError
 from ..methods import METHODS, Method
 from ..methods.definition import model_differences, model_key
+from ..retrieve import Index
 from .published import PAPERS
 
 if sys.version_info >= (3, 11):
@@ -48,7 +49,7 @@ def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
             paper = "BM25"
         if paper:
             found[resource] = tuple(map(model_key, re.split(r",(?! )", paper)))
-    order = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
+    order = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
     return {name: found[name] for name in order if name in found}
 
 
@@ -158,7 +159,10 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
             missing += [key for key in keys if key not in resources]
         if len(there) == len(keys):
             options["index" if resource == "retriever" else resource] = there[0] if len(there) == 1 else ",".join(there)
-    if keys_of(entry).get("retriever") == ("splade",) and "splade-model" in resources and "index" in options:
+    kind = keys_of(entry).get("retriever", ())
+    if "index" in options and kind and len(Index(str(options["index"])).kinds) > 1:
+        options["retriever"] = kind[0]
+    if kind == ("splade",) and "splade-model" in resources and "index" in options:
         options["splade_model"] = resources["splade-model"]
     return options, missing
 

@@ -5,15 +5,18 @@ from .artifact import PassageText
 from .bm25 import BM25, RM3
 from .dense import DenseRetriever, QueryEncoder
 from .dense_index import DenseIndex
+from .index import Index
 from .passage_index import PassageIndex
 from .retriever import MergeShards
-from .splade import Splade, SpladeIndex, SpladeRetriever
+from .splade import SpladeIndex, SpladeRetriever
+from .splade_writer import Splade
 
 __all__ = [
     "BM25",
     "RM3",
     "DenseIndex",
     "DenseRetriever",
+    "Index",
     "MergeShards",
     "NoResultWarning",
     "PassageIndex",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, advice
 from ..operator import Operator, digest
 from ..store.files import atomic_write, write_description
 from .pisa import read_docnos
@@ -20,8 +20,9 @@ FORMAT = 2
 PISA, TEXTS, PT_META = "pisa", "texts.lz4", "pt_meta.json"
 SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json")
 DENSE_META = "ikat_dense.json"
-OPENS = {"ikat_index.json": "PassageIndex", SPLADE_META: "SpladeIndex", DENSE_META: "DenseIndex"}
-"""The description of an index -> the class that opens it."""
+BM25_META, DENSE_META = "ikat_index.json", "ikat_dense.json"
+OURS = (BM25_META, SPLADE_META, DENSE_META)
+"""The descriptions of indexes; a folder may have several."""
 
 
 class IndexArtifact(pt.Artifact):
@@ -197,19 +198,6 @@ class IndexArtifact(pt.Artifact):
         return hash((type(self), *self._identity()))
 
 
-def refuse_other_index(path: str | Path) -> None:
-    """Make sure that no index is where another one is to be.
-
-    Raises:
-        UsageError: when one is, saying first how it is opened.
-    """
-    for name, opens in OPENS.items():
-        if (Path(path) / name).exists():
-            opening = advice(f"ikat.{opens}({str(path)!r}) opens", f"--index {path} takes")
-            new = f"for a new one: {path} exists already: remove it, or give a path where nothing is"
-            raise UsageError(f"{opening} the index that is there; {new}")
-
-
 class PassageText(Operator):
     """Adds the column ``text`` by ``docno``, from the texts kept in an index; ``PassageIndex.text_loader()`` makes it.
 
@@ -258,11 +246,6 @@ def _write_json(path: Path, content: Any) -> None:
         json.dump(content, file, indent=1)
 
 
-def is_splade(path: str | Path) -> bool:
-    """Whether SPLADE vectors are in a folder: an index of ``Splade.index``, or one that PyTerrier made."""
-    return (Path(path) / SPLADE_META).exists() or made_by_pyterrier(Path(path))
-
-
 def made_by_pyterrier(folder: Path) -> bool:
     """Whether an index in a folder is PyTerrier's, and none of ours."""
-    return any((folder / name).exists() for name in PYTERRIER_META) and not any((folder / name).exists() for name in OPENS)
+    return any((folder / name).exists() for name in PYTERRIER_META) and not any((folder / name).exists() for name in OURS)

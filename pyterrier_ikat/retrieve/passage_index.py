@@ -7,14 +7,15 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import UsageError, advice
-from ..store.files import read_description, require_free, resumable_folder
-from .artifact import FORMAT, PISA, TEXTS, IndexArtifact, refuse_other_index
+from ..store.files import read_description, resumable_folder
+from .artifact import BM25_META as META
+from .artifact import FORMAT, PISA, TEXTS, IndexArtifact
 from .bm25 import BM25
 from .corpus import Corpus, CorpusReader, check_expected
 from .pisa import STEMMERS, STOPS, UNCOMPRESSED
 from .shards import holds_shards, index_shards
+from .shared_texts import shared_passages
 
-META = "ikat_index.json"
 SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 
 
@@ -62,7 +63,8 @@ class PassageIndex(IndexArtifact):
         Letters lose their accents and other characters than ASCII break words, in passages and queries alike; the text is kept as it came.
         The folder appears under its name only when complete. Until then the finished part, in shards of 500,000 passages, is in
         ``<path>.partial``: when the call was interrupted, or stopped at a damaged file, the same call goes on where it was. It
-        reads the corpus from the start, and checks by checksum that the finished part is made of the same passages.
+        reads the corpus from the start, and checks by checksum that the finished part is made of the same passages. Where an index of the
+        same passages for SPLADE or of dense vectors is in the folder, BM25's is added to it, and the texts are shared; see :class:`Index`.
 
         Args:
             corpus: dicts with ``docno`` (a string without white space) and ``text``, read once: a dataset's ``get_corpus_iter()``,
@@ -91,15 +93,18 @@ class PassageIndex(IndexArtifact):
         if (Path(self.path) / META).exists():
             self._check_same(corpus, expected, stemmer=stemmer, stops=stops)
             return self
-        refuse_other_index(self.path)
-        require_free(self.path)
         k1, b = 0.9, 0.4
-        with resumable_folder(self.path, holds_shards, last=META) as workplace:
-            require_free(self.path)  # one that was at work until now may just have put it there
-            read = index_shards(workplace, TEXTS, corpus, stemmer=stemmer, threads=threads, k1=k1, b=b, expected=expected)
-            made_of = {"count": read.count, "sha256": read.sha256()}
-            made_with = {"stemmer": stemmer, "stops": stops, "bm25": [k1, b]}
-            self.write_meta(workplace / "index", {"format": FORMAT, **made_of, **made_with})
+        with resumable_folder(self.path, _worth_keeping, last=META) as workplace:
+            made = workplace / "index"
+            if not (made / META).exists():  # else it was killed while it was moved to its place
+                shared = shared_passages(self.path, corpus)
+                options = {"stemmer": stemmer, "threads": threads, "k1": k1, "b": b, "expected": expected}
+                read = index_shards(workplace, TEXTS, corpus if shared is None else shared, **options)  # type: ignore[arg-type]
+                made_of = {"count": read.count, "sha256": read.sha256() if shared is None else shared.sha256}
+                made_with = {"stemmer": stemmer, "stops": stops, "bm25": [k1, b]}
+                self.write_meta(made, {"format": FORMAT, **made_of, **made_with}, texts=None if shared is None else shared.texts)
+            if (Path(self.path) / TEXTS).exists():
+                (made / TEXTS).unlink(missing_ok=True)
         return self
 
     def _check_same(self, corpus: Corpus, expected: int | None, **options: str) -> None:
@@ -123,3 +128,7 @@ class PassageIndex(IndexArtifact):
     def _read_description(self, folder: Path) -> dict[str, Any]:
         made_by = advice(f"ikat.PassageIndex({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}`")
         return read_description(folder / META, form=FORMAT, repair=f"make it with {made_by}", spare=SPARE)
+
+
+def _worth_keeping(workplace: Path) -> bool:
+    return holds_shards(workplace) or (workplace / "index" / META).exists()

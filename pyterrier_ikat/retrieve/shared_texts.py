@@ -2,14 +2,16 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UsageError
 from ..store.files import atomic_write, read_description, require_free
-from .artifact import FORMAT, OPENS, TEXTS
+from .artifact import FORMAT, OURS, TEXTS
 from .corpus import Corpus, CorpusReader
 from .text_writer import write_texts
+from .texts import TextStore
 
 STORED = "passages.json"
 """Says that the texts in a workplace are whole, and of which passages."""
@@ -17,7 +19,7 @@ STORED = "passages.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """The passages of a folder.
+    """The passages of a folder; iterates over them as a corpus.
 
     Attributes:
         count: how many they are.
@@ -28,6 +30,9 @@ class Stored:
     count: int
     sha256: str
     texts: Path
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return ({"docno": docno, "text": text} for docno, text in TextStore(self.texts))
 
 
 def shared_passages(path: str | Path, corpus: Corpus) -> Stored | None:
@@ -40,7 +45,7 @@ def shared_passages(path: str | Path, corpus: Corpus) -> Stored | None:
     Raises:
         UsageError: when anything else is there, or an index without texts or of other passages.
     """
-    there = [Path(path) / name for name in OPENS if (Path(path) / name).exists()]
+    there = [Path(path) / name for name in OURS if (Path(path) / name).exists()]
     if not there:
         require_free(path)
         return None
@@ -63,9 +68,19 @@ def store_passages(workplace: Path, corpus: Corpus) -> Stored:
         count, sha256 = json.loads(done.read_text(encoding="utf-8"))
         CorpusReader(corpus).check_same(str(workplace), count, sha256)
         return Stored(count, sha256, folder / TEXTS)
+    stored = store_anew(folder, corpus)
+    with atomic_write(done) as file:
+        json.dump([stored.count, stored.sha256], file)
+    return stored
+
+
+def store_anew(folder: Path, corpus: Corpus) -> Stored:
+    """Store the passages of ``corpus`` in ``folder``, which is emptied before.
+
+    Raises:
+        DataError: see :func:`write_texts`.
+    """
     shutil.rmtree(folder, ignore_errors=True)  # what a killed call left
     folder.mkdir()
     read = write_texts(folder / TEXTS, corpus)
-    with atomic_write(done) as file:
-        json.dump([read.count, read.sha256()], file)
     return Stored(read.count, read.sha256(), folder / TEXTS)

@@ -78,6 +78,11 @@ def list_tokens(model: Any) -> list[str]:
     return [*named, *list_numbers(model)[len(named) :]]  # a model may have more dimensions than its tokenizer has tokens
 
 
+def checksum_vocabulary(model: Any) -> str:
+    """What models have in common whose vectors mean the same terms."""
+    return digest(*list_tokens(model)).hex()
+
+
 def encode_texts(model: Any, texts: Sequence[str], *, of: str, batch_size: int = 32) -> Impacts:
     """Encode texts.
 

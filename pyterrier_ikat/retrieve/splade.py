@@ -1,8 +1,7 @@
-"""SPLADE: a masked language model that weighs the terms of a text, and terms that it lacks; its index, and retrieval over that."""
+"""SPLADE: a masked language model that weighs the terms of a text, and terms that it lacks. Its index, and retrieval over that."""
 
 import json
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,16 @@ import pyterrier as pt
 from ..arguments import checked
 from ..errors import DataError, UsageError, advice
 from ..operator import digest
-from ..store.files import atomic_folder, read_description
+from ..store.files import read_description
 from ..store.models import checksum_files, checksum_model, model_state
-from .artifact import FORMAT, PISA, PYTERRIER_META, TEXTS, IndexArtifact, made_by_pyterrier, refuse_other_index
+from .artifact import FORMAT, PYTERRIER_META, IndexArtifact, made_by_pyterrier
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader
-from .pisa import TIES, Ranking, build_impacts, check_count, count_passages, count_terms, open_impacts, search, version
+from .pisa import TIES, Ranking, count_passages, count_terms, open_impacts, search, version
 from .retriever import IndexRetriever
-from .sparse_encoder import SCALE, encode_passages, encode_texts, has_terms, list_numbers, list_tokens, load_sparse_encoder
-from .text_writer import write_texts
-from .texts import TextStore
+from .sparse_encoder import SCALE, checksum_vocabulary, encode_texts, list_numbers, list_tokens, load_sparse_encoder
 
+FOLDER = "splade"
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 
 
@@ -33,7 +31,8 @@ class SpladeRetriever(IndexRetriever):
     ``docno``, ``score``, ``rank`` (from 0), and ``text`` where the index has the passages' text or a loader for it. The score is the dot
     product of the query's and the passage's vector, their weights rounded to hundredths. Equal scores go by docno, the greatest
     first, as in trec_eval.
-    Each distinct query is encoded and searched once, as by :class:`BM25`; it is cut off at the tokens that the model can read. A query
+    Each distinct query is encoded and searched once, as by :class:`BM25`, by the index's ``query_model`` where it has one; it is cut off at
+    the tokens that the model can read. A query
     that is blank, not a string, or encoded as an empty vector has no
     result; turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
     ``retriever % k`` retrieves just k. Source: Formal et al., From Distillation to Hard Negative Sampling, SIGIR 2022; in iKAT:
@@ -85,10 +84,13 @@ class SpladeIndex(IndexArtifact):
             ``Splade.index`` knows its own; name it only when the model's folder has moved.
         text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)`` or ``PassageIndex.text_loader()``, instead of
             the texts in the index.
+        query_model: another model for queries, of the same vocabulary: one that was fine-tuned while the passages' encoder stayed as it
+            was, as in Lupart et al., DiSCo, SIGIR 2025 (arXiv 2410.14609), where it reads the whole conversation.
 
     Raises:
         DataError: at ``retriever``, when there is no index at ``path``, or it was cut short or isn't one of learned impacts.
-        UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the passages.
+        UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the passages; at the first search, when
+            ``query_model`` has another vocabulary.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -100,16 +102,37 @@ class SpladeIndex(IndexArtifact):
     META, descriptions = META, (META, *PYTERRIER_META)
 
     @checked
-    def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        model: str | Path | None = None,
+        *,
+        text: pt.Transformer | None = None,
+        query_model: str | Path | None = None,
+    ) -> None:
         super().__init__(path, text)
         self.model = None if model is None else str(model)
+        self.query_model = None if query_model is None else str(query_model)
         self._terms: dict[str, list[str]] = {}
 
     def retriever(
-        self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float | None = None, b: float | None = None
+        self,
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        *,
+        query_model: str | Path | None = None,
+        k1: float | None = None,
+        b: float | None = None,
     ) -> SpladeRetriever:
-        """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are BM25's: here they mean nothing."""
-        return SpladeRetriever(self, num_results, cache)
+        """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are BM25's: here they mean nothing.
+
+        With ``query_model`` it is over ``SpladeIndex(path, query_model=...)``, this index with another model for queries.
+        """
+        return SpladeRetriever(self if query_model is None else self.with_query_model(query_model), num_results, cache)
+
+    def with_query_model(self, model: str | Path) -> "SpladeIndex":
+        """This index with another model for queries."""
+        return SpladeIndex(self.path, self.model, text=self.text, query_model=model)
 
     def warm_up(self) -> None:
         """Load now what the first search would load: the model that encodes queries."""
@@ -121,7 +144,7 @@ class SpladeIndex(IndexArtifact):
     @property
     def pisa(self) -> Path:
         """The folder of PISA's files."""
-        return Path(self.path) if made_by_pyterrier(Path(self.path)) else super().pisa
+        return Path(self.path) if made_by_pyterrier(Path(self.path)) else Path(self.path) / FOLDER
 
     def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
         """Build a package of the index; see :meth:`IndexArtifact.build_package`. One that PyTerrier made is packed as PyTerrier does."""
@@ -149,17 +172,27 @@ class SpladeIndex(IndexArtifact):
             UsageError: when the model can't be loaded.
             DataError: when the index has more terms than the model.
         """
-        described, index = self.describe(), self.fingerprint()
-        model = load_sparse_encoder(described["model"])
+        passages, index = self.describe()["model"], self.fingerprint()
+        model = load_sparse_encoder(self.query_model or passages)
         if index not in self._terms:
             terms = list_tokens(model) if made_by_pyterrier(Path(self.path)) else list_numbers(model)
+            if self.query_model is not None and checksum_vocabulary(model) != self._vocabulary():
+                raise UsageError(
+                    f"the model for queries, {self.query_model!r}, has another vocabulary than {passages!r}, which encoded the passages of "
+                    f"{self.path}: give one that was fine-tuned from it"
+                )
             if (count := count_terms(self.pisa)) > len(terms):
                 raise DataError(
-                    f"the index {self.path} has {count} terms, the model {described['model']!r} only {len(terms)}: "
+                    f"the index {self.path} has {count} terms, the model {passages!r} only {len(terms)}: "
                     "give the model that encoded its passages"
                 )
             self._terms[index] = terms
         return encode_texts(model, queries, of="query").as_dicts(self._terms[index])
+
+    def _vocabulary(self) -> str:
+        """The checksum of the terms of the model that encoded the passages; PyTerrier's indexes don't say it."""
+        described = self.describe()
+        return str(described.get("vocabulary") or checksum_vocabulary(load_sparse_encoder(described["model"])))
 
     def fingerprint(self) -> str:
         """A checksum that an index of other passages, or vectors of another model, does not have.
@@ -171,91 +204,19 @@ class SpladeIndex(IndexArtifact):
         described, folder = self.describe(), Path(self.path)
         copied = digest(checksum_model(described["model"]), checksum_files(folder, described["files"]))
         changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
-        return f"{copied.hex()} {digest(digest('splade', *model_state(described['model'])), *changed).hex()}"
+        state = digest("splade", *model_state(described["model"]))
+        if self.query_model is not None:
+            copied = digest(copied, "queries", checksum_model(self.query_model))
+            state = digest(state, *model_state(self.query_model))
+        return f"{copied.hex()} {digest(state, *changed).hex()}"
 
     def _identity(self) -> tuple[Any, ...]:
-        return (self.path, self.model, self.text)
-
-
-class Splade:
-    """A SPLADE model that indexes passages, by ``sentence-transformers``' ``SparseEncoder``.
-
-    Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR Models More Effective, SIGIR 2022; the
-    default is the checkpoint of IRLab@iKAT24, section 4.2.
-
-    Args:
-        model: a name of the Hugging Face hub, or the folder of a downloaded model: a sparse encoder, or a bare masked language model,
-            which gets SPLADE's pooling by maximum.
-        batch_size: passages that the model gets at a time.
-
-    Raises:
-        UsageError: when ``batch_size`` is below 1; at ``index``, when the model can't be loaded.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> splade = ikat.Splade("naver/splade-cocondenser-selfdistil")
-        >>> retriever = splade.index("splade.index", corpus).retriever()  # doctest: +SKIP
-    """
-
-    @checked
-    def __init__(self, model: str | Path = "naver/splade-cocondenser-selfdistil", batch_size: int = 32) -> None:
-        if batch_size < 1:
-            raise UsageError(f"batch_size={batch_size!r}: give the model at least one passage at a time")
-        self.model = str(model)
-        self.batch_size = batch_size
-
-    def index(self, path: str | Path, corpus: Iterable[Mapping[str, Any]]) -> SpladeIndex:
-        """Encode a corpus and build an index of it that also keeps the passages' text.
-
-        Weights are rounded to hundredths. A blank text, or one that the model gives no weight, is kept but never found. The folder
-        appears under its name only when complete. Encoded passages are kept in the folder ``<path>.encoded`` until then: when the call was
-        interrupted, the same call again (same model, batch size and passages, whatever their order) goes on where it was; a change of the
-        model or the passages makes it encode anew what changed.
-
-        Args:
-            path: the folder of the index; nothing may be there but the index that this call would make, which is then returned.
-            corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
-
-        Returns:
-            The index, open.
-
-        Raises:
-            UsageError: when an index of other passages or of another model, or anything else, is at the path already, or the model can't
-                be loaded.
-            DataError: when the corpus is empty or has a passage without docno or text, or twice the same docno, or when the model gives
-                no passage a term.
-        """
-        index = SpladeIndex(path)
-        if (Path(path) / META).exists():
-            index.check_same(self.model, corpus)
-            return index
-        encoded = Path(path).absolute()
-        encoded = encoded.with_name(f"{encoded.name}.encoded")
-        refuse_other_index(path)
-        with atomic_folder(path) as folder:
-            load_sparse_encoder(self.model)  # before a corpus of hours is read
-            read = write_texts(folder / TEXTS, corpus)
-            count = read.count
-            files = encode_passages(encoded, TextStore(folder / TEXTS), self.model, self.batch_size, count)
-            if not any(map(has_terms, files)):
-                raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
-            check_count(build_impacts(folder / PISA, files), count)
-            made_of = {"count": count, "sha256": read.sha256(), "encoded_by": checksum_model(self.model)}
-            index.write_meta(folder, {"format": FORMAT, "model": self.model, "scale": SCALE, **made_of})
-        shutil.rmtree(encoded, ignore_errors=True)
-        return index
+        return (self.path, self.model, self.text, self.query_model)
 
     def __repr__(self) -> str:
-        default = type(self)()
-        shown = [repr(self.model)] if self.model != default.model else []
-        shown += [f"batch_size={self.batch_size!r}"] if self.batch_size != default.batch_size else []
-        return f"ikat.Splade({', '.join(shown)})"
-
-    def __eq__(self, other: object) -> bool:
-        return (self.model, self.batch_size) == (other.model, other.batch_size) if isinstance(other, Splade) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((Splade, self.model, self.batch_size))
+        shown = [repr(value) for value in (self.path, self.model) if value is not None]
+        shown += [f"{name}={getattr(self, name)!r}" for name in ("text", "query_model") if getattr(self, name) is not None]
+        return f"ikat.SpladeIndex({', '.join(shown)})"
 
 
 def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
 
 COSTS = "costs.jsonl"
-SPENT = ("calls", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "seconds", "cost", "worth")
+SPENT = ("calls", "cache_hits", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
 """What happened once and for all; the ledger's other columns tell what the run is made of, and a restart counts them anew."""
 
 

@@ -21,8 +21,7 @@ from ..llms.spec import deciding_options
 from ..methods import Method, find_all, methods_of
 from ..operator import digest, parts_of, stages
 from ..rank import load_reranker
-from ..retrieve import DenseIndex, PassageIndex, SpladeIndex
-from ..retrieve.artifact import is_splade
+from ..retrieve import DenseIndex, Index, PassageIndex, SpladeIndex
 from ..store.models import model_state
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -84,13 +83,14 @@ class Resources:
         index: a folder made by ``ikat index``, or a PISA index of SPLADE vectors; an index object.
         llm: a specification such as ``"openai:gpt-4o temperature=0"``, or what :func:`pyterrier_ikat.llm` takes.
         second_llm: the LLM that writes the answer in ..._given, the second one of gtr.
-        retriever: what searches, where it is not the index's own: any PyTerrier retriever.
-        dense: what searches dense vectors, where the index has none: the folder of an index that has them, its object, or a retriever.
+        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, where ``index`` is a folder that holds several of them; or, in the place of the
+            index, any PyTerrier retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``monot5:NAME``, ``ensemble``, or several with commas; a transformer, or a list.
         rewriter: a T5 or BART rewriter's name, or an operator.
         expander: ConvGQR's T5 expansion model, or an operator.
         prompts: a folder of your own prompt templates, for all LLM operators of a method.
         splade_model: the model that encoded the passages of an index that doesn't say it.
+        splade_query_model: another model for the queries of a SPLADE index, fine-tuned from that of its passages.
         texts: the folder of a passage index that has the texts of a SPLADE index without any.
 
     Example:
@@ -102,12 +102,12 @@ class Resources:
     llm: Any = None
     second_llm: Any = None
     retriever: Any = None
-    dense: Any = None
     reranker: Any = None
     rewriter: Any = None
     expander: Any = None
     prompts: str | Path | None = None
     splade_model: str | None = None
+    splade_query_model: str | None = None
     texts: str | None = None
 
     @classmethod
@@ -120,7 +120,7 @@ class Resources:
         known = [one.name for one in fields(cls)]
         given = {name: None if isinstance(one, str) and one.strip().lower() == "none" else one for name, one in options.items()}
         taken = taken_by(methods) | {"prompts"}  # whether a system reads prompts is seen once it is built
-        if all(given.get(name) is not None for name in taken & {"retriever", "dense"}):
+        if not isinstance(given.get("retriever"), str | None):
             taken -= OF_THE_INDEX
         for name, value in given.items():
             if name not in known:
@@ -141,9 +141,23 @@ class Resources:
         """
         models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
         trained = {name: _opened_seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
-        index = open_index(str(self.index), self.splade_model, self.texts) if isinstance(self.index, str | Path) else self.index
-        dense = _opened_dense(self.dense) if isinstance(self.dense, str | Path) else self.dense
-        return replace(self, index=index, dense=dense, reranker=open_rerankers(self.reranker), **models, **trained)
+        return replace(self, **self._opened_index(), reranker=open_rerankers(self.reranker), **models, **trained)
+
+    def _opened_index(self) -> dict[str, Any]:
+        if not isinstance(self.index, str | Path):
+            if isinstance(self.retriever, str):
+                named = advice(f"retriever={self.retriever!r}", f"--retriever {self.retriever}")
+                raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
+            if self.splade_query_model is not None:
+                raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
+            return {}
+        kind = self.retriever if isinstance(self.retriever, str) else None
+        opened = open_index(str(self.index), kind, self.splade_model, self.texts)
+        if self.splade_query_model is not None:
+            if not isinstance(opened, SpladeIndex):
+                raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: leave it out with the index {self.index}")
+            opened = opened.with_query_model(self.splade_query_model)
+        return {"index": opened, "retriever": None if kind else self.retriever}
 
     def build(self, entry: Method) -> pt.Transformer:
         """The method's expression, over a retriever with its depth and its paper's BM25 parameters.
@@ -154,20 +168,10 @@ class Resources:
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.retriever is None and self.index is not None:
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
-        if not isinstance(self.dense, pt.Transformer) and "dense" in entry.resources.values():
-            given["dense"] = _dense(self.dense or self.index, entry.depth)
         return entry.build(**given)
 
 
-def _dense(index: Any, depth: int) -> pt.Transformer | None:
-    """The dense retriever of an index, or of the folder that it shares with dense vectors; None where there is none."""
-    if not hasattr(index, "dense") and (Path(getattr(index, "path", "")) / DenseIndex.META).is_file():
-        index = DenseIndex(index.path)
-    retriever: pt.Transformer | None = index.dense(depth) if hasattr(index, "dense") else None
-    return retriever
-
-
-OF_THE_INDEX = {"index", "splade_model", "texts"}
+OF_THE_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
 
 
 def taken_by(methods: Iterable[Method]) -> set[str]:
@@ -176,10 +180,10 @@ def taken_by(methods: Iterable[Method]) -> set[str]:
     Example:
         >>> import pyterrier_ikat as ikat
         >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
-        ['index', 'llm', 'retriever', 'splade_model', 'texts']
+        ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'texts']
     """
     taken = {resource for entry in methods for resource in entry.resources.values()}
-    return taken | OF_THE_INDEX if taken & {"retriever", "dense"} else taken
+    return taken | OF_THE_INDEX if "retriever" in taken else taken
 
 
 def unused(name: str) -> UsageError:
@@ -192,7 +196,8 @@ def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
     used = {name: _in_words(getattr(given, name, None), getattr(opened, name, None)) for name in entry.models}
     if opened.retriever is None and opened.index is not None:
         label = opened.index.retriever().schematic["label"]
-        used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in entry.bm25.items() if label == "BM25")])
+        settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
+        used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in settings.items() if value is not None)])
     return entry.deviations(used)
 
 
@@ -226,38 +231,25 @@ def open_rerankers(names: Any) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def open_index(path: str, model: str | None = None, texts: str | None = None) -> PassageIndex | SpladeIndex:
-    """The index in a folder: of passages for BM25, or of SPLADE vectors.
+def open_index(
+    path: str, kind: str | None = None, model: str | None = None, texts: str | None = None
+) -> PassageIndex | SpladeIndex | DenseIndex:
+    """The index in a folder: of words for BM25, of SPLADE vectors, or of dense ones.
 
     Args:
         path: the folder.
-        model: the model that encoded the passages of a SPLADE index that does not say it.
-        texts: the folder of a passage index whose texts an index without any gives.
+        kind: ``"bm25"``, ``"splade"`` or ``"dense"``, where the folder holds several.
+        model: the model that encoded the passages of a SPLADE index that does not say it, or of an index whose model has moved.
+        texts: the folder of an index whose texts one without any gives.
 
     Raises:
         DataError: when there is none, or it was cut short.
-        UsageError: when a SPLADE index needs its model, or a passage index is given one.
+        UsageError: when the kind has to be chosen or isn't there, a SPLADE index needs its model, or a passage index is given one.
     """
-    loader = None if texts is None else _opened_passages(texts).text_loader()
-    if is_splade(path):
-        index = SpladeIndex(path, model, text=loader)
-        index.describe()
-        return index
-    opened = _opened_passages(path)
-    if model is not None or (texts is not None and opened.has_text):
-        raise UsageError(f"the index {path} is a passage index for BM25: leave out {option('splade_model')} and {option('texts')}")
-    return PassageIndex(path, text=loader)
-
-
-def _opened_dense(path: str | Path) -> DenseIndex:
-    index = DenseIndex(path)
-    index.describe()
-    return index
-
-
-def _opened_passages(path: str) -> PassageIndex:
-    index = PassageIndex(path)
-    index.describe()
+    loader = None if texts is None else Index(texts).text_loader()
+    index = Index(path, text=loader).open(kind, model)
+    if loader is not None and isinstance(index, PassageIndex) and Index(path).open("bm25").has_text:
+        raise UsageError(f"the index {path} is a passage index for BM25: leave out {option('texts')}")
     return index
 
 

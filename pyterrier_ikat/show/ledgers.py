@@ -32,7 +32,13 @@ _TOGETHER = {"cost": "paid", "worth": "from the cache", "alone": "alone"}
 NOTHING = "none"
 """Stage and model of a system that asks no LLM."""
 
-_TITLES = {"cache_hits": "cached", "prompt_tokens": "tokens in", "completion_tokens": "tokens out", "cost": "US dollars"}
+_TITLES = {
+    "cache_hits": "cached",
+    "prompt_tokens": "tokens in",
+    "cached_tokens": "of these cached",
+    "completion_tokens": "tokens out",
+    "cost": "US dollars",
+}
 _DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
 _MAY_BE_LEFT_OUT = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "worth")
 
@@ -99,6 +105,8 @@ def ledger(ledgers: Ledgers) -> Table:
     """
     frame = ledger_frame(ledgers)
     never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).fillna(False).all()]
+    if not frame["cached_tokens"].fillna(0).any():  # no provider says that it had any
+        never.append("cached_tokens")
     cached = not frame["alone"].equals(frame["cost"])
     columns = [Column(name, [Cell(str(one)) for one in frame[name]]) for name in ("system", "stage", "model")]
     for name in (*COUNTS, *AMOUNTS):
@@ -106,7 +114,7 @@ def ledger(ledgers: Ledgers) -> Table:
             numbers = [Cell(_format_number(value, _DECIMALS.get(name, 0))) for value in frame[name]]
             columns.append(Column(_TITLES.get(name, name), numbers, numeric=True))
     notes = ["All turns together; seconds: the time of the calls added up."]
-    if missing := [_TITLES.get(name, name) for name in never if name != "worth"]:
+    if missing := [_TITLES.get(name, name) for name in never if name not in AMOUNTS]:
         notes.append(f"None: {', '.join(missing)}.")
     if cached:
         alone = ", ".join(f"{name} {_format_sum(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
@@ -142,6 +150,8 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     try:
         unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
         found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)
+        if "cached_tokens" not in found.columns:  # the folder is of an earlier version
+            found = found.assign(cached_tokens=pd.NA)
         account = found[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): make the run again") from error

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shutil
-import tempfile
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -57,29 +56,8 @@ def temporary_name(path: Path) -> Path:
 
 
 @contextmanager
-def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Make a folder that appears under its name only when the block ends well.
-
-    Args:
-        path: where the folder is to be; nothing but an empty folder may be there.
-
-    Yields:
-        The folder to fill, beside ``path``. An exception inside the block removes it.
-
-    Raises:
-        UsageError: when something is at the path already.
-    """
-    target = require_free(path)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp") as name:
-        workplace = Path(name) / "index"
-        workplace.mkdir()
-        yield workplace
-        os.replace(workplace, target)
-
-
-@contextmanager
 def resumable_folder(path: str | Path, keep: Callable[[Path], bool], *, last: str, part: str = "") -> Iterator[Path]:
-    """As :func:`atomic_folder`, for work of hours: the next call goes on with what an interrupted block left.
+    """Make a folder that appears under its name only when the block ends well; the next call goes on with what an interrupted one left.
 
     What is at ``path`` already is the block's to look at: what it makes is added there.
 
@@ -99,6 +77,8 @@ def resumable_folder(path: str | Path, keep: Callable[[Path], bool], *, last: st
     target.parent.mkdir(parents=True, exist_ok=True)
     workplace = target.with_name(f"{target.name}{part and '.'}{part}.partial")
     with lock_folders(target):
+        if (target / last).exists():  # one that was at work until now just put it there
+            require_free(path)
         workplace.mkdir(exist_ok=True)
         for unfinished in workplace.rglob(".*.tmp"):  # of a killed atomic_write
             unfinished.unlink()

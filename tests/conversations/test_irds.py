@@ -89,6 +89,8 @@ told["qrels"] = {name: ikat.dataset(name).get_qrels().values.tolist() for name i
 told["provenance"] = ikat.dataset("irds:trec-cast/v1/2020/judged").get_qrels("provenance").values.tolist()
 told["passages"] = list(data.get_corpus_iter(verbose=False))
 told["single"] = list(ikat.dataset("irds:vaswani").get_corpus_iter(verbose=False))
+told["no store"] = fails(data.text_loader)
+ir_datasets.load("trec-cast/v1").docs_store().build()
 told["texts"] = data.text_loader()(data.get_qrels("provenance"))["text"].tolist()
 told["responses"] = data.with_responses(data.text_loader()).get_topics()["qhistory"].tolist()
 told["errors"] = {
@@ -171,6 +173,12 @@ def test_passages_are_those_of_the_track_without_its_duplicates(told):
         "CAR_6869dee4": CAR["6869dee4"],
     }
     assert told["texts"] == [MARCO["0"], CAR["6869dee4"], MARCO["2"]]
+
+
+def test_a_large_collection_is_not_copied_for_its_texts(told):
+    assert told["no store"] == (
+        "UsageError: cast:2020 has 38,622,444 passages, and ir_datasets has no store of them: take ikat.PassageIndex(PATH).text_loader()"
+    )
 
 
 def test_judgements_are_frames_with_each_pair_once(told):

@@ -23,6 +23,7 @@ OPERATORS = {
     "queries": lambda: ikat.StatementQueries(_llm),
     "answer": lambda: ikat.Answer(_llm, statements="chosen", style="llama"),
     "respond": lambda: ikat.Respond(_llm),
+    "decide": lambda: ikat.Decide(_llm, may_ask=False),
 }
 
 
@@ -135,7 +136,7 @@ def test_operators_are_values_whose_repr_can_be_pasted_back(name):
 
 def test_the_same_input_gives_the_same_requests():
     turn = a_turn(qstatements=[("1", 0.5)], qsuggestion="Tea.")
-    frames = {name: found(turn, 3) if name == "respond" else turn for name in OPERATORS}
+    frames = {name: found(turn, 3) if name in ("respond", "decide") else turn for name in OPERATORS}
     for name, make in OPERATORS.items():
         requests = make().requests(frames[name])
         assert len(requests) == len(make().typical(frames[name])) == len(make().fallback(frames[name]))

@@ -284,7 +284,19 @@ def test_a_server_of_another_protocol_is_named(server, model):
 def test_a_batch_that_the_key_does_not_see_any_more_is_named(server, model):
     under_way(model())
     server.batches.clear()
-    with pytest.raises(FatalLLMError, match="does not know batch_0 .404.*correct the key"):
+    with pytest.raises(
+        FatalLLMError, match="does not know batch_0 .404.*correct the key or base_url, or remove .*json to ask, and pay, its 3 "
+    ):
+        model().ask(ask(*TEXTS))
+
+
+def test_results_that_the_provider_has_removed_are_named(server, model):
+    under_way(model())
+    server.end("batch_0")
+    del server.files[server.batches["batch_0"]["output_file_id"]]
+    with pytest.raises(
+        FatalLLMError, match="does not have the results of batch_0 any more .404.*, or remove .*json to ask, and pay, its 3 "
+    ):
         model().ask(ask(*TEXTS))
 
 

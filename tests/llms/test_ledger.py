@@ -20,6 +20,7 @@ COLUMNS = [
     "fallbacks",
     "dropped",
     "prompt_tokens",
+    "cached_tokens",
     "completion_tokens",
     "seconds",
     "cost",

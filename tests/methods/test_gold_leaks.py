@@ -29,6 +29,7 @@ ANSWERS = {
     "suggest": "Name poles.",
     "suggest_context": "The height would help.",
     "summarise": "Flat ways.",
+    "decide": '{"action": "answer"}',
     "respond": "Yes.",
     "respond_passages_only": "Yes.",
     "respond_suggested": "Yes.",
@@ -113,7 +114,7 @@ def run(topics):
         first, second = (ByPrompt(**prompts()) for _ in range(2))
         search, score = Search(), Score()
         resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": rewriter}
-        results = METHODS[name].build(retriever=search, dense=search, reranker=score, **resources)(turn)
+        results = METHODS[name].build(retriever=search, reranker=score, **resources)(turn)
         assert len(results)
         prompted = [message["content"] for request in first.asked + second.asked for message in request.messages]
         return prompted + search.queries + score.seen

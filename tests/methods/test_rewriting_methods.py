@@ -1,5 +1,7 @@
 """LLM4CS, CHIQ-AD, the best of N rewrites and the organisers' baselines of 2025, pinned by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pyterrier as pt
@@ -9,6 +11,7 @@ from fakes import ByPrompt
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Reply
 from pyterrier_ikat.methods import METHODS, best_of_n, cfda_best_of_n, chiq_ad, llm4cs, published
+from pyterrier_ikat.retrieve import dense_index
 
 PTKB = {"1": "I am vegan."}
 CHAT = [
@@ -123,6 +126,16 @@ def test_llm4cs_forms_and_aggregates(model, turn, form, aggregate, query, calls)
     assert len(model.asked) == calls
 
 
+def test_llm4cs_may_fuse_the_lists_of_the_samples(model, turn):
+    search, likes = Search(), Likes()
+    out = llm4cs(model.llm, search, aggregate="fusion", form="rewrite")(turn)
+    assert search.queries == ["oats", "nuts", "oats", "figs", "oats"]
+    assert out["docno"].tolist() == ["oats", "nuts", "figs"]  # in three lists of five, then one each, in their order
+    llm4cs(model.llm, search, likes, aggregate="fusion")(turn)
+    assert search.queries[5:] == ["oats Eat oats", "nuts Eat nuts", "oats Take bread", "figs Buy figs", "oats Eat"]
+    assert {query for query, _ in likes.pairs} == {"oats"}
+
+
 def test_llm4cs_then_answers_the_rewrite(model, turn):
     llm4cs(model.llm, Search(), form="rewrite_then_answer", n=2)(turn)
     assert "# Last message of the user\noats" in shown(model, "answer")
@@ -148,6 +161,25 @@ def test_llm4cs_takes_the_encoder_of_the_retrievers_index(model, turn):
     assert search.queries == ["oats"]
 
 
+def letters(texts, **options):
+    """An encoder: how often a text has each letter, of length 1."""
+    counts = np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32)
+    return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+
+def test_llm4cs_on_a_dense_index_ranks_by_the_mean_of_the_texts_vectors(model, turn, tmp_path, monkeypatch):
+    encoder = SimpleNamespace(similarity_fn_name="cosine", prompts={}, encode_query=letters, encode_document=letters)
+    monkeypatch.setattr(dense_index, "load_bi_encoder", lambda name: encoder)
+    passages = {"d1": "oats and rye", "d2": "figs from the hills", "d3": "nuts", "d4": "a tram runs late"}
+    index = ikat.DenseIndex(tmp_path / "i").index([{"docno": docno, "text": text} for docno, text in passages.items()], "some/letters")
+    out = llm4cs(model.llm, index.dense())(turn)
+    texts = ["oats", "Eat oats", "nuts", "Eat nuts", "oats", "Take bread", "figs", "Buy figs", "oats", "Eat"]
+    mean = letters(texts).mean(axis=0)
+    cosines = dict(zip(passages, letters(passages.values()) @ (mean / np.linalg.norm(mean)), strict=True))
+    assert out["docno"].tolist() == sorted(passages, key=lambda docno: -cosines[docno])
+    np.testing.assert_allclose(out["score"], sorted(cosines.values(), reverse=True), rtol=1e-5)
+
+
 def test_llm4cs_reranks_by_the_first_rewrite(model, turn):
     likes = Likes(figs=1)
     out = llm4cs(model.llm, Search(), likes)(turn)
@@ -158,7 +190,7 @@ def test_llm4cs_reranks_by_the_first_rewrite(model, turn):
 def test_llm4cs_refuses_what_it_does_not_know(model):
     with pytest.raises(ikat.UsageError, match="form='cot' is unknown: choose one of rewrite, rewrite_then_answer, rewrite_and_answer"):
         llm4cs(model.llm, Search(), form="cot")
-    with pytest.raises(ikat.UsageError, match="aggregate='sc' is unknown: choose one of maxprob, self_consistency, mean"):
+    with pytest.raises(ikat.UsageError, match="aggregate='sc' is unknown: choose one of maxprob, self_consistency, mean, fusion"):
         llm4cs(model.llm, Search(), aggregate="sc")
 
 

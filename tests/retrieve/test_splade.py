@@ -22,6 +22,7 @@ from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import sparse_encoder as encoded
 from pyterrier_ikat.retrieve import splade as splade_module
+from pyterrier_ikat.retrieve.artifact import SPLADE_META
 from pyterrier_ikat.retrieve.pisa import open_impacts
 from pyterrier_ikat.retrieve.sparse_encoder import Impacts, encode_texts, list_numbers, list_tokens, load_sparse_encoder
 
@@ -383,10 +384,10 @@ def test_a_killed_build_loses_only_the_batch_it_was_encoding(model, tmp_path, se
     killed = subprocess.run([sys.executable, "-c", KILLED, model, str(tmp_path / "i")], capture_output=True, env=os.environ)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-500:]
     assert not (tmp_path / "i").exists()
-    assert len(list((tmp_path / "i.encoded").glob("*.npz"))) == 2
+    assert len(list((tmp_path / "i.splade.partial" / "encoded").glob("*.npz"))) == 2
     index = ikat.Splade(model, batch_size=1).index(tmp_path / "i", MANY)
     assert seen["document"] == [passage["text"] for passage in MANY[32:]]
-    assert not (tmp_path / "i.encoded").exists()
+    assert not (tmp_path / "i.splade.partial").exists()
     straight = ikat.Splade(model).index(tmp_path / "straight", MANY)
     pd.testing.assert_frame_equal(index.retriever()(topics(*QUERIES)), straight.retriever()(topics(*QUERIES)))
 
@@ -414,7 +415,7 @@ def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, m
     monkeypatch.setattr(pisa_build, "WRITER", tmp_path / "full.py")
     with pytest.raises(ikat.DataError, match=r"PISA failed .*\(exit code 1\): no space left;"):
         ikat.Splade(model).index(tmp_path / "i", CORPUS)
-    assert {path.name for path in tmp_path.iterdir()} == {"i.encoded", "full.py"}
+    assert {path.name for path in tmp_path.iterdir()} == {"i.splade.partial", "full.py"}
     monkeypatch.setattr(pisa_build, "WRITER", Path(pisa_build.__file__).with_name("pisa_writer.py"))
     ikat.Splade(model).index(tmp_path / "i", CORPUS)
     assert len(seen["document"]) == 6
@@ -428,7 +429,7 @@ def test_an_index_that_is_not_whole_is_refused(index, tmp_path, damage):
     copy = shutil.copytree(index.path, tmp_path / "copy")
     described = json.loads((copy / "ikat_splade.json").read_text())
     if damage == "cut":
-        (copy / "pisa" / "inv.docs").write_bytes(b"\0")
+        (copy / "splade" / "inv.docs").write_bytes(b"\0")
     elif damage == "missing":
         (copy / "texts.lz4").unlink()
     elif damage == "format":
@@ -556,3 +557,54 @@ def test_an_index_of_pyterrier_that_cannot_be_made_ready_says_where(of_pyterrier
     monkeypatch.setattr("pyterrier_ikat.retrieve.pisa.tempfile.mkdtemp", refused)
     with pytest.raises(ikat.DataError, match="can't be written to .Permission denied.: search it once"):
         index.retriever()(topics("tea"))
+
+
+# Another model for queries
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A model of the same vocabulary that weighs terms otherwise."""
+    return save_splade(tmp_path_factory.mktemp("tuned") / "tuned-splade", seed=5)
+
+
+def test_queries_by_another_model_are_scored_against_the_passages_by_the_first(model, tuned, index):
+    retriever = index.retriever(query_model=tuned)
+    found = retriever(topics(*QUERIES))
+    passages = [passage for passage in CORPUS if passage["text"].strip()]
+    of_passages = dense(model, [passage["text"] for passage in passages])
+    wanted = {
+        (f"1_{number}", passage["docno"]): score
+        for number, query in enumerate(dense(tuned, QUERIES), 1)
+        for passage, vector in zip(passages, of_passages, strict=True)
+        if (score := np.dot(np.round(query, 2), np.round(vector, 2))) > 0
+    }
+    assert {(row.qid, row.docno): row.score for row in found.itertuples()} == pytest.approx(wanted)
+    plain = index.retriever()(topics(*QUERIES))  # the same queries, by now in the memory of rankings
+    assert set(plain["score"]).isdisjoint(found["score"])
+    assert (retriever % 7).compile() == ikat.SpladeIndex(index.path, query_model=tuned).retriever(7)
+    assert eval(repr(retriever), {"ikat": ikat}) == retriever != index.retriever()
+    assert repr(retriever) == f"ikat.SpladeIndex({index.path!r}, query_model={tuned!r}).retriever()"
+
+
+def test_the_model_of_queries_is_a_part_of_the_indexs_fingerprint(tuned, index, tmp_path):
+    same = ikat.SpladeIndex(index.path, query_model=tuned)
+    copied = ikat.SpladeIndex(index.path, query_model=shutil.copytree(tuned, tmp_path / "copy"))
+    assert same.fingerprint().split()[0] == copied.fingerprint().split()[0] != index.fingerprint().split()[0]
+    assert len({one.fingerprint() for one in (same, copied, index)}) == 3
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["the index says its vocabulary", "only its model does"])
+def test_a_model_of_another_vocabulary_for_queries_is_refused(index, tmp_path, said, model):
+    other = save_splade(tmp_path / "other", extra_dimensions=3)
+    folder = Path(shutil.copytree(index.path, tmp_path / "i"))
+    described = json.loads((folder / SPLADE_META).read_text())
+    (folder / SPLADE_META).write_text(json.dumps({name: value for name, value in described.items() if said or name != "vocabulary"}))
+    with pytest.raises(ikat.UsageError) as caught:
+        ikat.SpladeIndex(folder).retriever(query_model=other)(topics("tea"))
+    assert str(caught.value) == (
+        f"the model for queries, {other!r}, has another vocabulary than {model!r}, which encoded the passages of {folder}: "
+        "give one that was fine-tuned from it"
+    )
+    with pytest.raises(ikat.UsageError, match="another vocabulary"):
+        ikat.SpladeIndex(folder, query_model=other).warm_up()

@@ -16,8 +16,8 @@ def index(tmp_path):
     """An index as far as its fingerprint looks at it; its model's weights have the bytes 1."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(bytes([1]) * 8)
-    (tmp_path / "index" / "pisa").mkdir(parents=True)
-    (tmp_path / "index" / "pisa" / "inv.docs").write_bytes(bytes(2 * ENDS + 8))
+    (tmp_path / "index" / "splade").mkdir(parents=True)
+    (tmp_path / "index" / "splade" / "inv.docs").write_bytes(bytes(2 * ENDS + 8))
     write_description(tmp_path / "index" / META, {"format": FORMAT, "model": str(tmp_path / "model"), "count": 1})
     return ikat.SpladeIndex(tmp_path / "index")
 
@@ -25,7 +25,7 @@ def index(tmp_path):
 def test_a_file_that_changed_in_its_middle_is_another_index(index, tmp_path):
     known = index.fingerprint()
     assert index.fingerprint() == known
-    path = tmp_path / "index" / "pisa" / "inv.docs"
+    path = tmp_path / "index" / "splade" / "inv.docs"
     with path.open("r+b") as file:
         file.seek(ENDS + 4)
         file.write(b"1")

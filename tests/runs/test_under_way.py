@@ -162,6 +162,28 @@ def test_an_experiment_sends_every_systems_batch_and_takes_no_place(server, inde
     assert len(server.batches) == 2
 
 
+def test_each_round_of_windows_is_a_batch_and_turns_with_fewer_wait_for_none(server):
+    found = pd.DataFrame(
+        [
+            {"qid": qid, "query": "tea", "docno": f"d{rank}", "text": f"text {rank} of {qid}", "rank": rank, "score": -float(rank)}
+            for qid, depth in (("1_1", 4), ("1_2", 2))
+            for rank in range(depth)
+        ]
+    )
+
+    def listwise(options):
+        return ikat.ListwiseRerank(spec(server, options), k=4, window=2, stride=1)
+
+    swapped = server.respond = lambda body: said("[2] > [1]")
+    for size in (2, 1, 1):  # 1_1 has three windows, each of which waits for the one before, 1_2 has one
+        assert ended(lambda: listwise("batch=on")(found)).startswith(f"stage listwise: {size} request")
+        server.complete(answer=swapped)
+    ranking = listwise("batch=on")(found)
+    assert sizes(server) == [2, 1, 1]
+    assert ranking[ranking["qid"] == "1_1"]["docno"].tolist() == ["d3", "d0", "d1", "d2"]
+    pd.testing.assert_frame_equal(ranking, listwise("cache=none")(found))
+
+
 def test_an_operator_alone_raises_the_same(server):
     turns = pt.get_dataset("ikat:sample").get_topics().head(3)
     rewrite = ikat.Rewrite(spec(server))

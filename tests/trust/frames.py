@@ -209,6 +209,7 @@ FUSERS = {
 """Expanded result frame to result frame."""
 
 READERS = {
+    "Decide": _llm(ikat.Decide, needed=()),
     "Judge": _llm(ikat.Judge),
     "PassageText": Operator(lambda llm, home: home.index.text_loader()),
     "RM3": Operator(lambda llm, home: ikat.RM3()),
@@ -222,6 +223,7 @@ EVERY = {**REWRITERS, **EXPANDERS, **FINDERS, **RERANKERS, **FUSERS, **READERS}
 PASSAGE_COLUMNS = {
     "BiEncoder": ("text",),
     "CrossEncoder": ("text",),
+    "Decide": ("rank", "text"),
     "Ensemble": ("text",),
     "Interleave": ("rank",),
     "Judge": ("text",),

@@ -229,6 +229,19 @@ def test_respond_keeps_the_ranking_and_answers_every_turn(frame, says, home):
 
 
 @EXAMPLES
+@given(frame=results(), says=st.sampled_from(COMPLETIONS))
+def test_a_decision_keeps_the_ranking_and_is_one_for_every_turn(frame, says, home):
+    operator = made("Decide", home, says, "fallback")
+    out = run(operator, frame)
+    assert isinstance(out, pd.DataFrame), out
+    pd.testing.assert_frame_equal(out[frame.columns], frame)
+    assert set(out["qaction"]) <= {"answer", "ask", "abstain"}
+    assert (out.groupby("qid")["qaction"].nunique() == 1).all()
+    assert (out["qaskback"].str.strip() != "").tolist() == (out["qaction"] == "ask").tolist()
+    check_columns(operator, frame, out)
+
+
+@EXAMPLES
 @given(frame=results())
 def test_feedback_gives_one_row_per_turn_and_weights_of_words(frame, home):
     operator = made("RM3", home)
@@ -289,7 +302,7 @@ def test_odd_questions_are_taken(name, home):
         assert out["qid"].tolist() == frame["qid"].tolist()
 
 
-@pytest.mark.parametrize("name", [*RERANKERS, *FUSERS, "Respond", "RM3"])
+@pytest.mark.parametrize("name", [*RERANKERS, *FUSERS, "Decide", "Respond", "RM3"])
 def test_odd_passages_are_taken(name, home):
     frame = many([one_turn_found(EVERY[name].needed, query=text[:20]).assign(text=text) for text in ODD])
     out = run(made(name, home, on_error="fallback"), frame)

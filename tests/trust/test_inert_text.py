@@ -65,7 +65,7 @@ QUOTED = {
 }
 QUOTED |= {f"response_{topic}": "response" for topic in ("completeness", "naturalness", "nuggets", "preference", "relevance")}
 QUOTED |= {"response_groundedness": "response passages", "response_pairwise": "first second"}
-QUOTED |= {name: "passages" for name in ("respond", "respond_passages_only", "respond_suggested")}
+QUOTED |= {name: "passages" for name in ("decide", "decide_abstain", "respond", "respond_passages_only", "respond_suggested")}
 BITS = st.lists(st.sampled_from(["<", "/", ">", " ", "\n", "passage", "PASSAGE", "text", "Response", "x", "&lt;", '"1"', "</passage>"]))
 
 

@@ -1,0 +1,182 @@
+"""Evaluation of what systems decide: to answer, to ask back, or to say that the collection has no answer."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+import pandas as pd
+
+from ..arguments import checked
+from ..completions.verdicts import ACTIONS
+from ..conversations.frame import is_missing, values
+from ..conversations.topics import ANSWERABILITY
+from ..errors import DataError, UsageError, list_first
+from ..runs import RunFolder
+from .evaluator import describe_mismatch
+
+WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
+"""The label of the turns in which each action is right."""
+MEASURES = ("precision", "recall", "F1")
+
+System: TypeAlias = pd.DataFrame | str | Path
+
+
+@checked
+def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """Compare what systems decided with labels of answerability: precision, recall and F1 of abstaining, and of asking back.
+
+    To abstain is right where a turn is labelled unanswerable: not where it is partially answerable or conversational. To ask back is right
+    where it is labelled underspecified; where no turn has that label (MTRAG has none, MTRAG-UN does), nothing is said of asking. A turn for
+    which a system decided nothing, such as one without passages, counts as one that it answered.
+
+    The intervals of precision and recall are Wilson's (Wilson, 1927). F1 is 2 J / (1 + J) of the share J of right turns among those that
+    are labelled or chosen, so its interval is that of J, converted. All take turns as independent of each other, which those of a
+    conversation are not quite.
+
+    Args:
+        systems: name -> a frame with ``qid`` and ``qaction``, such as the output of a pipeline with :class:`~pyterrier_ikat.Decide`, or a
+            folder made by ``ikat run``.
+        answers: ``qid`` and ``gold_answerability``, as ``dataset("mtrag:mini").get_answers()`` gives them. Turns with a label count.
+        level: of the intervals.
+
+    Returns:
+        One row per system and action: ``name``, ``action``, ``turns`` (with a label), ``labelled`` (for which the action is right),
+        ``chosen`` (for which the system took it), ``right`` (both), and ``precision``, ``recall`` and ``F1``, each with ``_low`` and
+        ``_high``. What has no turns to be computed from is NaN.
+
+    Raises:
+        UsageError: when the answers have no labels, a frame lacks a column, a system decided nothing, or ``level`` isn't between 0 and 1.
+        DataError: when a label or an action is unknown, a turn has several, or a system shares no turn with the labels.
+
+    Warns:
+        UserWarning: when a system decided nothing for some of the labelled turns.
+
+    Example:
+        >>> answers = pd.DataFrame({"qid": list("abcd"), "gold_answerability": ["unanswerable"] * 2 + ["answerable", "partial"]})
+        >>> ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "answer", "abstain", "answer"]})
+        >>> row = evaluate_actions({"ours": ours}, answers).iloc[0]
+        >>> row[["precision", "recall", "recall_low", "recall_high"]].astype(float).round(3).tolist()
+        [0.5, 0.5, 0.095, 0.905]
+    """
+    if not 0 < level < 1:
+        raise UsageError(f"level={level!r}: give a number between 0 and 1, such as 0.95")
+    labels = labels_by_turn(answers)
+    actions = [action for action, label in WANTED.items() if action == "abstain" or label in labels.values()]
+    rows = []
+    for name, system in systems.items():
+        decided = _decided(name, system, labels)
+        if without := [qid for qid, action in decided.items() if not action]:
+            message = f"{name} decided nothing for {len(without)} of {len(labels)} turns ({list_first(without)}): they count as answered"
+            warnings.warn(message, stacklevel=3)
+        rows += [{"name": name, "action": action, **_scores(action, decided, labels, level)} for action in actions]
+    columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
+    return pd.DataFrame(rows, columns=["name", "action", "turns", "labelled", "chosen", "right", *columns])
+
+
+@checked
+def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the system") -> pd.DataFrame:
+    """How often a system took each action for turns of each label.
+
+    Args:
+        system: as for :func:`evaluate_actions`.
+        answers: as for :func:`evaluate_actions`.
+        name: what errors call the system.
+
+    Returns:
+        One row per label that occurs: ``answerability``, a column per action, ``undecided``.
+
+    Example:
+        >>> answers = pd.DataFrame({"qid": ["a", "b"], "gold_answerability": ["unanswerable", "answerable"]})
+        >>> count_actions(pd.DataFrame({"qid": ["a", "b"], "qaction": ["ask", "answer"]}), answers).values.tolist()
+        [['answerable', 1, 0, 0, 0], ['unanswerable', 0, 1, 0, 0]]
+    """
+    labels = labels_by_turn(answers)
+    decided = _decided(name, system, labels)
+    found = [label for label in ANSWERABILITY if label in labels.values()]
+    counts = {action or "undecided": [_count(decided, labels, action, label) for label in found] for action in (*ACTIONS, "")}
+    return pd.DataFrame({"answerability": found, **counts})
+
+
+def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
+    """The label of each turn that has one; errors as :func:`evaluate_actions`'s."""
+    missing = [name for name in ("qid", "gold_answerability") if name not in answers.columns]
+    known = (
+        {}
+        if missing
+        else {qid: label for qid, label in zip(answers["qid"], values(answers, "gold_answerability", ""), strict=True) if label}
+    )
+    if not known:
+        raise UsageError("nothing says which turns have an answer: give answers with gold_answerability, as those of mtrag:mini")
+    for qid, label in known.items():
+        if label not in ANSWERABILITY:
+            raise DataError(f"turn {qid}: the answerability is {label!r}: give one of {', '.join(ANSWERABILITY)}")
+    if answers["qid"].duplicated().any():
+        raise DataError(f"turn {answers['qid'][answers['qid'].duplicated()].iloc[0]} occurs twice in the answers: keep one")
+    return known
+
+
+def actions_by_turn(system: System) -> dict[str, str]:
+    """What one system decided for each of its turns, empty where it decided nothing; errors as :func:`evaluate_actions`'s."""
+    if isinstance(system, pd.DataFrame):
+        missing = [name for name in ("qid", "qaction") if name not in system.columns]
+        if missing:
+            raise UsageError(f"the frame has no {' and no '.join(missing)}: give the output of a pipeline with ikat.Decide(llm)")
+        pairs = list(zip(system["qid"], system["qaction"], strict=True))
+    else:
+        folder = RunFolder(system)
+        folder.check_finished()
+        folder.check_lines("turns.jsonl")
+        pairs = [(turn["qid"], turn.get("qaction")) for turn in folder.turns()]
+    decided: dict[str, str] = {}
+    for qid, given in pairs:
+        action = "" if is_missing(given) else given
+        if action not in ("", *ACTIONS):
+            raise DataError(f"turn {qid}: the action is {action!r}: give one of {', '.join(ACTIONS)}")
+        if decided.setdefault(qid, action) != action:
+            raise DataError(f"turn {qid} has rows with different actions, {decided[qid]!r} and {action!r}: give one")
+    return decided
+
+
+def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share; NaN where there is nothing.
+
+    Example:
+        >>> [round(bound, 3) for bound in wilson(7, 7)]
+        [0.646, 1.0]
+    """
+    if not of:
+        return math.nan, math.nan
+    z, share = NormalDist().inv_cdf((1 + level) / 2), right / of
+    middle, half = share + z * z / (2 * of), z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    return tuple(min(max(bound / (1 + z * z / of), 0.0), 1.0) for bound in (middle - half, middle + half))  # type: ignore[return-value]
+
+
+def _decided(name: str, system: System, labels: Mapping[str, str]) -> dict[str, str]:
+    found = actions_by_turn(system)
+    if not any(found.values()):
+        raise UsageError(f"{name} decided nothing: there is no qaction in it, such as ikat.Decide(llm) writes")
+    decided = {qid: found.get(qid, "") for qid in labels}
+    if not found.keys() & labels.keys():
+        raise DataError(f"{name} has no turn with a label: {describe_mismatch(next(iter(found)), next(iter(labels)))}")
+    return decided
+
+
+def _count(decided: Mapping[str, str], labels: Mapping[str, str], action: str, label: str) -> int:
+    return sum(decided[qid] == action and labels[qid] == label for qid in labels)
+
+
+def _scores(action: str, decided: Mapping[str, str], labels: Mapping[str, str], level: float) -> dict[str, Any]:
+    labelled = sum(label == WANTED[action] for label in labels.values())
+    chosen = sum(taken == action for taken in decided.values())
+    right = _count(decided, labels, action, WANTED[action])
+    either = labelled + chosen - right
+    found: dict[str, Any] = {"turns": len(labels), "labelled": labelled, "chosen": chosen, "right": right}
+    for measure, of in zip(MEASURES, (chosen, labelled, either), strict=True):
+        share = right / of if of else math.nan
+        three = [share, *wilson(right, of, level)]
+        ends = ("", "_low", "_high")
+        found |= {f"{measure}{end}": 2 * one / (1 + one) if measure == "F1" else one for end, one in zip(ends, three, strict=True)}
+    return found

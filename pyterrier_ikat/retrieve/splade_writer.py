@@ -1,0 +1,112 @@
+"""Making an index of SPLADE vectors: passages are encoded, and encoding goes on where it was interrupted."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..arguments import checked
+from ..errors import DataError, UsageError
+from ..store.files import resumable_folder
+from ..store.models import checksum_model
+from .artifact import FORMAT
+from .artifact import SPLADE_META as META
+from .corpus import Corpus
+from .pisa import build_impacts, check_count
+from .shared_texts import shared_passages, store_anew
+from .sparse_encoder import SCALE, checksum_vocabulary, encode_passages, has_terms, load_sparse_encoder
+from .splade import FOLDER, SpladeIndex
+from .texts import TextStore
+
+ENCODED = "encoded"
+
+
+class Splade:
+    """A SPLADE model that indexes passages, by ``sentence-transformers``' ``SparseEncoder``.
+
+    Source: Formal et al., From Distillation to Hard Negative Sampling: Making Sparse Neural IR Models More Effective, SIGIR 2022; the
+    default is the checkpoint of IRLab@iKAT24, section 4.2.
+
+    Args:
+        model: a name of the Hugging Face hub, or the folder of a downloaded model: a sparse encoder, or a bare masked language model,
+            which gets SPLADE's pooling by maximum.
+        batch_size: passages that the model gets at a time.
+
+    Raises:
+        UsageError: when ``batch_size`` is below 1; at ``index``, when the model can't be loaded.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> splade = ikat.Splade("naver/splade-cocondenser-selfdistil")
+        >>> retriever = splade.index("splade.index", corpus).retriever()  # doctest: +SKIP
+    """
+
+    @checked
+    def __init__(self, model: str | Path = "naver/splade-cocondenser-selfdistil", batch_size: int = 32) -> None:
+        if batch_size < 1:
+            raise UsageError(f"batch_size={batch_size!r}: give the model at least one passage at a time")
+        self.model = str(model)
+        self.batch_size = batch_size
+
+    def index(self, path: str | Path, corpus: Iterable[Mapping[str, Any]]) -> SpladeIndex:
+        """Encode a corpus and build an index of it that also keeps the passages' text.
+
+        Weights are rounded to hundredths. A blank text, or one that the model gives no weight, is kept but never found. The folder
+        appears under its name only when complete. Encoded passages are kept in the folder ``<path>.splade.partial`` until then: when the
+        call was interrupted, the same call again (same model, batch size and passages, whatever their order) goes on where it was; a change
+        of the model or the passages makes it encode anew what changed.
+
+        Args:
+            path: the folder of the index. Where an index of the same passages for BM25 or of dense vectors is there, the SPLADE vectors are
+                added to it, and the texts are shared; see :class:`Index`. One that this call would make is returned.
+            corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
+
+        Returns:
+            The index, open.
+
+        Raises:
+            UsageError: when an index of other passages or of another model, or anything else, is at the path already, or the model can't
+                be loaded.
+            DataError: when the corpus is empty or has a passage without docno or text, or twice the same docno, or when the model gives
+                no passage a term.
+        """
+        index = SpladeIndex(path)
+        if (Path(path) / META).exists():
+            index.check_same(self.model, corpus)
+            return index
+        with resumable_folder(path, _worth_keeping, last=META, part=FOLDER) as workplace:
+            if not (workplace / "index" / META).exists():  # else it was killed while it was moved to its place
+                self._build(index, workplace, corpus)
+        return index
+
+    def _build(self, index: SpladeIndex, workplace: Path, corpus: Corpus) -> None:
+        made = workplace / "index"
+        vocabulary = checksum_vocabulary(load_sparse_encoder(self.model))  # before a corpus of hours is read
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        shared = shared_passages(index.path, corpus)
+        stored = shared or store_anew(made, corpus)
+        files = encode_passages(workplace / ENCODED, TextStore(stored.texts), self.model, self.batch_size, stored.count)
+        if not any(map(has_terms, files)):
+            raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
+        check_count(build_impacts(made / FOLDER, files), stored.count)
+        made_of = {"count": stored.count, "sha256": stored.sha256, "encoded_by": checksum_model(self.model)}
+        fields = {"format": FORMAT, "model": self.model, "vocabulary": vocabulary, "scale": SCALE, **made_of}
+        index.write_meta(made, fields, texts=None if shared is None else shared.texts)
+
+    def __repr__(self) -> str:
+        default = type(self)()
+        shown = [repr(self.model)] if self.model != default.model else []
+        shown += [f"batch_size={self.batch_size!r}"] if self.batch_size != default.batch_size else []
+        return f"ikat.Splade({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        return (self.model, self.batch_size) == (other.model, other.batch_size) if isinstance(other, Splade) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Splade, self.model, self.batch_size))
+
+
+def _worth_keeping(workplace: Path) -> bool:
+    """Whether an interrupted build left encoded passages."""
+    return any((workplace / ENCODED).glob("*.npz")) or (workplace / "index" / META).exists()

@@ -1,0 +1,166 @@
+import math
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.completions.verdicts import ACTIONS
+from pyterrier_ikat.conversations.topics import ANSWERABILITY
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation import count_actions, evaluate_actions
+from pyterrier_ikat.evaluation.actions import wilson
+
+LETTERS = {"u": "unanswerable", "a": "answerable", "p": "partial", "c": "conversational", "d": "underspecified", "-": ""}
+TAKEN = {"A": "answer", "Q": "ask", "N": "abstain", "-": None}
+
+
+def answers(letters):
+    return pd.DataFrame({"qid": list(map(str, range(len(letters)))), "gold_answerability": [LETTERS[letter] for letter in letters]})
+
+
+def system(letters):
+    return pd.DataFrame({"qid": list(map(str, range(len(letters)))), "qaction": [TAKEN[letter] for letter in letters]})
+
+
+def test_abstaining_is_compared_with_the_unanswerable_turns():
+    # labelled 4 (u), chosen 5 (N), both 3: precision 3/5, recall 3/4, F1 = 2 * 3 / (5 + 4)
+    [row] = evaluate_actions({"ours": system("NNNAAANNAQ")}, answers("uuuuaapcad")).query("action == 'abstain'").to_dict("records")
+    assert (row["turns"], row["labelled"], row["chosen"], row["right"]) == (10, 4, 5, 3)
+    assert (row["precision"], row["recall"], row["F1"]) == pytest.approx((3 / 5, 3 / 4, 6 / 9))
+
+
+def test_asking_is_evaluated_only_where_a_turn_is_labelled_for_it():
+    both = evaluate_actions({"ours": system("NQQA")}, answers("udad"))
+    assert both["action"].tolist() == ["abstain", "ask"]
+    assert both.iloc[1][["labelled", "chosen", "right", "precision", "recall"]].tolist() == [2, 2, 1, 0.5, 0.5]
+    assert evaluate_actions({"ours": system("NQQA")}, answers("upac"))["action"].tolist() == ["abstain"]
+
+
+def test_intervals_are_wilsons():
+    # the bounds of 3 of 4 and 3 of 5 by the formula with z = 1.959964, computed with a pocket calculator's digits
+    row = evaluate_actions({"ours": system("NNNAAANN")}, answers("uuuuaaap")).iloc[0]
+    assert (row["recall_low"], row["recall_high"]) == pytest.approx((0.3006, 0.9544), abs=5e-5)
+    assert (row["precision_low"], row["precision_high"]) == pytest.approx((0.2307, 0.8824), abs=5e-5)
+    low, high = wilson(3, 6)
+    assert (row["F1_low"], row["F1_high"]) == pytest.approx((2 * low / (1 + low), 2 * high / (1 + high)))
+    assert row["F1"] == pytest.approx(2 * 0.5 / 1.5)
+
+
+@given(st.integers(1, 500).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_wilsons_bounds_are_where_the_normal_score_of_the_share_is_z(pair, level):
+    from statistics import NormalDist
+
+    right, of = pair
+    share, z = right / of, NormalDist().inv_cdf((1 + level) / 2)
+    for bound in wilson(right, of, level):
+        assert 0 <= bound <= 1
+        assert (share - bound) ** 2 == pytest.approx(z**2 * bound * (1 - bound) / of, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.sampled_from(ANSWERABILITY), st.sampled_from(ACTIONS)), min_size=1, max_size=40))
+def test_scores_equal_those_of_a_plain_count(pairs):
+    known = pd.DataFrame({"qid": [str(number) for number in range(len(pairs))], "gold_answerability": [label for label, _ in pairs]})
+    ours = pd.DataFrame({"qid": known["qid"], "qaction": [action for _, action in pairs]})
+    for row in evaluate_actions({"ours": ours}, known).to_dict("records"):
+        wanted = {"abstain": "unanswerable", "ask": "underspecified"}[row["action"]]
+        hits = [(label == wanted, action == row["action"]) for label, action in pairs]
+        true, wrong, missed = hits.count((True, True)), hits.count((False, True)), hits.count((True, False))
+        expected = [
+            true / (true + wrong) if true + wrong else math.nan,
+            true / (true + missed) if true + missed else math.nan,
+            2 * true / (2 * true + wrong + missed) if true + wrong + missed else math.nan,
+        ]
+        assert [row["precision"], row["recall"], row["F1"]] == pytest.approx(expected, nan_ok=True)
+        for name in ("precision", "recall", "F1"):
+            assert math.isnan(row[name]) == math.isnan(row[f"{name}_low"])
+            assert math.isnan(row[name]) or row[f"{name}_low"] - 1e-9 <= row[name] <= row[f"{name}_high"] + 1e-9
+    counts = count_actions(ours, known).set_index("answerability")
+    assert counts.sum().sum() == len(pairs)
+    assert all(counts.loc[label, action] == pairs.count((label, action)) for label, action in pairs)
+
+
+def test_turns_without_a_decision_count_as_answered_and_are_named():
+    with pytest.warns(UserWarning, match=r"ours decided nothing for 2 of 4 turns \(1, 3\): they count as answered"):
+        [row] = evaluate_actions({"ours": system("N-N")}, answers("uuau")).to_dict("records")
+    assert (row["labelled"], row["chosen"], row["right"], row["recall"]) == (3, 2, 1, 1 / 3)
+    assert count_actions(system("N-N"), answers("uuau")).values.tolist() == [["answerable", 0, 0, 1, 0], ["unanswerable", 0, 0, 1, 2]]
+
+
+def test_only_labelled_turns_count_and_a_result_frame_has_rows_for_each_passage():
+    several = pd.concat([system("NNA")] * 3, ignore_index=True)
+    [row] = evaluate_actions({"ours": several}, answers("u-a")).to_dict("records")
+    assert (row["turns"], row["chosen"], row["precision"]) == (2, 1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "known", "error", "message"),
+    [
+        (system("NA"), answers("--"), UsageError, "nothing says which turns have an answer: give answers with gold_answerability"),
+        (system("NA"), answers("ua")[["qid"]], UsageError, "nothing says which turns have an answer"),
+        (system("NA"), answers("ua").assign(gold_answerability="maybe"), DataError, "turn 0: the answerability is 'maybe': give one of"),
+        (system("NA"), pd.concat([answers("ua")] * 2), DataError, "turn 0 occurs twice in the answers: keep one"),
+        (system("NA")[["qid"]], answers("ua"), UsageError, r"the frame has no qaction: give the output of a pipeline with ikat.Decide"),
+        (system("--"), answers("ua"), UsageError, "ours decided nothing: there is no qaction in it, such as ikat.Decide"),
+        (
+            system("NA").assign(qaction="refuse"),
+            answers("ua"),
+            DataError,
+            "turn 0: the action is 'refuse': give one of answer, ask, abstain",
+        ),
+        (
+            pd.concat([system("NA"), system("AA")]),
+            answers("ua"),
+            DataError,
+            "turn 0 has rows with different actions, 'abstain' and 'answer'",
+        ),
+        (system("NA").assign(qid=["x_1", "x_2"]), answers("ua"), DataError, "ours has no turn with a label: its turns are like x_1"),
+    ],
+)
+def test_what_is_wrong_is_named(ours, known, error, message):
+    with pytest.raises(error, match=message):
+        evaluate_actions({"ours": ours}, known)
+
+
+def test_a_level_is_a_share():
+    with pytest.raises(UsageError, match=r"level=95: give a number between 0 and 1, such as 0.95"):
+        evaluate_actions({"ours": system("NA")}, answers("ua"), level=95)
+
+
+class Abstains:
+    """Abstains where a prompt shows the word soup, and says nothing useful otherwise."""
+
+    def generate(self, prompts):
+        return [
+            type("Reply", (), {"text": '{"action": "abstain"}' if "soup" in str(prompt) else '{"action": "answer"}'}) for prompt in prompts
+        ]
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topic_files.CollectionWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.running.in_folders.NotJudgedWarning")
+def test_a_run_keeps_its_actions_and_the_command_evaluates_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    turn = '{{"qid": "{0}_1", "messages": [{{"role": "user", "content": "{1}"}}], "answerability": "{2}"}}\n'
+    asked = [("a", "Is there soup today?", "unanswerable"), ("b", "Is there tea?", "answerable"), ("c", "More soup?", "answerable")]
+    (tmp_path / "mine" / "topics.jsonl").write_text("".join(turn.format(*row) for row in asked))
+    (tmp_path / "mine" / "passages.jsonl").write_text('{"docno": "d1", "text": "There is tea, more today."}\n')
+    (tmp_path / "mine" / "qrels.txt").write_text("b_1 0 d1 1\n")
+    data = ikat.dataset("./mine")
+    bm25 = ikat.PassageIndex("mine.index").index(data.get_corpus_iter(verbose=False)).bm25()
+    ikat.run({"ours": bm25 % 3 >> ikat.Decide(Abstains())}, data, out="runs")
+    # abstained on a and c, which ask for soup, and only a has no answer
+    [row] = evaluate_actions({"ours": "runs/ours"}, data.get_answers()).to_dict("records")
+    assert (row["labelled"], row["chosen"], row["right"], row["precision"], row["recall"]) == (1, 2, 1, 0.5, 1.0)
+    done = CliRunner().invoke(main, ["evaluate-actions", "runs/ours", "--dataset", "./mine"])
+    assert done.exit_code == 0, done.output
+    lines = [line.split() for line in done.output.splitlines()]
+    assert lines[1][:9] == ["ours", "abstain", "3", "1", "2", "1", "0.500", "[0.095,", "0.905]"]
+    assert ["answerable", "1", "0", "1", "0"] in lines
+    one = CliRunner().invoke(main, ["evaluate-actions", "runs/ours", "--dataset", "./mine", "--turns", "a_1,b_1"])
+    assert one.output.splitlines()[1].split()[:7] == ["ours", "abstain", "2", "1", "1", "1", "1.000"]
+    none = CliRunner().invoke(main, ["evaluate-actions", "runs/ours", "--dataset", "ikat:sample"])
+    assert (none.exit_code, none.output.startswith("ikat: nothing says which turns have an answer")) == (2, True)

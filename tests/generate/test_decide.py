@@ -1,0 +1,165 @@
+import json
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+from operators import a_turn, found, ledger, texts, two_turns
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.completions.verdicts import read_action
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.llms import StageError
+from pyterrier_ikat.methods import METHODS
+
+ANSWER, ABSTAIN = '{"reason": "Both say so.", "action": "answer", "question": ""}', '{"action": "abstain", "reason": "None does."}'
+ASK = '{"reason": "Of which?", "action": "ask", "question": "Green or black tea?"}'
+
+
+def three_turns():
+    """Turns chat_2, other_1 and late_1."""
+    late = ikat.conversation([{"role": "user", "content": "Thanks!"}], number="late")
+    return pd.concat([two_turns(), late], ignore_index=True)
+
+
+def test_actions_and_questions_are_written_and_rows_stay():
+    llm, backend = scripted(ASK, ABSTAIN)
+    results = found(two_turns(), 4)
+    before = results.copy()
+    out = ikat.Decide(llm, passages=2)(results)
+    assert out.drop(columns=["qaction", "qaskback"]).equals(before)
+    assert results.equals(before)
+    assert out["qaction"].tolist() == ["ask"] * 4 + ["abstain"] * 4
+    assert out["qaskback"].tolist() == ["Green or black tea?"] * 4 + [""] * 4
+    first, second = texts(backend)
+    assert first.index("Passage 0 of chat_2.") < first.index("Passage 1 of chat_2.")
+    assert "Passage 2 of" not in first
+    for shown in ("And against a cold?", "system: Rooibos.", "I own a dog.", '"ask"'):
+        assert shown in first
+    assert "About the user" not in second
+    assert "Conversation so far" not in second
+
+
+def test_without_asking_back_the_prompt_does_not_offer_it_and_such_a_completion_is_a_failure():
+    llm, backend = scripted(ANSWER)
+    operator = ikat.Decide(llm, may_ask=False)
+    assert operator(found(a_turn(), 1))["qaction"].tolist() == ["answer"]
+    assert '"ask"' not in texts(backend)[0]
+    assert [request.prompt for request in operator.requests(found(a_turn(), 1))] == ["decide_abstain"]
+    with pytest.raises(StageError, match=r"stage decide: 1 request failed .*chat_2"):
+        ikat.Decide(scripted(ASK)[0], may_ask=False)(found(a_turn(), 1))
+
+
+def test_a_failed_turn_is_answered_and_counted():
+    with pytest.raises(StageError, match=r"stage decide: 1 request failed .*other_1"):
+        ikat.Decide(scripted(ANSWER, "Rooibos has no caffeine.")[0])(found(two_turns(), 2))
+    llm, _ = scripted(ABSTAIN, "Rooibos has no caffeine.")
+    out = ikat.Decide(llm, on_error="fallback")(found(two_turns(), 2))
+    assert out["qaction"].tolist() == ["abstain", "abstain", "answer", "answer"]
+    assert (ledger(llm, "failures"), ledger(llm, "fallbacks")) == (1, 1)
+
+
+READ = {
+    ANSWER: ("answer", ""),
+    ABSTAIN: ("abstain", ""),
+    ASK: ("ask", "Green or black tea?"),
+    f"Sure:\n```json\n{ASK}\n```": ("ask", "Green or black tea?"),
+    '<think>abstain?</think>{"action": "Answer"}': ("answer", ""),
+    "action: abstain": ("abstain", ""),
+    "**Action:** ask\n**Question:** Green or black tea?": ("ask", "Green or black tea?"),
+    '{"action": "ask", "question": "Which?"': ("ask", "Which?"),
+    "Abstain.": ("abstain", ""),
+    " answer\n": ("answer", ""),
+    "ask": None,
+    '{"action": "ask", "question": ""}': None,
+    '{"action": "ask", "question": ["a", "b"]}': None,
+    '{"action": "ask"}': None,
+    "Answer: rooibos has none.": None,
+    "Answer:\nRooibos has none.": None,
+    "I would ask or abstain.": None,
+    '{"action": "refuse"}': None,
+    '{"action": "answer or abstain"}': None,
+    '{"action": true}': None,
+    '{"action": "answer"} {"action": "abstain"}': None,
+    "The passages answer it.": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), READ.items())
+def test_an_action_is_read_or_nothing(text, expected):
+    assert read_action(text) == expected
+
+
+def test_only_turns_to_be_answered_are_asked_and_the_others_are_told():
+    llm, backend = scripted("Ginger tea.", "You are welcome.")
+    decided = found(three_turns(), 3).sample(frac=1, random_state=4)
+    action = {"chat_2": "answer", "other_1": "abstain", "late_1": "answer"}
+    decided = decided.assign(qaction=[action[qid] for qid in decided["qid"]])
+    first, second = [qid for qid in decided["qid"].unique() if qid != "other_1"]
+    out = ikat.Respond(llm, passages=2, abstention="Nobody knows.")(decided)
+    assert out.drop(columns=["qanswer", "used"]).equals(decided)
+    said = {first: "Ginger tea.", second: "You are welcome.", "other_1": "Nobody knows."}
+    assert out["qanswer"].tolist() == [said[qid] for qid in out["qid"]]
+    assert out.groupby("qid")["used"].sum().to_dict() == {"chat_2": 2, "late_1": 2, "other_1": 0}
+    assert out["used"].dtype == bool
+    assert len(backend.asked) == 2
+    assert not any("other_1" in text for text in texts(backend))
+
+
+def test_a_frame_of_which_no_turn_is_answered_asks_nothing():
+    llm, backend = scripted()
+    out = ikat.Respond(llm)(found(a_turn(qaction="ask", qaskback="Which tea?", qanswer="A draft."), 2))
+    assert (out["qanswer"].tolist(), out["qdraft"].tolist(), out["used"].tolist()) == (["Which tea?"] * 2, ["A draft."] * 2, [False] * 2)
+    assert out["used"].dtype == bool
+    out = ikat.Respond(llm)(found(a_turn(qaction="abstain"), 1))
+    assert out["qanswer"].tolist() == ["The collection has no answer to this."]
+    assert backend.asked == []
+
+
+def test_a_turn_without_a_decision_is_answered():
+    assert ikat.Respond(scripted("Tea.")[0])(found(a_turn(qaction=None), 1))["qanswer"].tolist() == ["Tea."]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"qaction": "refuse"}, "turn chat_2: qaction is 'refuse': give one of answer, ask, abstain"),
+        ({"qaction": "ask"}, "turn chat_2: qaction is 'ask', but qaskback has no question: give one"),
+        ({"qaction": "ask", "qaskback": " "}, "turn chat_2: qaction is 'ask', but qaskback has no question"),
+    ],
+)
+def test_an_action_of_your_own_that_nobody_knows_is_named(columns, message):
+    with pytest.raises(DataError, match=message):
+        ikat.Respond(scripted("Tea.")[0])(found(a_turn(**columns), 1))
+
+
+def test_the_number_of_passages_is_positive():
+    with pytest.raises(UsageError, match="passages=0"):
+        ikat.Decide(scripted()[0], passages=0)
+
+
+def test_the_plan_counts_a_decision_and_a_response_for_each_turn():
+    llm, backend = scripted()
+    plan = ikat.plan({"ours": ikat.RawUtterance() >> ikat.Decide(llm) >> ikat.Respond(llm)}, two_turns())
+    assert plan[["stage", "calls"]].values.tolist()[:2] == [["decide", 2], ["respond", 2]]
+    assert backend.asked == []
+
+
+def test_the_method_answers_asks_or_abstains():
+    llm, _ = scripted("Which tea?", "Tea against colds?", ABSTAIN, ANSWER, "Ginger tea.")
+    retriever = pt.Transformer.from_df(found(two_turns(), 3)[["qid", "docno", "rank", "score", "text"]])
+    out = METHODS["decide"].build(llm=llm, retriever=retriever)(two_turns())
+    assert out.groupby("qid")["qanswer"].first().to_dict() == {"chat_2": "The collection has no answer to this.", "other_1": "Ginger tea."}
+
+
+def test_recorded_decisions_of_the_sample():
+    llm = ikat.llm("recorded:sample")
+    out = ikat.Decide(llm)(found(pt.get_dataset("ikat:sample").get_topics(), 1))
+    asked = out[out["qaction"] != "answer"]
+    assert asked[["qid", "qaction"]].values.tolist() == [["1-2_5", "ask"]]
+    assert asked["qaskback"].item().startswith("Which country")
+    assert json.dumps(out["qaction"].tolist()).count("answer") == 23
+
+
+TestDecide = pt.testing.transformer_test_class(lambda: ikat.Decide(ikat.llm("recorded:sample"), may_ask=False))

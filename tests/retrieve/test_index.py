@@ -1,0 +1,132 @@
+"""One folder for BM25, SPLADE and dense vectors over the same passages."""
+
+import tarfile
+from functools import partial
+
+import pandas as pd
+import pytest
+from lz4.frame import LZ4FrameFile
+from tiny_splade import save_splade
+from trust.killing import killed_before
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import commands_advised
+from pyterrier_ikat.running.systems import Resources, open_index
+from pyterrier_ikat.store.models import BUNDLED
+
+CORPUS = [{"docno": "d2", "text": "green tea"}, {"docno": "d1", "text": "the train runs late"}, {"docno": "d3", "text": "a green plant"}]
+ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, dtype=object)
+
+
+def unpacked(package, folder):
+    with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
+        members.extractall(folder, filter="data")
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    """Kind -> what builds it at a path."""
+    model = save_splade(tmp_path_factory.mktemp("splade") / "tiny")
+    return {
+        "bm25": lambda path: ikat.PassageIndex(path).index(iter(CORPUS)),
+        "splade": lambda path: ikat.Splade(model).index(path, iter(CORPUS)),
+        "dense": lambda path: ikat.DenseIndex(path).index(iter(CORPUS), BUNDLED),
+    }
+
+
+@pytest.fixture(scope="module")
+def alone(build, tmp_path_factory):
+    """Kind -> what its index finds that is alone in a folder."""
+    folder = tmp_path_factory.mktemp("alone")
+    return {kind: of(folder / kind).retriever()(ASKED) for kind, of in build.items()}
+
+
+@pytest.fixture(scope="module")
+def together(build, tmp_path_factory):
+    path = tmp_path_factory.mktemp("together") / "i"
+    for of in build.values():
+        of(path)
+    return ikat.Index(path)
+
+
+@pytest.mark.parametrize("order", [("bm25", "splade", "dense"), ("dense", "bm25", "splade"), ("splade", "dense", "bm25")])
+def test_each_is_added_to_the_others_and_finds_what_it_finds_alone(build, alone, order, tmp_path):
+    for count, kind in enumerate(order, 1):
+        build[kind](tmp_path / "i")
+        assert sorted(ikat.Index(tmp_path / "i").kinds) == sorted(order[:count])
+    index = ikat.Index(tmp_path / "i")
+    for kind, retriever in (("bm25", index.bm25()), ("splade", index.splade()), ("dense", index.dense())):
+        pd.testing.assert_frame_equal(retriever(ASKED), alone[kind])
+        assert index.open(kind).retriever() == retriever
+    assert [one.name for one in tmp_path.iterdir()] == ["i"]
+    assert [one.name for one in (tmp_path / "i").iterdir() if one.name.startswith("texts")] == ["texts.lz4"]
+    for kind in order:
+        build[kind](tmp_path / "i")  # they are all there
+
+
+def test_the_texts_are_those_of_the_folder(together):
+    assert together.text_loader()(pd.DataFrame({"docno": ["d1", "d2"]}))["text"].tolist() == ["the train runs late", "green tea"]
+    assert repr(together) == f"ikat.Index({together.path!r})"
+    assert together == ikat.Index(together.path) != ikat.Index("elsewhere")
+    assert len({together, ikat.Index(together.path)}) == 1
+
+
+@pytest.mark.parametrize("kind", ["bm25", "splade", "dense"])
+def test_one_of_other_passages_is_not_added(build, kind, tmp_path):
+    {"dense": ikat.PassageIndex(tmp_path / "i").index}.get(kind, partial(ikat.DenseIndex(tmp_path / "i").index, model=BUNDLED))(CORPUS[:2])
+    before = sorted((tmp_path / "i").rglob("*"))
+    with pytest.raises(ikat.UsageError, match="i holds an index of other passages, or in another order"):
+        build[kind](tmp_path / "i")
+    assert sorted((tmp_path / "i").rglob("*")) == before
+    assert [one.name for one in tmp_path.iterdir()] == ["i"]
+
+
+def test_to_an_index_without_texts_nothing_is_added(build, tmp_path):
+    package = build["bm25"](tmp_path / "i").build_package(str(tmp_path / "i.tar.lz4"), verbose=False)
+    path = unpacked(package, tmp_path / "bare")
+    with pytest.raises(ikat.UsageError, match="has no texts, so that nothing can be added to it"):
+        build["dense"](path)
+
+
+def test_a_package_has_one_kind_and_opens_as_that(together, tmp_path, alone):
+    for kind in together.kinds:
+        package = together.open(kind).build_package(str(tmp_path / f"{kind}.tar.lz4"), texts=True, verbose=False)
+        opened = ikat.Index(unpacked(package, tmp_path / kind))
+        assert opened.kinds == [kind]
+        pd.testing.assert_frame_equal(opened.open().retriever()(ASKED), alone[kind])
+
+
+@pytest.mark.parametrize("kind", ["bm25", "splade"])
+def test_killed_while_it_is_added_the_same_call_finishes_it(build, alone, kind, tmp_path):
+    build["dense"](tmp_path / "i")
+    for number in (2, 6, 12, 20, 30, 40, 50, 55, 60, 65, 70):
+        killed_before(number, tmp_path / "i", lambda: build[kind](tmp_path / "i"))
+        assert "dense" in ikat.Index(tmp_path / "i").kinds
+    build[kind](tmp_path / "i")
+    pd.testing.assert_frame_equal(ikat.Index(tmp_path / "i").open(kind).retriever()(ASKED), alone[kind])
+    pd.testing.assert_frame_equal(ikat.Index(tmp_path / "i").dense()(ASKED), alone["dense"])
+
+
+def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, build, tmp_path):
+    with pytest.raises(ikat.UsageError, match=r"holds bm25, splade, dense: choose one, such as retriever='dense'$"):
+        open_index(together.path)
+    with commands_advised(), pytest.raises(ikat.UsageError, match=r"choose one, such as --retriever dense$"):
+        open_index(together.path)
+    assert [type(open_index(together.path, kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
+    build["bm25"](tmp_path / "i")
+    assert type(open_index(str(tmp_path / "i"))) is ikat.PassageIndex
+    with pytest.raises(ikat.UsageError, match=r"holds bm25, not dense: `ikat index SOURCE .*/i --dense MODEL` adds it"):
+        open_index(str(tmp_path / "i"), "dense")
+    with pytest.raises(ikat.UsageError, match=r"retriever='bm52' is unknown: give one of bm25, splade, dense"):
+        open_index(str(tmp_path / "i"), "bm52")
+    with pytest.raises(ikat.DataError, match="there is no such folder; make it with ikat.DenseIndex"):
+        open_index(str(tmp_path / "none"), "dense")
+    with pytest.raises(ikat.UsageError, match="is a passage index for BM25: leave out splade_model="):
+        open_index(together.path, "bm25", "some/model")
+    with pytest.raises(ikat.UsageError, match="retriever='dense' names what the folder of index=... holds: give that folder, too"):
+        Resources(retriever="dense").opened(None)
+
+
+def test_a_model_that_has_moved_is_named_as_the_folder_is_opened(together):
+    assert open_index(together.path, "dense", BUNDLED) == ikat.DenseIndex(together.path, BUNDLED)
