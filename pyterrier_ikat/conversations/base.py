@@ -112,11 +112,11 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         repair = advice("take ikat.PassageIndex(PATH).text_loader()", "give --index PATH")
         raise UsageError(f"{self.name} has no text loader: index its passages and {repair}")
 
-    def get_topics_lang(self) -> str:
+    def get_topics_lang(self) -> str | None:
         """English."""
         return "en"
 
-    def get_corpus_lang(self) -> str:
+    def get_corpus_lang(self) -> str | None:
         """English."""
         return "en"
 

@@ -19,7 +19,7 @@ TOPICS = {2021: "2021_manual_evaluation_topics_v1.0.json", 2022: "2022_evaluatio
 AUTOMATIC = {2021: TOPICS[2021], 2022: "2022_automatic_evaluation_topics_tree_v1.0.json"}
 QRELS = {2021: "trec-cast-qrels-docs.2021.qrel", 2022: "2022-qrels.txt"}
 OFFERS = {
-    2021: "239 turns of TREC CAsT 2021 with responses, rewrites, NIST qrels of documents, canonical documents",
+    2021: "the turns of TREC CAsT 2021 with responses, rewrites, NIST qrels of documents, canonical documents",
     2022: "205 turns of TREC CAsT 2022, paths of trees, with responses, rewrites, NIST qrels of passages, gold provenance",
 }
 

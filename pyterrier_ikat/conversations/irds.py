@@ -143,6 +143,14 @@ class IrdsDataset(IkatDataset):
         """The number of passages, as ir_datasets knows it without reading them."""
         return self.given.metadata().get("docs", {}).get("count"), None
 
+    def get_topics_lang(self) -> str | None:
+        """The language of the queries, where ir_datasets knows it."""
+        return self.given.queries_lang() if self.given.has_queries() else None
+
+    def get_corpus_lang(self) -> str | None:
+        """The language of the passages, where ir_datasets knows it."""
+        return self.given.docs_lang() if self.given.has_docs() else None
+
     def info_url(self) -> str:
         """The page of ir_datasets."""
         return f"https://ir-datasets.com/{self.irds_id.partition('/')[0]}.html"

@@ -244,4 +244,6 @@ def test_what_ir_datasets_knows_of_cast_is_told_without_a_file():
     with pytest.raises(UsageError, match=r"cast:2020 has no topics 'gold'; there are get_topics\(\) and .*\('automatic'\)"):
         ikat.dataset("cast:2020").get_topics("gold")
     assert (repr(data), repr(ikat.dataset("cast:2020"))) == ("ikat.dataset('irds:trec-cast/v1/2020')", "ikat.dataset('cast:2020')")
+    assert (data.get_topics_lang(), data.get_corpus_lang(), IrdsDataset("neuclir/1/zh").get_corpus_lang()) == ("en", "en", "zh")
+    assert IrdsDataset("trec-cast/v1").get_topics_lang() is None
     assert Path(data.info_url()).name == "trec-cast.html"
