@@ -157,9 +157,7 @@ class Provider:
             server.answered = True
             if error.status_code == 404:
                 said = quoted(server, error.body)
-                raise FatalLLMError(
-                    f"{server.address.shown} {missing} (404: {said}): correct the key or base_url, or omit batch=on"
-                ) from None
+                raise FatalLLMError(f"{server.address.shown} {missing} (404: {said}): correct the key or base_url, or {repair}") from None
             failure = self.backend.refused(server, Request([], "", ""), error.status_code, error.body, error.response.headers)
             raise FatalLLMError(failure.reason) from None
         except (openai.APIError, ValueError) as error:
