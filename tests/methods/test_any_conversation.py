@@ -31,6 +31,16 @@ OTHERS = {
     "like sub-queries": ["7", "7::0", "7::0::1"],
 }
 SEVERAL_RERANKERS = ("wghtdrerank_2", "short_long_2", "short_long_3")
+FORMATS = {
+    "rewrite_and_answer": "Rewrite: rooibos tea\nResponse: Mint tea.",
+    "topic_switch": "same",
+    "statements_ids": "[2]",
+    "statements_scores": '{"2": 0.5}',
+    "rerank": "2",
+    "queries": "1. rooibos tea\n2. mint tea",
+    "decide": '{"reason": "It is there.", "action": "answer", "question": ""}',
+}
+"""What a model answers to prompts, by the beginning of their names, that ask for more than a text: a new one of them belongs here."""
 EMPTY_HEADING = re.compile(r"^#+ [^\n]*\n\n+#+ ", re.MULTILINE)
 
 
@@ -48,16 +58,8 @@ class Anything(Backend):
 
     def answer(self, request):
         shown = str(request.messages[-1]["content"])
-        known = {
-            "rewrite_and_answer": "Rewrite: rooibos tea\nResponse: Mint tea.",
-            "topic_switch": "same",
-            "statements_ids": "[2]",
-            "statements_scores": '{"2": 0.5}',
-            "rerank": "2",
-            "queries": "1. rooibos tea\n2. mint tea",
-        }
         last = " ".join(re.findall(r"[a-z]+", shown[-200:])[-4:])
-        return next((text for start, text in known.items() if request.prompt.startswith(start)), f"Rooibos tea {last}")
+        return next((text for start, text in FORMATS.items() if request.prompt.startswith(start)), f"Rooibos tea {last}")
 
 
 class Overlap(Operator):
