@@ -13,7 +13,8 @@ import pyterrier as pt
 
 from ..chains import carried
 from ..errors import DataError, IkatError, UsageError
-from ..llms import LLM, StageError
+from ..llms import LLM, BatchUnderWay, StageError
+from ..llms.failures import UnderWay
 from ..operator import Operator
 from .worker import Answers, Outcome, Question, pack, thaw_error
 from .workers import Workers, death_errors, find_workers
@@ -67,6 +68,7 @@ class Running:
         Raises:
             IkatError: what a language model raised; the first to come ends all parts, finished calls are in the caches.
             UsageError: when a part ended the process that ran it, ``TRIES`` times.
+            BatchUnderWay: when parts wait for an LLM's batches, after all others have ended.
         """
         with (
             ThreadPoolExecutor(self.workers.prepare(len(parts)), thread_name_prefix="ikat-ray") as pool,
@@ -74,9 +76,12 @@ class Running:
         ):
             try:
                 futures = [pool.submit(carried(self._run_one), part) for part in parts]
+                under_way = UnderWay()
                 for future in as_completed(futures):
-                    future.result()
+                    with under_way.noted():
+                        future.result()
                     bar.update()
+                under_way.tell()
             except BaseException:
                 self.over.set()
                 self.workers.drop_all()
@@ -92,6 +97,9 @@ class Running:
                 break
             try:
                 outcome = self._dialogue(worker, part, said)
+            except BatchUnderWay:
+                self.workers.drop(worker)  # it waits for answers that are not there today
+                raise
             except death_errors() as error:
                 self.workers.drop(worker)
                 if self.over.is_set():

@@ -239,6 +239,6 @@ class _Round:
         """Whether the budget allows for the new batches beside those under way."""
         more = sum(self._at_most(self.requests[key]) for key in lines)
         try:
-            self.llm.budget.check(more + sum(self.settings.at_most.values()))
+            self.llm.budget.check(more + sum(cost for name, cost in self.settings.at_most.items() if self.jobs.has(name)))
         except BudgetExceeded as error:
             raise error.after(len(self.outcomes), len(lines), self.llm.kept_in) from None

@@ -88,21 +88,25 @@ class Jobs:
         """Those of ``keys`` that wait in a batch."""
         return {key for job in self.of(keys) for key in job.requests}.intersection(keys)
 
+    def has(self, name: str) -> bool:
+        """Whether the batch of this name is under way still."""
+        return self._path(name).exists()
+
     def keep(self, job: Job) -> None:
         """Write what is known of a batch."""
-        with atomic_write(self._path(job)) as file:
+        with atomic_write(self._path(job.name)) as file:
             json.dump(asdict(job), file)
 
     def remove(self, job: Job) -> None:
         """Forget a batch."""
-        self._path(job).unlink(missing_ok=True)
+        self._path(job.name).unlink(missing_ok=True)
 
     def how_to_ask_again(self, job: Job) -> str:
         """What to do where the provider has lost a batch."""
-        return f"remove {self._path(job)} to ask, and pay, its {len(job.requests)} requests again"
+        return f"remove {self._path(job.name)} to ask, and pay, its {len(job.requests)} requests again"
 
-    def _path(self, job: Job) -> Path:
-        return self.folder / f"{job.name}.json"
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
 
     def _read(self, path: Path) -> Job:
         try:

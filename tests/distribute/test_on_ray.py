@@ -13,6 +13,7 @@ import pytest
 from distribute.conftest import STORE
 from distribute.stages import ByLength, Dies, Raises, StaysOn, Where, turns
 from fakes import Scripted
+from llms.batch_server import BatchServer
 from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
@@ -20,7 +21,7 @@ from pyterrier_ikat import MergeShards
 from pyterrier_ikat.chains import in_chain
 from pyterrier_ikat.distribute import on_ray, workers
 from pyterrier_ikat.distribute.worker import Worker
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
+from pyterrier_ikat.llms import LLM, Backend, BatchUnderWay, BudgetExceeded, FatalLLMError, LLMFailure, Reply, StageError
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import NoResultWarning
@@ -302,3 +303,17 @@ def test_what_a_process_asks_is_asked_in_the_chain_of_the_caller():
     with in_chain(2):
         on_ray(ikat.Answer(LLM(backend)), 2)(turns(4))
     assert chains == [2] * 4
+
+
+def test_every_part_sends_its_batch_before_what_is_under_way_is_told(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server = BatchServer()
+    try:
+        spread = on_ray(ikat.Rewrite(ikat.llm(f"openai:m base_url={server.url} batch=on")), 3)
+        with pytest.raises(BatchUnderWay, match="stage rewrite: 6 requests wait in 3 batches"):
+            spread(turns(6))
+        server.complete()
+        assert len(spread(turns(6))) == 6
+        assert len(server.batches) == 3
+    finally:
+        server.close()

@@ -361,6 +361,9 @@ def test_a_budget_is_refused_before_anything_is_sent(server, model):
     server.complete()
     enough.ask(ask("a" * 400, "b" * 400))
     under_way(enough, "c")  # the real cost is known now
+    server.complete()
+    model("batch=on max_tokens=1000").ask(ask("c"))  # another process collects it
+    under_way(enough, "d" * 400)
 
 
 def test_a_budget_without_a_bound_on_the_answers_is_refused(server, model):
