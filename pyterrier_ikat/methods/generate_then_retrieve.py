@@ -3,8 +3,8 @@
 Every system is one function that returns its operator expression. Arguments that mean the same everywhere:
 
 - ``llm``: the model to ask; ``second_llm``: the model whose answer the queries are made from, the paper's [G].
-- ``retriever``: the first stage, which carries the passage text; ``reranker``: any PyTerrier re-ranker, or ``None`` for
-  none.
+- ``retriever``: the first stage, which carries the passage text; ``dense``: another one, mostly over dense vectors, which retrieves
+  as deep and is fused with it by RRF; ``reranker``: any PyTerrier re-ranker, or ``None`` for none.
 - ``style``: ``"gpt"`` (zero-shot, all responses in the history) or ``"llama"`` (few-shot where the paper uses it, last
   response only).
 - ``question``: ``"qutterance"``, or ``"qresolved"`` for the manual rewrite in place of the utterance, the paper's [H].
@@ -16,7 +16,7 @@ from functools import reduce
 
 import pyterrier as pt
 
-from ..fuse import Interleave, RerankAgainst
+from ..fuse import RRF, Interleave, RerankAgainst
 from ..generate import Answer, ManualRewrite, MultiQuery, Rewrite
 from ..llms import LLM
 from ..rank import LLMRerank
@@ -40,22 +40,38 @@ def _variants(*, human: bool = False, given: bool = False) -> Callable[[Decorate
                 found.append(method(f"{system.__name__}_human{tail}", paper=PAPER, settings=on_rewrite, models=models))
             if given:
                 of_gpt_4 = models | {"second_llm": "openai:gpt-4"}
-                found.append(method(f"{system.__name__}_given{tail}", paper=PAPER, settings=style, models=of_gpt_4, given=True))
+                name = f"{system.__name__}_given{tail}"
+                found.append(method(name, paper=PAPER, settings=style, models=of_gpt_4, given=("second_llm",)))
         return reduce(lambda made, one: one(made), reversed(found), system)
 
     return decorate
 
 
-def _retrieve(retriever: pt.Transformer, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
-    return retriever % depth if reranker is None else retriever % depth >> reranker
+def other_first_stages(paper: str, uses_gold: bool = False) -> Callable[[Decorated], Decorated]:
+    """The system on dense vectors alone, and on them and its own first stage together: no paper has these."""
+
+    def decorate(system: Decorated) -> Decorated:
+        name, ours = system.__name__, f"ours: {paper} with another first stage"
+        hybrid = method(f"{name}_hybrid", paper=ours, uses_gold=uses_gold, given=("dense",))
+        return method(f"{name}_dense", paper=ours, uses_gold=uses_gold, roles={"retriever": "dense"})(hybrid(system))
+
+    return decorate
+
+
+def retrieve(retriever: pt.Transformer, dense: pt.Transformer | None, reranker: pt.Transformer | None, depth: int) -> pt.Transformer:
+    """The first stage, with a dense one where it is given, and the re-ranker."""
+    found = retriever % depth if dense is None else RRF(retriever % depth, dense % depth, num_results=depth)
+    return found if reranker is None else found >> reranker
 
 
 @_variants(human=True)
+@other_first_stages("AD")
 def ad(
     llm: LLM,
     retriever: pt.Transformer,
     reranker: pt.Transformer | None = None,
     *,
+    dense: pt.Transformer | None = None,
     style: str = "gpt",
     question: str = "qutterance",
     depth: int = 1000,
@@ -67,7 +83,7 @@ def ad(
         >>> bm25 = ikat.PassageIndex("mini.index").bm25()  # doctest: +SKIP
         >>> ikat.methods.ad(ikat.llm("recorded:sample"), bm25)  # doctest: +SKIP
     """
-    return Answer(llm, style=style, question=question) >> _retrieve(retriever, reranker, depth)
+    return Answer(llm, style=style, question=question) >> retrieve(retriever, dense, reranker, depth)
 
 
 @_variants(human=True)
@@ -90,7 +106,7 @@ def qd(
         >>> ikat.methods.qd(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
     queries = MultiQuery(llm, n, style=style, question=question)
-    return queries >> _retrieve(retriever, reranker, depth) >> Interleave()
+    return queries >> retrieve(retriever, None, reranker, depth) >> Interleave()
 
 
 def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, question: str) -> pt.Transformer:
@@ -100,11 +116,13 @@ def _answer_then_queries(llm: LLM, second_llm: LLM | None, n: int, style: str, q
 
 
 @_variants(human=True, given=True)
+@other_first_stages("AQD")
 def aqd(
     llm: LLM,
     retriever: pt.Transformer,
     reranker: pt.Transformer | None = None,
     *,
+    dense: pt.Transformer | None = None,
     second_llm: LLM | None = None,
     n: int = 5,
     style: str = "gpt",
@@ -120,7 +138,7 @@ def aqd(
         >>> ikat.methods.aqd(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
     queries = _answer_then_queries(llm, second_llm, n, style, question)
-    return queries >> _retrieve(retriever, reranker, depth) >> Interleave()
+    return queries >> retrieve(retriever, dense, reranker, depth) >> Interleave()
 
 
 @_variants(human=True, given=True)
@@ -150,8 +168,15 @@ def aqd_a(
 
 
 @_variants()
+@other_first_stages("QR")
 def qr(
-    llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, style: str = "gpt", depth: int = 1000
+    llm: LLM,
+    retriever: pt.Transformer,
+    reranker: pt.Transformer | None = None,
+    *,
+    dense: pt.Transformer | None = None,
+    style: str = "gpt",
+    depth: int = 1000,
 ) -> pt.Transformer:
     """QR: one rewritten query (Table 7). One LLM call, one query per turn.
 
@@ -159,18 +184,21 @@ def qr(
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.qr(ikat.llm("recorded:sample"), ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return Rewrite(llm, style=style) >> _retrieve(retriever, reranker, depth)
+    return Rewrite(llm, style=style) >> retrieve(retriever, dense, reranker, depth)
 
 
 @method(paper=PAPER, models={"retriever": "BM25", "reranker": _MINILM_6}, uses_gold=True)
-def human_qr(retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, depth: int = 1000) -> pt.Transformer:
+@other_first_stages("QR Human", uses_gold=True)
+def human_qr(
+    retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, dense: pt.Transformer | None = None, depth: int = 1000
+) -> pt.Transformer:
     """QR Human: the organisers' manual rewrite is the query. No LLM call; needs ``get_topics("manual")``.
 
     Example:
         >>> import pyterrier_ikat as ikat
         >>> ikat.methods.human_qr(ikat.PassageIndex("mini.index").bm25())  # doctest: +SKIP
     """
-    return ManualRewrite() >> _retrieve(retriever, reranker, depth)
+    return ManualRewrite() >> retrieve(retriever, dense, reranker, depth)
 
 
 @method(paper=PAPER, models={"llm": "Llama-2-7b", "retriever": "BM25"})

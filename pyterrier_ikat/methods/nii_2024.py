@@ -62,7 +62,7 @@ def _gtr_branch(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, n
 
 @method("gtr_gpt", paper=PAPER, models=_GTR)
 @method("gtr_claude", paper=PAPER, models=_GTR, roles={"llm": "second_llm"})
-@method(paper=PAPER, models=_GTR, given=True)
+@method(paper=PAPER, models=_GTR, given=("second_llm",))
 def gtr(
     llm: LLM,
     retriever: pt.Transformer,

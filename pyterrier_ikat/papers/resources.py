@@ -49,7 +49,7 @@ def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
             paper = "BM25"
         if paper:
             found[resource] = tuple(map(model_key, re.split(r",(?! )", paper)))
-    order = ("llm", "second_llm", "rewriter", "expander", "retriever", "reranker")
+    order = ("llm", "second_llm", "rewriter", "expander", "retriever", "dense", "reranker")
     return {name: found[name] for name in order if name in found}
 
 

@@ -80,7 +80,7 @@ def run(
         baseline: the system that the others are compared with.
         samples: how many times each system that asks an LLM is run, each time with completions of its own. The first is the plain run, in
             the folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
-        **resources: what methods take, as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``reranker``,
+        **resources: what methods take, as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``, ``reranker``,
             ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.running.Resources`.
 
     Returns:

@@ -136,7 +136,7 @@ class Replay:
 
     def _build(self, depth: int, scores: Mapping[str, Scores]) -> "_Built":
         scorers = [_KeptScores(name, scores.get(name, {})) for name in self._scorers]
-        given: dict[str, Any] = {name: StandIn(name) for name in MODELS} | {"retriever": _KeptLists()}
+        given: dict[str, Any] = {name: StandIn(name) for name in MODELS} | {"retriever": _KeptLists(), "dense": _KeptLists()}
         if len(scorers) > 1 and not self._entry.several:
             raise self._refused(f"it has several re-rankers ({', '.join(self._scorers)})")
         if scorers:

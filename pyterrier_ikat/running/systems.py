@@ -85,6 +85,8 @@ class Resources:
         second_llm: the LLM that writes the answer in ..._given, the second one of gtr.
         retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, where ``index`` is a folder that holds several of them; or, in the place of the
             index, any PyTerrier retriever.
+        dense: what searches dense vectors beside it, where ``index`` has none: the folder of an index that has them, its object, or a
+            retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``monot5:NAME``, ``ensemble``, or several with commas; a transformer, or a list.
         rewriter: a T5 or BART rewriter's name, or an operator.
         expander: ConvGQR's T5 expansion model, or an operator.
@@ -102,6 +104,7 @@ class Resources:
     llm: Any = None
     second_llm: Any = None
     retriever: Any = None
+    dense: Any = None
     reranker: Any = None
     rewriter: Any = None
     expander: Any = None
@@ -120,7 +123,8 @@ class Resources:
         known = [one.name for one in fields(cls)]
         given = {name: None if isinstance(one, str) and one.strip().lower() == "none" else one for name, one in options.items()}
         taken = taken_by(methods) | {"prompts"}  # whether a system reads prompts is seen once it is built
-        if not isinstance(given.get("retriever"), str | None):
+        first_stages = taken & {"retriever", "dense"}
+        if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
             taken -= OF_THE_INDEX
         for name, value in given.items():
             if name not in known:
@@ -130,6 +134,13 @@ class Resources:
                 )
             if value is not None and name not in taken:
                 raise unused(name)
+        if (
+            "dense" in taken
+            and given.get("retriever") is None
+            and given.get("dense") is None
+            and isinstance(given.get("index"), str | Path)
+        ):
+            given["retriever"] = _beside_dense(given["index"], "retriever" in taken)
         return cls(**given)
 
     def opened(self, ledger: Ledger) -> "Resources":
@@ -141,7 +152,10 @@ class Resources:
         """
         models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
         trained = {name: _opened_seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
-        return replace(self, **self._opened_index(), reranker=open_rerankers(self.reranker), **models, **trained)
+        dense = DenseIndex(self.dense) if isinstance(self.dense, str | Path) else self.dense
+        if dense is not self.dense:
+            dense.describe()
+        return replace(self, **self._opened_index(), dense=dense, reranker=open_rerankers(self.reranker), **models, **trained)
 
     def _opened_index(self) -> dict[str, Any]:
         if not isinstance(self.index, str | Path):
@@ -168,7 +182,23 @@ class Resources:
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.retriever is None and self.index is not None:
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
+        if not isinstance(self.dense, pt.Transformer) and "dense" in entry.resources.values():
+            given["dense"] = _dense(self.dense or self.index, entry.depth)
         return entry.build(**given)
+
+
+def _beside_dense(path: str | Path, retrieves: bool) -> str | None:
+    """What a folder with dense vectors is opened for where systems search these, too: the one other kind that it holds."""
+    others = [kind for kind in Index(path).kinds if kind != "dense"]
+    return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
+
+
+def _dense(index: Any, depth: int) -> pt.Transformer | None:
+    """The dense retriever of an index, or of the folder that it shares with dense vectors; None where there is none."""
+    if not hasattr(index, "dense") and (Path(getattr(index, "path", "")) / DenseIndex.META).is_file():
+        index = DenseIndex(index.path)
+    retriever: pt.Transformer | None = index.dense(depth) if hasattr(index, "dense") else None
+    return retriever
 
 
 OF_THE_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
@@ -183,7 +213,7 @@ def taken_by(methods: Iterable[Method]) -> set[str]:
         ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'texts']
     """
     taken = {resource for entry in methods for resource in entry.resources.values()}
-    return taken | OF_THE_INDEX if "retriever" in taken else taken
+    return taken | OF_THE_INDEX if taken & {"retriever", "dense"} else taken
 
 
 def unused(name: str) -> UsageError:

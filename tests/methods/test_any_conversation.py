@@ -85,7 +85,8 @@ def built(name, index):
     rewriter, expander = (pt.apply.query(lambda row: f"{row['query']} mint"), pt.apply.query(lambda row: "tea"))
     resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": expander}
     resources["reranker"] = [Overlap(), Overlap()] if name in SEVERAL_RERANKERS else Overlap()
-    return entry.build(retriever=index.bm25(num_results=entry.depth), **resources), first, second
+    bm25 = index.bm25(num_results=entry.depth)
+    return entry.build(retriever=bm25, dense=bm25, **resources), first, second
 
 
 def turns(qids, **columns):

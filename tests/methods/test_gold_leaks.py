@@ -114,7 +114,7 @@ def run(topics):
         first, second = (ByPrompt(**prompts()) for _ in range(2))
         search, score = Search(), Score()
         resources = {"llm": first.llm, "second_llm": second.llm, "rewriter": rewriter, "expander": rewriter}
-        results = METHODS[name].build(retriever=search, reranker=score, **resources)(turn)
+        results = METHODS[name].build(retriever=search, dense=search, reranker=score, **resources)(turn)
         assert len(results)
         prompted = [message["content"] for request in first.asked + second.asked for message in request.messages]
         return prompted + search.queries + score.seen

@@ -1,5 +1,7 @@
 """The plan: nothing is asked, retrieved or loaded, and what it counts is what the systems do."""
 
+import re
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -52,6 +54,7 @@ STAGES = {
     "baseline_auto_llama3_1_splade_minilm": ["statements", "rewrite", "respond"],
 }
 NONE = {"raw", "all_utterances", "hqe", "human_qr", "convgqr", "monot5", "organizers_2023_auto", "organizers_2023_manual"}
+NONE |= {"disco", *(f"{name}_{kind}" for name in ("raw", "human_qr") for kind in ("dense", "hybrid"))}
 NONE |= {"baseline_2025_human_bm25", "baseline_2025_human_splade"}
 STAGES |= dict.fromkeys([f"baseline_2025_{run}" for run in ("bm25", "splade", "splade_minilm", "splade_deberta")], ["rewrite"])
 STAGES |= dict.fromkeys(("baseline_auto_t5_bm25_minilm", "baseline_auto_convgqr_bm25_minilm"), ["statements", "respond"])
@@ -95,13 +98,13 @@ def topics():
 
 def resources():
     trained = {"rewriter": ikat.Seq2SeqRewrite("no/model"), "expander": ikat.Seq2SeqRewrite("no/other")}
-    return {"llm": mute("one"), "second_llm": mute("two"), "retriever": Finds(), "reranker": Scores()} | trained
+    return {"llm": mute("one"), "second_llm": mute("two"), "retriever": Finds(), "dense": Finds(), "reranker": Scores()} | trained
 
 
 def expected(name):
     if name in NONE:
         return []
-    return STAGES[name] if name in STAGES else GENERATE[name.replace("_llama", "").replace("_human", "").replace("_given", "")]
+    return STAGES[name] if name in STAGES else GENERATE[re.sub("_(llama|human|given|dense|hybrid)", "", name)]
 
 
 @pytest.mark.parametrize("name", METHODS)

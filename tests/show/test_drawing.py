@@ -45,7 +45,7 @@ def boxes(svg):
 
 def stages_of(expression):
     """Every operator, resource and cut that an expression names, read from its text."""
-    found = re.findall(r"ikat\.(\w+)\(|\b(retriever|reranker|rewriter|expander)\b(?!=)|% (\d+)", expression)
+    found = re.findall(r"ikat\.(\w+)\(|\b(retriever|dense|reranker|rewriter|expander)\b(?!=)|% (\d+)", expression)
     return sorted(LABELS.get(op, op) if op else role.capitalize() if role else f"% {cut}" for op, role, cut in found)
 
 
@@ -165,7 +165,7 @@ def test_errors_name_what_to_do(tmp_path):
         draw("aqda")
 
 
-@pytest.mark.parametrize("role", ["retriever", "reranker", "rewriter", "expander"])
+@pytest.mark.parametrize("role", ["retriever", "dense", "reranker", "rewriter", "expander"])
 def test_a_resource_that_is_only_drawn_refuses_to_run(role):
     from pyterrier_ikat.show.drawing import _Resource
 
