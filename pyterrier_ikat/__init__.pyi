@@ -60,6 +60,7 @@ from .llms import llm as llm
 from .methods import method as method
 from .profiling import profile as profile
 from .rank import BiEncoder as BiEncoder
+from .rank import ColBERT as ColBERT
 from .rank import CrossEncoder as CrossEncoder
 from .rank import Ensemble as Ensemble
 from .rank import ListwiseRerank as ListwiseRerank

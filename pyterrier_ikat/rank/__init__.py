@@ -1,24 +1,31 @@
-"""Re-ranking: cross-encoders, bi-encoders, T5, LLM judgements, ensembles, and statements ranked like passages."""
+"""Re-ranking: cross-encoders, bi-encoders, ColBERT, T5, LLM judgements, ensembles, and statements ranked like passages."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import pyterrier as pt
 
 from ..arguments import checked
 from .bi_encoder import BiEncoder
+from .colbert import ColBERT
 from .cross_encoder import CrossEncoder
 from .ensemble import Ensemble, RankStatements
 from .listwise import ListwiseRerank
 from .llm_rerank import LLMRerank
 from .monot5 import MonoT5
 
-__all__ = ["BiEncoder", "CrossEncoder", "Ensemble", "ListwiseRerank", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
+__all__ = ["BiEncoder", "ColBERT", "CrossEncoder", "Ensemble", "ListwiseRerank", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
+
+OF_KIND: Mapping[str, Any] = {"bi": BiEncoder, "colbert": ColBERT, "monot5": MonoT5}
+"""What stands before the colon of a re-ranker's name -> its class."""
 
 
 @checked
 def load_reranker(name: str) -> pt.Transformer:
     """The re-ranker of a name, as ``--reranker`` takes it; its model is loaded at first use.
 
-    ``bi:NAME`` is a bi-encoder, ``monot5:NAME`` a monoT5 model, ``ensemble`` the five cross-encoders of IRLab@iKAT24, any other name a
-    cross-encoder.
+    ``bi:NAME`` is a bi-encoder, ``colbert:NAME`` a multi-vector model, ``monot5:NAME`` a monoT5 model, ``ensemble`` the five cross-encoders
+    of IRLab@iKAT24, any other name a cross-encoder.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -28,4 +35,4 @@ def load_reranker(name: str) -> pt.Transformer:
     kind, _, model = name.partition(":")
     if name == "ensemble":
         return Ensemble()
-    return {"bi": BiEncoder, "monot5": MonoT5}[kind](model) if kind in ("bi", "monot5") else CrossEncoder(name)
+    return OF_KIND[kind](model) if kind in OF_KIND else CrossEncoder(name)
