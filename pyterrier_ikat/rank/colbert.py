@@ -22,8 +22,8 @@ class ColBERT(Reranker):
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
     stay in their order, rows come in the new one; equal scores go by docno, the greatest first.
     The score is MaxSim: for each token of the query the highest similarity of any token of the passage, summed; a model that says so gets
-    its mean. Query and passage are cut off at the tokens that the model says, and get its own prompts. Each distinct (query, text) is scored
-    once in a process, as by ``ikat.CrossEncoder``; the vectors, some 100 kB a passage, aren't kept.
+    its mean. Query and passage are cut off at the tokens that the model says, and get its own prompts. Each distinct (query, text) is
+    scored once in a process, as by ``ikat.CrossEncoder``; the vectors, some 100 kB a passage, aren't kept.
     Source: Khattab and Zaharia, ColBERT, SIGIR 2020.
 
     Args:
