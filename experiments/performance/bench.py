@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "startup": (),
     "counts": (),
     "llm_stage": (),
+    "listwise": (),
     "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
     "reranking": (),
     "fusion": (),

@@ -106,10 +106,6 @@ def _wait(state: tenacity.RetryCallState) -> float:
     return _backoff(state) if asked is None else asked
 
 
-PATIENCE = 0.25
-"""Seconds. A wrong key, model or quota is refused sooner than that as a rule, and an answer takes longer."""
-
-
 class Throttle(Remade):
     """A semaphore whose size adapts to what the server takes.
 
@@ -126,7 +122,7 @@ class Throttle(Remade):
 
     of_this_process = {"_free": threading.Condition, "_busy": int}
 
-    def __init__(self, most: int, patience: float = PATIENCE) -> None:
+    def __init__(self, most: int, patience: float = 0.25) -> None:
         self.most, self.patience = most, patience
         self._limit, self._opened, self._busy, self._moment, self._floor = 1.0, False, 0, 0, 1.0
         self._free = threading.Condition()

@@ -51,7 +51,7 @@ class LLM:
         self.backend, self.model = backend, backend.model
         self.ledger = Ledger() if ledger is None else ledger
         self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
-        self.throttle, self.on_error, self.batches = Throttle(backend.concurrency), on_error, batches
+        self.throttle, self.on_error, self.batches = Throttle(backend.concurrency, backend.patience), on_error, batches
         self._warned_of: dict[str, object] = {}
         self.spec = backend.model if text is None else text
 

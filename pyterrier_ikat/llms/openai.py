@@ -13,9 +13,11 @@ from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient
 from .limits import seconds_of
 from .network import HIDDEN, Address, addresses, deadline
 from .request import Backend, Reply, Request
-from .servers import Server, Servers
+from .servers import Server, Servers, import_client
 
 OPENAI = "https://api.openai.com/v1"
+PATIENCE_HERE = 0.05
+"""Seconds in which a server on this machine refuses a wrong key, model or quota."""
 TRY_AGAIN = (408, 409, 425, 429)
 MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 MASKED = re.compile(r"\S*\*{3,}\S*")
@@ -56,6 +58,9 @@ class OpenAIBackend(Backend):
         base_url = self.servers.all[0].address.identity
         self.identity = {"provider": "openai", "model": model, "base_url": base_url, "params": dict(params or {})}
         self.concurrency = concurrency
+        if all(server.address.local for server in self.servers.all):
+            self.patience = PATIENCE_HERE
+        import_client()
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer the one request (see `Backend.complete`)."""

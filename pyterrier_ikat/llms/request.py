@@ -200,6 +200,7 @@ class Backend:
         batch_size: the most requests that one `complete` takes.
         concurrency: the most `complete` calls at a time.
         timeout: the most seconds of a call; None where nothing ends it.
+        patience: seconds in which a wrong key, model or quota is refused as a rule: as long the first call is on its way alone.
         keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order of sending matters.
         replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
 
@@ -219,6 +220,7 @@ class Backend:
     batch_size: int = 1
     concurrency: int = 1
     timeout: float | None = None
+    patience: float = 0.25
     keeps_beginnings: bool = False
     replays: bool = False
 

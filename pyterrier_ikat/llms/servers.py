@@ -1,10 +1,13 @@
 """The servers behind one model: one client per address, several servers that share the calls."""
 
+import importlib
+import os
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..operator import Remade
@@ -159,3 +162,34 @@ class Servers(Remade):
         if just_now and left:
             message = f"{server.address.shown} is left out after {FAILURES} failures in a row ({error.reason}): its calls go to {left}"
             warnings.warn(message, ServerLeftOutWarning, stacklevel=2)
+
+
+_importing = threading.Thread(target=lambda: None)
+FORK_WAITS = 10.0
+"""The most seconds that a fork waits for the import."""
+
+
+def import_client() -> None:
+    """Begin to import the client on a thread of its own: that takes longer than a call, and the pipeline is still to be built.
+
+    A fork waits until it is done, because the child would keep the locks of an import that nobody ends.
+    """
+    global _importing
+    if "openai" not in sys.modules:
+        # No daemon: the interpreter must not end within the import of compiled modules.
+        _importing = threading.Thread(target=_import, name="ikat-import")
+        _importing.start()
+
+
+def _import() -> None:
+    with suppress(Exception):  # the first call says what is wrong
+        importlib.import_module("openai")
+
+
+def _imported() -> None:
+    if _importing.is_alive():
+        _importing.join(FORK_WAITS)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_imported)
