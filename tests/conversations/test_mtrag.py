@@ -1,5 +1,9 @@
+import hashlib
 import json
+import threading
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +13,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import IkatProvider, full_names
-from pyterrier_ikat.conversations.download import SOURCES, OtherDataWarning, at_hand
+from pyterrier_ikat.conversations.download import SOURCES, OtherDataWarning, Source, at_hand
 from pyterrier_ikat.conversations.mtrag import COUNTS, REFERENCE, RETRIEVAL, SUBSET
 from pyterrier_ikat.conversations.topic_files import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
@@ -350,3 +354,39 @@ def test_the_command_line_indexes_runs_and_evaluates_mini(files, tmp_path, monke
     call("run", "raw", *mini, "--index", "mini.index", "--out", "runs")
     # `Dogs?` finds the one of its two passages that has the word, `Tea?` its only one, and the third turn isn't judged
     assert ["raw", ".7500"] in [line.split() for line in call("evaluate", "runs/raw", *mini, "--measures", "R@5").splitlines()]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder and remembers what was asked of it."""
+
+    def do_GET(self):  # noqa: N802 - the name is http.server's
+        self.server.asked.append(self.path.rpartition("/")[2])
+        super().do_GET()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_mini_is_fetched_once_with_its_checksums(files, tmp_path, home, monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "mtrag")))
+    server.asked = []
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    wanted = [SUBSET, *(f"{RETRIEVAL}{domain}/{domain}_rewrite.jsonl" for domain in COUNTS)]
+    for name in wanted:
+        path = at_hand(name)
+        url = f"http://127.0.0.1:{server.server_port}/{path.relative_to(tmp_path / 'mtrag')}"
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        monkeypatch.setitem(SOURCES, name, Source(url, f"sha256:{digest}", path.stat().st_size))
+    monkeypatch.delenv("IKAT_DATA")
+    assert ikat.dataset("mtrag:mini").get_topics("manual")["qresolved"].tolist() == ["Is there tea?", "And that?", "Dogs?"]
+    assert all((home / name).is_file() for name in wanted)
+    assert len(ikat.dataset("mtrag:mini").get_topics()) == 3
+    assert sorted(server.asked) == sorted(name.rpartition("/")[2] for name in wanted)
+    (home / wanted[0]).unlink()
+    monkeypatch.setitem(SOURCES, wanted[0], Source(SOURCES[wanted[0]].url, f"sha256:{'0' * 64}"))
+    with pytest.raises(
+        DataError, match=rf"is not the expected file: sha256 .*; or put {wanted[0]} into a folder yourself and set IKAT_DATA"
+    ):
+        ikat.dataset("mtrag:mini").get_topics()
+    server.shutdown()
+    server.server_close()
