@@ -60,6 +60,7 @@ class BatchSending(Sending):
         llm.open()
         outcomes, under_way = dict[str, Outcome](), UnderWay()
         with self.jobs.alone():
+            self._tidy()
             left = requests
             while left:
                 found = dict[str, Outcome]()
@@ -69,6 +70,12 @@ class BatchSending(Sending):
                 left = self.follow(found)
         under_way.tell()
         return outcomes
+
+    def _tidy(self) -> None:
+        """Remove what a process left that was killed behind its last answer."""
+        for job in self.jobs.all():
+            if len(self.cache.get(job.requests).keys() | self.cache.failures(job.requests).keys()) == len(job.requests):
+                self.jobs.remove(job)
 
 
 class _Round:

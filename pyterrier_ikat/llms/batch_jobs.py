@@ -79,10 +79,13 @@ class Jobs:
                 time.sleep(PAUSE)
             yield
 
+    def all(self) -> list[Job]:
+        """All, in the order in which they were sent."""
+        return sorted(map(self._read, self.folder.glob("*.json")), key=lambda job: (job.begun, job.name))
+
     def of(self, keys: Iterable[str]) -> list[Job]:
-        """Those that hold one of ``keys``, in the order in which they were sent."""
-        found = [self._read(path) for path in self.folder.glob("*.json")]
-        return sorted((job for job in found if not job.requests.keys().isdisjoint(keys)), key=lambda job: (job.begun, job.name))
+        """Those that hold one of ``keys``."""
+        return [job for job in self.all() if not job.requests.keys().isdisjoint(keys)]
 
     def keys_among(self, keys: Collection[str]) -> set[str]:
         """Those of ``keys`` that wait in a batch."""

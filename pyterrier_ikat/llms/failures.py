@@ -233,10 +233,11 @@ class UnderWay:
         >>> for number in range(2):
         ...     with under_way.noted():
         ...         raise BatchUnderWay([Waiting("answer", 3, f"batch_{number}", "validating")])
-        >>> under_way.tell()
-        Traceback (most recent call last):
-        ...
-        pyterrier_ikat.llms.failures.BatchUnderWay: stage answer: 6 requests wait in 2 batches ...
+        >>> try:
+        ...     under_way.tell()
+        ... except BatchUnderWay as error:
+        ...     print(error)
+        stage answer: 6 requests wait in 2 batches (batch_0: validating, batch_1: validating); run the same cell again later
     """
 
     def __init__(self) -> None:

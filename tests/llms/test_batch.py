@@ -481,6 +481,69 @@ def test_a_kill_while_it_is_collected_loses_nothing(server, model, home, point):
     assert notes(home) == []
 
 
+STEPS = [
+    *((batch.Provider, name) for name in ("upload", "create", "results")),
+    *((batch_jobs.Jobs, name) for name in ("keep", "remove")),
+    *((CompletionCache, name) for name in ("put", "put_failure")),
+]
+
+
+def test_a_kill_at_any_step_of_the_whole_way_sends_each_request_as_often_as_it_needs(server, model, monkeypatch, home):
+    """Of three requests one is answered, one fails for good, and one expires and is answered by a second batch."""
+    monkeypatch.setattr(batch, "SETTLED", 0.0)
+    monkeypatch.setattr(os, "fsync", lambda file: None)  # a process ends, not the machine
+    made = model("batch=on batch_requests=2")
+
+    def answer(body):
+        text = body["messages"][-1]["content"]
+        times = sum(text in server.texts(number) for number in server.batches)
+        return {"a": said("A"), "b": said("B", "length"), "c": "batch_expired" if times == 1 else said("C")}[text[0]]
+
+    def way(place):
+        for _ in range(3):
+            try:
+                return texts(made.ask(ask(*(f"{text}{place}" for text in TEXTS))))
+            except BatchUnderWay:
+                server.complete(answer=answer)
+        return None
+
+    def killed(place):
+        """The same, where the process ends before a step or behind it; gives whether it came so far."""
+        count = [0]
+
+        def step(real):
+            def work(self, *args):
+                count[0] += 2
+                if count[0] - 2 == place:
+                    raise Killed
+                found = real(self, *args)
+                if count[0] - 1 == place:
+                    raise Killed
+                return found
+
+            return work
+
+        with pytest.MonkeyPatch.context() as patch:
+            for owner, method in STEPS:
+                patch.setattr(owner, method, step(getattr(owner, method)))
+            try:
+                way(place)
+            except Killed:
+                return True
+        return False
+
+    place = 0
+    while killed(place):
+        assert way(place) == ["A", "CutOff", "C"]
+        first, *others = [[text[0] for text in server.texts(number)] for number in server.batches]
+        assert (first, others) == (["a", "b"], [["c"], ["c"]]), place
+        server.batches.clear()
+        place += 1
+    assert place > 30
+    way("last")
+    assert notes(home) == []  # also what a process left that was killed behind its last answer
+
+
 def test_a_creation_that_was_interrupted_just_now_is_not_repeated(server, model, monkeypatch, home):
     server.refuse["POST", "/batches"] = [DROPPED]  # the connection is lost: nobody knows
     told = str(under_way(model()))
