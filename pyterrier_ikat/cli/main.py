@@ -169,7 +169,7 @@ RESOURCES = (
     click.option("--dense", metavar="DENSE_INDEX", help="folder of an index with dense vectors, where --index has none"),
     click.option(
         "--reranker",
-        help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, ensemble, or several with commas",
+        help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several with commas",
     ),
     click.option("--rewriter", help="a T5 or BART rewriter's name, such as castorini/t5-base-canard"),
     click.option("--expander", help="ConvGQR's T5 expansion model"),

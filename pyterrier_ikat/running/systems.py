@@ -87,8 +87,8 @@ class Resources:
             index, any PyTerrier retriever.
         dense: what searches dense vectors beside it, where ``index`` has none: the folder of an index that has them, its object, or a
             retriever.
-        reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``ensemble``, or several with commas;
-            a transformer, or a list.
+        reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
+            ``listwise:openai:gpt-4o``), ``ensemble``, or several with commas; a transformer, or a list.
         rewriter: a T5 or BART rewriter's name, or an operator.
         expander: ConvGQR's T5 expansion model, or an operator.
         prompts: a folder of your own prompt templates, for all LLM operators of a method.
@@ -256,7 +256,8 @@ def open_rerankers(names: Any) -> Any:
     wanted, written = [name.strip() for name in names.split(",")], advice(f"reranker={names!r}", f"--reranker {names!r}")
     if any(not name or name in [f"{kind}:" for kind in OF_KIND] for name in wanted):
         raise UsageError(
-            f"{written} lacks a model's name: give a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, or several with commas"
+            f"{written} lacks a model's name: give a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or several with "
+            "commas"
         )
     if "none" in map(str.lower, wanted):
         raise UsageError(f"{written}: none stands alone, give it, or re-rankers")

@@ -390,6 +390,7 @@ def test_rerankers_by_name():
     assert ikat.load_reranker("bi:some/model") == ikat.BiEncoder("some/model")
     assert ikat.load_reranker("cross-encoder/ms-marco-MiniLM-L-6-v2") == ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")
     assert ikat.load_reranker("monot5:some/model") == ikat.MonoT5("some/model")
+    assert ikat.load_reranker("listwise:recorded:sample") == ikat.ListwiseRerank("recorded:sample")
     assert ikat.load_reranker("ensemble") == ikat.Ensemble()
 
 
