@@ -45,6 +45,7 @@ from .generate import MultiQuery as MultiQuery
 from .generate import OutlineAnswer as OutlineAnswer
 from .generate import PassageQueries as PassageQueries
 from .generate import Queries as Queries
+from .generate import QueryColumn as QueryColumn
 from .generate import RawUtterance as RawUtterance
 from .generate import Respond as Respond
 from .generate import Rewrite as Rewrite

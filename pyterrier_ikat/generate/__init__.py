@@ -11,7 +11,7 @@ from .rewrite import Clarify, Rewrite, RewriteAndAnswer, Summarise
 from .samples import Aggregate, Samples
 from .seq2seq import Seq2SeqRewrite
 from .statements import AppendStatements, SelectStatements
-from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, RawUtterance
+from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
 
 __all__ = [
     "Aggregate",
@@ -32,6 +32,7 @@ __all__ = [
     "PassageQueries",
     "Queries",
     "ManualRewrite",
+    "QueryColumn",
     "Respond",
     "Rewrite",
     "SelectStatements",

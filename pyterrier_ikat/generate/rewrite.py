@@ -1,7 +1,7 @@
 """What the model makes of the conversation: a rewritten query, a clarified utterance, a shorter history."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import KW_ONLY, field
 from typing import Any
 
 import pandas as pd
@@ -88,13 +88,14 @@ class RewriteAndAnswer(LLMOperator):
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets
     ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv
     2303.06573), sections 3.2 and 3.3: rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both
-    with their chain of thought; their prompts have four examples of CAsT 2022, ours has none, and shows the persona. The fallback for a
+    with their chain of thought; their prompts have four examples of CAsT 2022, ours has none, and can show the persona. The fallback for a
     failed turn is the question, with an empty answer.
 
     Args:
         llm: the model to ask.
         answer: whether an answer is asked for; without it ``qanswer`` is not written, and ``query`` is the rewrite.
         think: whether the model first says in one sentence what the question leaves out.
+        persona: whether the prompt shows the persona.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
@@ -113,6 +114,12 @@ class RewriteAndAnswer(LLMOperator):
 
     answer: bool = True
     think: bool = True
+    _: KW_ONLY
+    persona: bool = True
+
+    def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
+        """No statement where the persona isn't shown."""
+        return super().personas(frame) if self.persona else [{} for _ in range(len(frame))]
 
     def template(self) -> str:
         """The prompt, which asks for a reason, a rewrite and an answer."""

@@ -109,6 +109,36 @@ class ManualRewrite(Operator):
 
 
 @with_fields
+class QueryColumn(Operator):
+    """Make a column of the turn the query, such as the newest rewrite.
+
+    Reads ``qid``, ``query`` and ``column``; sets ``query`` and pushes the old one to ``query_0``.
+
+    Args:
+        column: a column with a text for each turn, such as ``"qrewrite"`` or ``"qanswer"``.
+
+    Raises:
+        DataError: when a turn has no text there.
+
+    Example:
+        >>> import pandas as pd, pyterrier_ikat as ikat
+        >>> answered = pd.DataFrame({"qid": ["1"], "query": ["safe?"], "qrewrite": ["is rooibos safe?"]})
+        >>> ikat.QueryColumn("qrewrite")(answered)["query"].tolist()
+        ['is rooibos safe?']
+    """
+
+    one_row_per_turn = True
+    schematic = {"label": "Query column"}
+
+    column: str
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Set ``query``."""
+        pt.validate.query_frame(inp, extra_columns=["query", self.column], context=self)
+        return with_query(inp, texts_in(inp, self.column))
+
+
+@with_fields
 class HistoricalQueryExpansion(Operator):
     """Add the topic words of the past turns to the utterance.
 

@@ -135,13 +135,9 @@ class Resources:
                 )
             if value is not None and name not in taken:
                 raise unused(name)
-        if (
-            "dense" in taken
-            and given.get("retriever") is None
-            and given.get("dense") is None
-            and isinstance(given.get("index"), str | Path)
-        ):
-            given["retriever"] = _beside_dense(given["index"], "retriever" in taken)
+        index = given.get("index")
+        if "dense" in taken and isinstance(index, str | Path) and given.get("retriever") is None and given.get("dense") is None:
+            given["retriever"] = _beside_dense(index, "retriever" in taken)
         return cls(**given)
 
     def opened(self, ledger: Ledger) -> "Resources":

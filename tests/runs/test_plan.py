@@ -28,6 +28,7 @@ INFOSENSE = ["summarise", "statements"]
 CHIQ = ["topic", "rewrite", "expand", "answer"]
 STAGES = {
     "llama10": ["rewrite", "rerank"],
+    "rali_fusion3": ["rewrite", "rewrite", "respond"],
     "infosense_2023": ["statements", "answer"],
     "mq4cs_qr_deberta": ["statements", "rewrite", "queries", "respond"],
     "mq4cs_qr_ensemble": ["statements", "rewrite", "queries", "respond"],

@@ -17,6 +17,9 @@ from pyterrier_ikat.show.drawing_svg import render_svg
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = {
     "AllUtterances": "All utterances",
+    "QueryColumn": "Query column",
+    "RewriteAndAnswer": "Rewrite and answer",
+    "WeightedSum": "Weighted sum",
     "AppendQuery": "Append query",
     "AppendStatements": "Append statements",
     "ExplodeQueries": "Explode queries",

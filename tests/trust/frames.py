@@ -149,6 +149,7 @@ def _llm(cls, *arguments, needed=(), **options):
 
 REWRITERS = {
     "AllUtterances": Operator(lambda llm, home: ikat.AllUtterances()),
+    "QueryColumn": Operator(lambda llm, home: ikat.QueryColumn("qresolved"), ("qresolved",)),
     "Answer": _llm(ikat.Answer),
     "AppendQuery": Operator(lambda llm, home: ikat.AppendQuery(ikat.RawUtterance())),
     "Clarify": _llm(ikat.Clarify),
