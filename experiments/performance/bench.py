@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "llm_stage": (),
     "listwise": (),
     "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
+    "dense": ("IKAT_BENCH_VECTORS",),
     "reranking": (),
     "fusion": (),
     "evaluation": (),
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
 PACKAGES = (
     "pyterrier",
     "pyterrier-pisa",
+    "pyterrier-dr",
     "pandas",
     "numpy",
     "torch",

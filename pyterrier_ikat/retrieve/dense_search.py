@@ -5,7 +5,9 @@ whose score lies within that rounding of its k-th best, and only these are multi
 query and the passages alone, whatever the blocks, the other queries and the device.
 """
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -134,7 +136,7 @@ class Candidates:
     """
 
     def __init__(self, vectors: Vectors, queries: Vectors, depth: int, longest: float) -> None:
-        self.vectors, self.queries, self.depth = vectors, queries, depth
+        self.vectors, self.queries, self.depth = np.asarray(vectors), queries, depth  # a memmap takes rows slowly
         lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
         # In any order of summing, each of two products is off by less than (dimensions + 2) * 2**-24 * |query| * |vector|.
         self.margins = 2.5 * (vectors.shape[1] + 2) * 2.0**-24 * lengths * longest
@@ -155,7 +157,8 @@ class Candidates:
     def best(self) -> list[Found]:
         """The best rows of each query: by score, equal ones by row, the greatest first."""
         self._settle()
-        return [self._exact(number, found.rows) for number, found in enumerate(self._kept)]
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as threads:
+            return list(threads.map(self._exact, range(len(self._kept)), [found.rows for found in self._kept]))
 
     def _settle(self) -> None:
         if not self._waiting:

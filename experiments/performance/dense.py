@@ -1,0 +1,119 @@
+"""Dense search: ours, pyterrier_dr's exact retrievers, plain numpy, and what the machine would allow.
+
+The index holds 1,000,000 random vectors of 384 dimensions, or as many as ``IKAT_BENCH_VECTORS`` says, in a file of a temporary folder;
+queries are random vectors, too, and rankings 1000 deep. All are asked by vectors: encoding the queries is the model's time.
+
+The limit is the larger of two times that are measured here: reading all vectors once, and multiplying them at the rate of this machine's
+product of 64 queries with a block of vectors that the processor's cache holds. Ours does the product in 32 bits, and multiplies again in 64
+bits what may be among the best, so that scores don't depend on the other queries. ``index.dense()`` gives frames with docnos, as
+FlexIndex's retrievers do; plain numpy gives rows.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from bench import Row, anew, median_seconds
+from process_memory import watched
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import dense_writer
+from pyterrier_ikat.retrieve.dense_search import search_vectors
+
+VECTORS = int(os.environ.get("IKAT_BENCH_VECTORS", "1000000"))
+SIZE, DEPTH, QUERIES, TURNS = 384, 1000, 64, 332 * 5
+AT_ONCE = 64
+BLOCK = 2048
+
+
+def rows() -> Iterator[Row]:
+    """A few queries beside all others, and those of a whole run."""
+    with tempfile.TemporaryDirectory() as name:
+        index = build(Path(name, "index"), VECTORS)
+        vectors = index.flex.np_vecs()
+        reading, rate = median_seconds(lambda: vectors.view(np.int64).max()), product_rate()
+        for count, repeats in ((QUERIES, 3), (TURNS, 1)):
+            asked = queries(count)
+            product = 2 * count * VECTORS * SIZE / rate
+            why = (
+                f"the larger of reading the vectors once ({reading:.3g} s) and their product at {rate / 1e9:.0f} GFLOP/s ({product:.3g} s)"
+            )
+            yield from _searches(index, vectors, asked, max(reading, product), why, repeats)
+
+
+def _searches(index: ikat.DenseIndex, vectors: Any, asked: pd.DataFrame, limit: float, why: str, repeats: int) -> Iterator[Row]:
+    held = np.stack(asked["query_vec"])
+    task = f"{len(asked)} queries, {VECTORS:,} vectors of {SIZE}, top {DEPTH}"
+    seconds = partial(median_seconds, repeats=repeats)
+    today = {
+        "FlexIndex.np_retriever()": partial(index.flex.np_retriever(num_results=DEPTH), asked),
+        "FlexIndex.torch_retriever()": partial(index.flex.torch_retriever(num_results=DEPTH), asked),
+        f"plain numpy ({AT_ONCE} queries at a time)": partial(plain, vectors, held),
+    }
+    dense = index.dense(num_results=DEPTH)
+    with watched() as memory:
+        ours = seconds(lambda: anew(dense, asked))
+    more = {
+        "MB in memory, beside the mapped file": memory[1] - memory[0],
+        "same top 10": same_top(dense(asked), today["FlexIndex.np_retriever()"]()),
+    }
+    for number, (instead, work) in enumerate(today.items()):
+        yield Row(f"{task}: index.dense()", ours, seconds(work), instead, limit, why, more if number == 0 else {})
+    alone = seconds(lambda: search_vectors(vectors, held, DEPTH, longest=1.0))
+    yield Row(f"{task}: its search alone", alone, None, "", limit, why)
+
+
+def build(path: Path, count: int) -> ikat.DenseIndex:
+    """An index of random vectors, without texts."""
+    path.mkdir()
+    draw = np.random.default_rng(0)
+    passages = ((f"clueweb22-en{number:08}:0", "text") for number in range(count))
+    encoded = dense_writer.encode_passages(
+        path / "dense", path.with_name("progress"), passages, lambda texts: unit_vectors(draw, len(texts)), made_by="", total=count
+    )
+    dense_writer.finish_flex(path / "dense", encoded)
+    index = ikat.DenseIndex(path)
+    made_with = {"model": "random", "encoded_by": "random", "similarity": "cosine", "query_prefix": None, "passage_prefix": None}
+    made_of = {"format": 2, "count": count, "sha256": "", "vectors": count, "size": SIZE, "longest": encoded.longest}
+    index.write_meta(path, {**made_of, **made_with})
+    return index
+
+
+def unit_vectors(draw: np.random.Generator, count: int) -> Any:
+    """Random vectors of the length 1."""
+    found = draw.standard_normal((count, SIZE), dtype=np.float32)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def queries(count: int) -> pd.DataFrame:
+    """A query frame with vectors."""
+    held = list(unit_vectors(np.random.default_rng(1), count))
+    return pd.DataFrame({"qid": [str(number) for number in range(count)], "query": "tea", "query_vec": held})
+
+
+def product_rate() -> float:
+    """Operations per second of the product of queries with a block of vectors, the best of many."""
+    draw = np.random.default_rng(2)
+    some, block, scores = unit_vectors(draw, QUERIES), unit_vectors(draw, BLOCK), np.empty((QUERIES, BLOCK), np.float32)
+    return 2 * QUERIES * BLOCK * SIZE / min(median_seconds(lambda: np.matmul(some, block.T, out=scores)) for _ in range(20))
+
+
+def plain(vectors: Any, held: Any) -> list[Any]:
+    """The best rows, as a user writes it."""
+    found = []
+    for start in range(0, len(held), AT_ONCE):
+        scores = held[start : start + AT_ONCE] @ vectors.T
+        best = np.argpartition(-scores, DEPTH, axis=1)[:, :DEPTH]
+        found.append(np.take_along_axis(best, np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1), axis=1))
+    return found
+
+
+def same_top(ours: pd.DataFrame, other: pd.DataFrame, depth: int = 10) -> float:
+    """The share of each query's first passages that the other one has among its first."""
+    first = [frame[frame["rank"] < depth].groupby("qid")["docno"].agg(set) for frame in (ours, other)]
+    return float(np.mean([len(one & two) / depth for one, two in zip(*first, strict=True)]))
