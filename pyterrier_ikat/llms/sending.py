@@ -276,16 +276,15 @@ def longest_beginnings_first(requests: Mapping[str, Request]) -> dict[str, Reque
         ['3', 'other', '1', '2']
     """
     texts = {key: "\0".join(message["content"] for message in request.messages) for key, request in requests.items()}
-    last = set[str]()
-    for prompt in dict.fromkeys(request.prompt for request in requests.values()):
-        keys = sorted((key for key, request in requests.items() if request.prompt == prompt), key=texts.__getitem__)
-        of_all = len(commonprefix([texts[keys[0]], texts[keys[-1]]]))
-        group: list[str] = []
+    by_prompt: dict[str, list[str]] = {}
+    for key, request in requests.items():
+        by_prompt.setdefault(request.prompt, []).append(key)
+    longest: dict[tuple[str, str], str] = {}
+    for prompt, keys in by_prompt.items():
+        of_all = len(commonprefix([texts[key] for key in keys]))
         for key in keys:
-            if group and len(commonprefix([texts[group[-1]], texts[key]])) < of_all + LEAST_SHARED:
-                last.add(max(group, key=lambda one: len(texts[one])))
-                group = []
-            group.append(key)
-        last.add(max(group, key=lambda one: len(texts[one])))
+            conversation = prompt, texts[key][: of_all + LEAST_SHARED]
+            longest[conversation] = max(longest.get(conversation, key), key, key=lambda one: len(texts[one]))
+    last = set(longest.values())
     rest = sorted((key for key in requests if key not in last), key=lambda key: len(texts[key]))
     return {key: requests[key] for key in (*(key for key in requests if key in last), *rest)}
