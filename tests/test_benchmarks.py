@@ -224,3 +224,13 @@ def test_the_run_with_a_cross_encoder_scores_every_pair_it_found(tmp_path, ikat_
     assert figures["queries"] == turns["qsubqueries"].map(len).sum()
     assert figures["pairs"] == (turns["qfound"].map(sum).sum() if reranked else 0)
     assert figures["peak (MB)"] >= figures["of the run (MB)"] > 0
+
+
+def test_texts_are_read_the_same_by_every_way_that_is_timed(monkeypatch):
+    module = importlib.import_module("passage_texts")
+    for name, value in {"STORED": 800, "ASKED": 20, "ROUNDS": 2, "PASSAGES": PASSAGES, "DEPTH": DEPTH}.items():
+        monkeypatch.setattr(module, name, value)
+    texts, query = module.rows()  # it compares them itself
+    assert texts.task == "20 texts of a query among 800 real passages"
+    assert 0 < texts.more["size, of sqlite's"] < 1.1
+    assert min(row.limit for row in (texts, query)) > 0

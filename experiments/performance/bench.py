@@ -35,6 +35,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "listwise": (),
     "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
     "dense": ("IKAT_BENCH_VECTORS",),
+    "passage_texts": ("IKAT_BENCH_PASSAGES",),
     "reranking": (),
     "fusion": (),
     "evaluation": (),
