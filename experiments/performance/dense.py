@@ -49,7 +49,7 @@ def rows() -> Iterator[Row]:
 def _searches(index: ikat.DenseIndex, vectors: Any, asked: pd.DataFrame, limit: float, why: str, repeats: int) -> Iterator[Row]:
     held = np.stack(asked["query_vec"])
     task = f"{len(asked)} queries, {VECTORS:,} vectors of {SIZE}, top {DEPTH}"
-    seconds = partial(median_seconds, repeats=repeats)
+    seconds = partial(median_seconds, repeats=repeats, warm=int(repeats > 1))
     today = {
         "FlexIndex.np_retriever()": partial(index.flex.np_retriever(num_results=DEPTH), asked),
         "FlexIndex.torch_retriever()": partial(index.flex.torch_retriever(num_results=DEPTH), asked),
