@@ -49,6 +49,7 @@ STAGES = {
     "llm4cs_rew": ["rewrite"],
     "chiq_ad": [*CHIQ, "summarise_history", "rewrite"],
     "best_of_n": ["rewrite"],
+    "decide": ["rewrite", "decide", "respond"],
     "cfda_best_of_n": [*CHIQ, "rewrite", "rewrite"],
     "baseline_auto_gpt4_bm25_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_gpt4o_splade_minilm": ["statements", "rewrite", "respond"],
