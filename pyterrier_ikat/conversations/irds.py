@@ -251,7 +251,7 @@ class DocstoreText(Operator):
         DataError: when a docno isn't in the store.
     """
 
-    schematic = {"label": "TextLoader"}
+    schematic = {"label": "Text loader"}
 
     def __init__(self, irds_id: str) -> None:
         super().__init__()

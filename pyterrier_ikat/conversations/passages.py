@@ -116,7 +116,7 @@ class TextLoader(Operator):
         [['1_1', 'd1:0', 'Rooibos has no caffeine.']]
     """
 
-    schematic = {"label": "TextLoader", "help_url": ""}
+    schematic = {"label": "Text loader", "help_url": ""}
 
     def __init__(self, path: str | Path, fields: Sequence[str] = ("text",)):
         if not isinstance(fields, list | tuple):

@@ -57,7 +57,7 @@ class MeanScore(Fusion):
         [['t', 'it?', 'z', 1.333], ['t', 'it?', 'x', 1.0]]
     """
 
-    schematic = {"label": "MeanScore"}
+    schematic = {"label": "Mean score"}
 
     def __init__(self, scorers: Sequence[pt.Transformer], num_results: int | None = 1000) -> None:
         super().__init__(num_results=num_results)

@@ -56,7 +56,7 @@ class Seq2SeqRewrite(Operator):
     """
 
     one_row_per_turn = True
-    schematic = {"label": "Seq2SeqRewrite"}
+    schematic = {"label": "Seq2Seq rewrite"}
     loads_models = True
 
     def __init__(

@@ -52,7 +52,7 @@ class BiEncoder(Reranker):
     """
 
     scores_alone = True
-    schematic = {"label": "BiEncoder"}
+    schematic = {"label": "Bi-encoder"}
     model: str
     batch_size: int = 32
     cache: str | Path | None = field(default=None, kw_only=True)

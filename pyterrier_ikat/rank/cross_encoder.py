@@ -61,7 +61,7 @@ class CrossEncoder(Reranker):
     """
 
     scores_alone = True
-    schematic = {"label": "CrossEncoder"}
+    schematic = {"label": "Cross-encoder"}
     model: str
     max_length: int = 512
     batch_tokens: int | None = None

@@ -123,7 +123,7 @@ class RankStatements(Operator):
     """
 
     one_row_per_turn = True
-    schematic = {"label": "RankStatements"}
+    schematic = {"label": "Rank statements"}
 
     scorer: pt.Transformer
     n: int = 3

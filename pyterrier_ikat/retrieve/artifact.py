@@ -210,7 +210,7 @@ class PassageText(Operator):
         DataError: naming the passages that the index lacks.
     """
 
-    schematic = {"label": "PassageText"}
+    schematic = {"label": "Passage text"}
 
     def __init__(self, index: IndexArtifact) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A system as a drawing: PyTerrier's schematic in a notebook or a page, an SVG for papers and documentation; never online."""
+"""A system as a drawing, an SVG made of PyTerrier's schematic: in a notebook, in a page of its own or in a file; never online."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,12 +27,10 @@ PAGE = """<!doctype html>
 body {{ margin: 0; font: 14px Arial, Helvetica, sans-serif; background: Canvas; color: CanvasText; }}
 main {{ overflow-x: auto; }}
 h1 {{ font-size: 18px; margin: 16px; }}
-.ikat-drawing {{ width: max-content; min-width: 100%; min-height: 320px !important; box-sizing: border-box; align-items: center; }}
 </style>
 <h1>{name}</h1>
 <main tabindex="0">
-{schematic}
-</main>
+{svg}</main>
 </html>
 """
 
@@ -51,13 +49,12 @@ class Drawing:
 
     @property
     def html(self) -> str:
-        """PyTerrier's schematic as a page of its own: settings and columns show on hovering; nothing is loaded."""
-        drawn = pt.schematic.draw_html_schematic(self.schematic, outer_class="ikat-drawing")
-        return PAGE.format(name=escape(self.name), schematic=drawn)
+        """The SVG in a page of its own; a wide drawing scrolls."""
+        return PAGE.format(name=escape(self.name), svg=self.svg)
 
     @property
     def svg(self) -> str:
-        """Boxes and arrows as SVG: the same text for the same system, settings as tooltips."""
+        """Boxes and arrows as SVG: the same text for the same system; settings and columns show on hovering."""
         return render_svg(self.schematic, self.name)
 
     def save(self, path: str | Path) -> Path:
@@ -84,8 +81,7 @@ class Drawing:
         return path
 
     def _repr_html_(self) -> str:
-        drawn: str = pt.schematic.draw_html_schematic(self.schematic, outer_class="repr_html")
-        return drawn
+        return f'<div style="overflow-x: auto">{self.svg}</div>'
 
     def __repr__(self) -> str:
         return f"<drawing of {self.name}: .save('FILE.svg') or .save('FILE.html') writes it>"

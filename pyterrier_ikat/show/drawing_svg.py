@@ -1,6 +1,7 @@
 """A pipeline's schematic as SVG: boxes, arrows and the kind of frame on each of them; nothing is loaded, no script, no font of its own.
 
-Each part of the drawing is a :class:`Block`, whose line enters and leaves at half of its height.
+Each part of the drawing is a :class:`Block`, whose line enters and leaves at half of its height. A box names the model that its stage
+uses; its tooltip has all settings, and the tooltip of an arrow has the columns of the frame.
 """
 
 import re
@@ -9,9 +10,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-LETTER, FONT = 7.6, "font-family='Arial, Helvetica, sans-serif'"
+LETTER, SMALL_LETTER, FONT = 7.6, 6.0, "font-family='Arial, Helvetica, sans-serif'"
 BOX, ARROW, GAP, PAD = 36.0, 46.0, 14.0, 12.0
 LINE, FILL, FRAME, TEXT = "#1d5b8f", "#d6e8f7", "#f3f8fc", "#10222f"
+
+NAMES_MODEL = ("llm", "model", "in the paper")
+"""The settings that name a model, or what a paper used."""
+LONGEST_MODEL = 24
 
 Record = dict[str, Any]
 
@@ -74,7 +79,7 @@ def _row(records: Sequence[Record], columns: list[str] | None, ends: Sequence[Bl
 def _stage(record: Record) -> Block:
     inner = record.get("inner_pipelines")
     if not inner:
-        block = _box(record["label"])
+        block = _box(record["label"], model_name(record.get("settings") or {}))
     elif record["inner_pipelines_mode"] == "unlinked":
         block = _holding(record, inner)
     else:
@@ -82,10 +87,26 @@ def _stage(record: Record) -> Block:
     return Block(block.width, block.height, f"<g>{_tooltip(record)}{block.svg}</g>")
 
 
-def _box(label: str) -> Block:
-    width = max(60.0, LETTER * len(label) + 24)
-    shape = f"<rect width='{width:g}' height='{BOX:g}' rx='5' fill='{FILL}' stroke='{LINE}' stroke-width='1.5'/>"
-    return Block(width, BOX, shape + _words(label, width / 2, BOX / 2, bold=True))
+def model_name(settings: Record) -> str:
+    """The model that a stage uses, short enough for its box; empty for a stage without one.
+
+    Example:
+        >>> model_name({"llm": "openai:gpt-4o temperature=0"}), model_name({"model": "cross-encoder/ms-marco-MiniLM-L-6-v2"})
+        ('gpt-4o', 'ms-marco-MiniLM-L-6-v2')
+        >>> model_name({"in the paper": "a T5 rewriter trained on QReCC"})
+        'a T5 rewriter trained o…'
+    """
+    value = next((settings[key] for key in NAMES_MODEL if settings.get(key) is not None), "")
+    words = [word for word in str(getattr(value, "model", value)).split() if "=" not in word]
+    text = re.split("[:/]", words[0])[-1] if len(words) == 1 else " ".join(words)
+    return text if len(text) <= LONGEST_MODEL else f"{text[: LONGEST_MODEL - 1]}…"
+
+
+def _box(label: str, model: str) -> Block:
+    width, height = max(60.0, LETTER * len(label) + 24, SMALL_LETTER * len(model) + 16), BOX + 10 * bool(model)
+    shape = f"<rect width='{width:g}' height='{height:g}' rx='5' fill='{FILL}' stroke='{LINE}' stroke-width='1.5'/>"
+    words = _words(label, width / 2, BOX / 2 - 1 * bool(model), bold=True)
+    return Block(width, height, shape + words + (_words(model, width / 2, BOX - 3, small=True) if model else ""))
 
 
 def _holding(record: Record, inner: Sequence[Record]) -> Block:
@@ -124,7 +145,9 @@ def _framed(width: float, height: float) -> str:
 
 def _arrow(x: float, y: float, length: float, columns: list[str] | None) -> str:
     head = f"<path d='M{x + length:g} {y:g}l-8 -4v8z' fill='{LINE}'/>"
-    return _path(f"M{x:g} {y:g}h{length - 7:g}") + head + _words(_kind(columns), x + length / 2 - 3, y - 10, small=True)
+    title = f"<title>{_safe(', '.join(columns))}</title>" if columns else ""
+    kind = _words(_kind(columns), x + length / 2 - 3, y - 10, small=True)
+    return f"<g>{title}{_path(f'M{x:g} {y:g}h{length - 7:g}')}{head}{kind}</g>"
 
 
 def _kind(columns: list[str] | None) -> str:

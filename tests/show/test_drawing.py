@@ -16,25 +16,12 @@ from pyterrier_ikat.show.drawing_svg import render_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = {
-    "AllUtterances": "All utterances",
-    "QueryColumn": "Query column",
-    "RewriteAndAnswer": "Rewrite and answer",
-    "WeightedSum": "Weighted sum",
-    "AppendQuery": "Append query",
-    "AppendStatements": "Append statements",
-    "ExplodeQueries": "Explode queries",
     "HistoricalQueryExpansion": "HQE",
-    "ListwiseRerank": "Listwise rerank",
     "LLMRerank": "LLM rerank",
-    "ManualRewrite": "Manual rewrite",
-    "OutlineAnswer": "Outline answer",
-    "PassageQueries": "Passage queries",
-    "RawUtterance": "Raw utterance",
-    "RerankAgainst": "Rerank against",
     "SelectStatements": "Statements",
-    "StatementQueries": "Statement queries",
+    "RRF": "RRF",
 }
-"""The labels that are not the operator's name."""
+"""The labels that are not the operator's name in words."""
 
 
 def texts(svg):
@@ -46,10 +33,15 @@ def boxes(svg):
     return [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}text") if element.get("font-weight") == "bold"]
 
 
+def in_words(name):
+    """``BestQuery`` as ``Best query``."""
+    return re.sub("(?<=[a-z])[A-Z]", lambda capital: f" {capital[0].lower()}", name)
+
+
 def stages_of(expression):
     """Every operator, resource and cut that an expression names, read from its text."""
     found = re.findall(r"ikat\.(\w+)\(|\b(retriever|dense|reranker|rewriter|expander)\b(?!=)|% (\d+)", expression)
-    return sorted(LABELS.get(op, op) if op else role.capitalize() if role else f"% {cut}" for op, role, cut in found)
+    return sorted(LABELS.get(op, in_words(op)) if op else role.capitalize() if role else f"% {cut}" for op, role, cut in found)
 
 
 @pytest.mark.parametrize("name", METHODS)
