@@ -145,12 +145,12 @@ class _Model:
 class _Resource(pt.Transformer):
     """Stands for a retriever, re-ranker, rewriter or expander: it has the columns of a real one, and no more."""
 
-    def __init__(self, role: str, paper: str) -> None:
+    def __init__(self, role: str, paper: str = "") -> None:
         super().__init__()
         self.role, self.paper = role, paper
 
     def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
-        label, settings = self.role.capitalize(), {"in the paper": self.paper}
+        label, settings = self.role.capitalize(), {"in the paper": self.paper} if self.paper else {}
         return {"label": label, "class_name": self.role, "name": f"your {self.role}", "settings": settings, "help_url": ""}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -172,9 +172,9 @@ def _build(entry: Method) -> pt.Transformer:
     """The method on resources that are only drawn."""
     resources: dict[str, Any] = {}
     for role in entry.resources.values():
-        papers = entry.models.get(role, "not named")
+        papers = entry.models.get(role, "")
         if role.endswith("llm"):
-            resources[role] = _Model(papers)
+            resources[role] = _Model(papers or "not named")
         else:
             several = ",bi:" in papers
             resources[role] = [_Resource(role, paper) for paper in papers.split(",")] if several else _Resource(role, papers)
