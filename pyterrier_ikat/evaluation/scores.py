@@ -181,6 +181,8 @@ def breakdown(
     Returns:
         One row per conversation or depth, in their natural order: that column, one column per system, and ``turns``,
         how many turns each mean is over. A judged turn that a run lacks counts 0. The columns' name is the measure.
+        ``attrs["half_widths"]`` has half of the 95 % confidence interval (Student's t) of each mean of two turns or more, by system and
+        by conversation or depth. It takes turns as independent of each other, which those of one conversation are not.
 
     Raises:
         UsageError: for another ``by``, a run named like a column of the table, or a result frame without qrels.
@@ -203,7 +205,16 @@ def breakdown(
     grouped = scores.groupby(groups, sort=False)
     table = grouped.mean().assign(turns=grouped.size())
     table = table.loc[sorted(table.index, key=lambda key: natural_key(str(key)))]
+    table.attrs["half_widths"] = {name: _half_widths(grouped[name]) for name in scores}
     return table.reset_index().rename_axis(columns=label(as_measures(measure)[0]))
+
+
+def _half_widths(grouped: Any) -> dict[Any, float]:
+    """Half of the 95 % confidence interval of each group's mean; groups of one have none."""
+    from scipy.stats import t
+
+    counts, errors = grouped.size(), grouped.sem()
+    return {key: float(t.ppf(0.975, counts[key] - 1) * errors[key]) for key in counts.index if counts[key] > 1}
 
 
 def _places(qids: Sequence[str], frames: Sequence[pd.DataFrame]) -> list[tuple[str, int]]:

@@ -8,6 +8,7 @@
 ``stages.jsonl.gz``       what each stage did of each turn: see :mod:`pyterrier_ikat.runs.stages`; a frame that was written by
                           ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
+``ir_metadata.yml``       platform, software, method and data in the form of https://www.ir-metadata.org, to be published with a run
 ``run.json``              method, expression, dataset, parameters and versions; written last: its presence says "complete"
 ========================  ==========================================================================================
 """
@@ -28,6 +29,7 @@ import pandas as pd
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, option
 from ..store.files import atomic_write, temporary_name
+from . import ir_metadata
 from . import stages as stages_file
 from .trec import read_run, write_run
 from .turns import Part, check_turns, write_turns
@@ -316,6 +318,9 @@ class RunFolder:
             for name, table in (("measures.csv", measures), ("ledger.csv", ledger)):
                 with atomic_write(partial / name) as file:
                     table.to_csv(file, index=False)
+            columns = [name for name in measures.columns if name != "qid"]
+            with atomic_write(partial / ir_metadata.NAME) as file:
+                file.write(ir_metadata.as_yaml(ir_metadata.ir_metadata(self.path.name, parameters, columns, versions())))
             with atomic_write(partial / "run.json") as file:
                 json.dump(parameters | {"lines": RunFolder(partial).lines(), "versions": versions()}, file, indent=1)
             partial.rename(self.path)  # takes the place of an empty folder

@@ -97,7 +97,7 @@ _MOST_NAMED = 40
 
 
 def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
-    """Draw what :func:`~pyterrier_ikat.evaluation.breakdown` returned: a line per system over the depth, or marks for each conversation.
+    """Draw the result of :func:`~pyterrier_ikat.evaluation.breakdown`: a line per system over the depth, or marks for each conversation.
 
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Figures 3 and 4.
 
@@ -106,7 +106,8 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         ax: the matplotlib Axes to draw on; new ones when None.
 
     Returns:
-        The Axes. Under each depth or conversation stands in brackets how many turns its means are over.
+        The Axes. The number of turns stands in brackets under each depth or conversation. Systems stand side by side. Over the depth,
+        vertical lines show the 95 % confidence intervals of the means, from the table's ``attrs``.
 
     Raises:
         UsageError: when matplotlib is not installed.
@@ -118,20 +119,37 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
         'mean nDCG@5'
     """
     by, systems = table.columns[0], [name for name in table.columns[1:] if name != "turns"]
-    ax = new_axes(8) if ax is None else ax
-    places = list(range(len(table))) if by == "conversation" else table[by].tolist()
+    of_depth = by == "depth"
+    ax = new_axes(_width_for(len(table) * len(systems))) if ax is None else ax
+    places = table[by].to_numpy(dtype=float) if of_depth else np.arange(len(table), dtype=float)
+    shifts = (np.arange(len(systems)) - (len(systems) - 1) / 2) * _ROOM_OF_SYSTEMS / max(len(systems), 1)
+    intervals = table.attrs.get("half_widths", {}) if of_depth else {}
     drawn = []
-    for name, (colour, marker, line) in zip(systems, line_styles(), strict=False):
-        drawn += ax.plot(places, table[name], color=colour, marker=marker, linestyle=line if by == "depth" else "")
-    between = "\n" if by == "depth" else " "
-    ticks = [f"{key}{between}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
-    ax.set_xticks(places, ticks, rotation=0 if by == "depth" else 90)
-    what = "depth: number of the turn in its conversation" if by == "depth" else "conversation"
+    for name, shift, (colour, marker, line) in zip(systems, shifts, line_styles(), strict=False):
+        widths = [intervals.get(name, {}).get(key, np.nan) for key in table[by]]
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": line if of_depth else "", "linewidth": 1}
+        drawn.append(ax.errorbar(places + shift, table[name], yerr=widths if intervals else None, elinewidth=0.8, **look))
+    ticks = [f"{key}{chr(10) if of_depth else ' '}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
+    ax.set_xticks(places, ticks, rotation=0 if of_depth else 90)
+    what = "depth: number of the turn in its conversation" if of_depth else "conversation"
     xlabel = f"{what} (in brackets: turns, {table['turns'].sum()} in all)"
     ax.set(xlabel=xlabel, ylabel=f"mean {table.columns.name or 'score'}", ylim=(0, None))
-    ax.grid(axis="y" if by == "depth" else "both", alpha=0.3)
-    add_legend(ax, "system", drawn, systems)
+    if len(places):
+        ax.set_xlim(places[0] - 0.5, places[-1] + 0.5)
+    ax.grid(axis="y", alpha=0.3)
+    for start in places[1:]:  # between two depths or conversations
+        ax.axvspan(start - 0.5, start - 0.5, color="black", alpha=0.15, linewidth=0.8)
+    add_legend(ax, f"system{' (mean, 95 % interval)' * bool(intervals)}", drawn, systems)
     return ax
+
+
+_ROOM_OF_SYSTEMS = 0.8
+"""Share of the room between two depths in which the systems stand side by side."""
+
+
+def _width_for(marks: int) -> float:
+    """Inches for so many marks side by side."""
+    return float(np.clip(0.09 * marks, 8, 18))
 
 
 def plot_differences(
@@ -185,7 +203,7 @@ def plot_differences(
         ax, "turns", drawn, [f"{other} better: {better.sum()}", f"{baseline} better: {worse.sum()}", ties, f"mean {heights.mean():+.4f}"]
     )
     named = len(change) <= _MOST_NAMED
-    ax.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90)
+    ax.set_xticks(range(len(change)) if named else [], list(change.index) if named else [], rotation=90, fontsize="small")
     ylabel = f"{label(as_measures(measure)[0])}: {escape_math(other)} − {escape_math(baseline)}"
     ax.set(xlabel=f"{len(change)} turns, sorted by the difference", ylabel=ylabel)
     return ax
@@ -270,9 +288,13 @@ def plot_labels(qrels: Mapping[str, pd.DataFrame], ax: "Axes | None" = None) -> 
         drawn.append(ax.barh(range(len(row)), 100 * row, left=left, color=colour, hatch=hatch, edgecolor="black", linewidth=0.5))
         texts = [f"{share:.0%}" if share >= _ROOM_FOR_TEXT else "" for share in row]
         ax.bar_label(drawn[-1], texts, label_type="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})
-    counts = [f"{escape_math(name)}\n{len(frame):,} pairs, {frame['qid'].nunique()} turns" for name, frame in checked.items()]
+    counts = [f"{escape_math(name)}\n{_counted(frame)}" for name, frame in checked.items()]
     ax.set_yticks(range(len(checked)), counts)
-    ax.invert_yaxis()
-    ax.set(xlim=(0, 100), xlabel="judged pairs of turn and passage (%)")
+    ax.set(xlim=(0, 100), ylim=(len(checked) - 0.5, -0.5), xlabel="judged pairs of turn and passage (%)")
     add_legend(ax, "label", drawn, [str(one) for one in shares.index])
     return ax
+
+
+def _counted(qrels: pd.DataFrame) -> str:
+    turns = qrels["qid"].nunique()
+    return f"{len(qrels):,} pair{'s' * (len(qrels) != 1)}, {turns} turn{'s' * (turns != 1)}"

@@ -200,7 +200,9 @@ def written(tmp_path):
 
 
 def test_a_run_folder_holds_everything(written):
-    assert sorted(path.name for path in written.path.iterdir()) == ["ledger.csv", "measures.csv", "run.json", "run.trec", "turns.jsonl"]
+    assert sorted(path.name for path in written.path.iterdir()) == [
+        *("ir_metadata.yml", "ledger.csv", "measures.csv", "run.json", "run.trec", "turns.jsonl"),
+    ]
     assert written.results().values.tolist() == [["1_1", "a", 2.0, 0]]
     turns = [json.loads(line) for line in (written.path / "turns.jsonl").read_text().splitlines()]
     assert turns == [

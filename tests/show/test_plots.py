@@ -73,6 +73,25 @@ def test_a_breakdown_has_every_system_once_and_tells_how_many_turns(by, shown):
     assert {line.get_linestyle() for line in ax.lines} == ({"None"} if by == "conversation" else {"-", "--", ":"})
 
 
+def test_intervals_of_a_depth_are_those_of_students_t():
+    """Three turns of depth 1 with 0, 0.5 and 1: their standard error is 0.5 / sqrt(3), the quantile of 2 degrees of freedom 4.3027."""
+    one = pd.DataFrame({"qid": ["1_1", "2_1", "3_1", "3_2"], "nDCG@5": [0.0, 0.5, 1.0, 0.25]})
+    table = breakdown({"one": one}, by="depth")
+    assert table.attrs["half_widths"] == {"one": {1: pytest.approx(4.3027 * 0.5 / 3**0.5, abs=1e-4)}}
+    [drawn] = plot_breakdown(table).containers
+    low, high = drawn.lines[2][0].get_segments()[0][:, 1]
+    assert (low, high) == (pytest.approx(0.5 - 1.2421, abs=1e-4), pytest.approx(0.5 + 1.2421, abs=1e-4))
+    assert plot_breakdown(breakdown({"one": one})).containers[0].lines[2] == ()
+
+
+@pytest.mark.parametrize("by", ["conversation", "depth"])
+def test_the_marks_of_fourteen_systems_stand_side_by_side(by):
+    ax = plot_breakdown(breakdown({f"s{number}": figures(1, 0.5, 0, 0.2) for number in range(14)}, by=by))
+    places = sorted(place for line in ax.lines[:14] for place in line.get_xdata())
+    assert len(set(places)) == 28
+    assert min(right - left for left, right in zip(places, places[1:], strict=False)) == pytest.approx(0.8 / 14)
+
+
 def test_a_depth_without_turns_leaves_a_gap():
     one = pd.DataFrame({"qid": ["1_1", "1_4"], "nDCG@5": [0.5, 0.25]})
     assert plot_breakdown(breakdown({"one": one}, by="depth")).lines[0].get_xdata().tolist() == [1, 4]
