@@ -17,12 +17,12 @@ from ..store.files import read_description, resumable_folder
 from ..store.models import checksum_model, load_bi_encoder, model_state
 from . import dense_writer
 from .artifact import DENSE_META as META
-from .artifact import FORMAT, IndexArtifact
+from .artifact import FORMAT, PT_META, TEXTS, IndexArtifact
 from .corpus import Corpus, CorpusReader
 from .dense import DenseRetriever, QueryEncoder
 from .dense_search import Vectors, find_device, load_on, search_vectors
 from .pisa import Ranking
-from .shared_texts import STORED, shared_passages, store_passages
+from .shared_texts import STORED, shared_passages, store_passages, waits_to_be_moved
 from .texts import TextStore
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class DenseIndex(IndexArtifact):
             return self
         with resumable_folder(self.path, _worth_keeping, part=FOLDER, last=META) as workplace:
             made = workplace / "index"
-            if not (made / META).exists():  # else it was killed while it was moved to its place
+            if not waits_to_be_moved(made, self.path, META):
                 made.mkdir(exist_ok=True)
                 shared = shared_passages(self.path, corpus)
                 stored = shared or store_passages(workplace, corpus)
@@ -121,6 +121,9 @@ class DenseIndex(IndexArtifact):
                     total=stored.count,
                 )
                 dense_writer.finish_flex(made / FOLDER, encoded)
+                if shared is not None:  # an earlier call may have stored its own, before these were there
+                    for name in (META, TEXTS, PT_META):
+                        (made / name).unlink(missing_ok=True)
                 made_of = {"count": stored.count, "sha256": stored.sha256, "vectors": encoded.rows, "size": encoded.size}
                 fields = {"format": FORMAT, **made_of, "longest": encoded.longest, **made_with}
                 self.write_meta(made, fields, texts=None if shared is None else shared.texts)

@@ -13,8 +13,8 @@ from .artifact import FORMAT, PISA, TEXTS, IndexArtifact
 from .bm25 import BM25
 from .corpus import Corpus, CorpusReader, check_expected
 from .pisa import STEMMERS, STOPS, UNCOMPRESSED
-from .shards import holds_shards, index_shards
-from .shared_texts import shared_passages
+from .shards import holds_shards, index_shards, keep_order
+from .shared_texts import shared_passages, waits_to_be_moved
 
 SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 
@@ -96,15 +96,16 @@ class PassageIndex(IndexArtifact):
         k1, b = 0.9, 0.4
         with resumable_folder(self.path, _worth_keeping, last=META) as workplace:
             made = workplace / "index"
-            if not (made / META).exists():  # else it was killed while it was moved to its place
+            if not waits_to_be_moved(made, self.path, META):
                 shared = shared_passages(self.path, corpus)
+                keep_order(workplace, "corpus" if shared is None else "texts")
                 options = {"stemmer": stemmer, "threads": threads, "k1": k1, "b": b, "expected": expected}
                 read = index_shards(workplace, TEXTS, corpus if shared is None else shared, **options)  # type: ignore[arg-type]
                 made_of = {"count": read.count, "sha256": read.sha256() if shared is None else shared.sha256}
                 made_with = {"stemmer": stemmer, "stops": stops, "bm25": [k1, b]}
+                if shared is not None:
+                    (made / TEXTS).unlink()
                 self.write_meta(made, {"format": FORMAT, **made_of, **made_with}, texts=None if shared is None else shared.texts)
-            if (Path(self.path) / TEXTS).exists():
-                (made / TEXTS).unlink(missing_ok=True)
         return self
 
     def _check_same(self, corpus: Corpus, expected: int | None, **options: str) -> None:

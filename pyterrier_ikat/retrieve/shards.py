@@ -24,7 +24,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..errors import DataError, advice
-from ..store.files import link
+from ..store.files import atomic_write, link
 from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected
 from .text_writer import TextWriter
@@ -47,6 +47,9 @@ def index_shards(
     """
     folder, shards = workplace / "index", workplace / "shards"
     folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        if path.name != texts:  # of an index that was never finished, or of another version of the package
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     shards.mkdir(exist_ok=True)
     reading = CorpusReader(corpus)
     reading.refuse_empty()
@@ -60,6 +63,23 @@ def index_shards(
             writer.finish()
         _join_shards(paths, folder / "pisa", k1, b)
     return reading
+
+
+def keep_order(workplace: Path, order: str) -> None:
+    """Remove finished shards whose passages came in another order, as they do once the folder of the index has texts.
+
+    Args:
+        workplace: of a build, perhaps interrupted.
+        order: the name of the order in which the passages come now.
+    """
+    noted = workplace / "order.txt"
+    if noted.exists() and noted.read_text(encoding="utf-8") == order:
+        return
+    if noted.exists() or order != "corpus":
+        for name in ("shards", "texts"):
+            shutil.rmtree(workplace / name, ignore_errors=True)
+    with atomic_write(noted) as file:
+        file.write(order)
 
 
 def holds_shards(workplace: Path) -> bool:

@@ -56,6 +56,14 @@ def shared_passages(path: str | Path, corpus: Corpus) -> Stored | None:
     return Stored(found["count"], found["sha256"], Path(path).absolute() / TEXTS)
 
 
+def waits_to_be_moved(made: Path, path: str | Path, meta: str) -> bool:
+    """Whether an earlier call finished the index in ``made``, which was killed while it moved it to ``path``.
+
+    With texts of its own it can't be added to a folder that got some meanwhile.
+    """
+    return (made / meta).exists() and not ((made / TEXTS).exists() and (Path(path) / TEXTS).exists())
+
+
 def store_passages(workplace: Path, corpus: Corpus) -> Stored:
     """Store the passages of ``corpus`` in ``workplace/index``, unless an earlier call did.
 

@@ -13,7 +13,7 @@ from .artifact import FORMAT
 from .artifact import SPLADE_META as META
 from .corpus import Corpus
 from .pisa import build_impacts, check_count
-from .shared_texts import shared_passages, store_anew
+from .shared_texts import shared_passages, store_anew, waits_to_be_moved
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_passages, has_terms, load_sparse_encoder
 from .splade import FOLDER, SpladeIndex
 from .texts import TextStore
@@ -75,13 +75,14 @@ class Splade:
             index.check_same(self.model, corpus)
             return index
         with resumable_folder(path, _worth_keeping, last=META, part=FOLDER) as workplace:
-            if not (workplace / "index" / META).exists():  # else it was killed while it was moved to its place
+            if not waits_to_be_moved(workplace / "index", path, META):
                 self._build(index, workplace, corpus)
         return index
 
     def _build(self, index: SpladeIndex, workplace: Path, corpus: Corpus) -> None:
         made = workplace / "index"
         vocabulary = checksum_vocabulary(load_sparse_encoder(self.model))  # before a corpus of hours is read
+        (made / META).unlink(missing_ok=True)  # first: with it the rest would count
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         shared = shared_passages(index.path, corpus)
