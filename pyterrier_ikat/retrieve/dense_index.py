@@ -14,7 +14,7 @@ from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
 from ..operator import digest
 from ..store.files import read_description, resumable_folder
-from ..store.models import checksum_model, load_bi_encoder, model_state
+from ..store.models import checksum_model, is_copy, load_bi_encoder, model_state
 from . import dense_writer
 from .artifact import DENSE_META as META
 from .artifact import FORMAT, PT_META, TEXTS, IndexArtifact
@@ -231,8 +231,7 @@ class DenseIndex(IndexArtifact):
             UsageError: when the model isn't the one that encoded the passages.
         """
         described, model = self.describe(), self._model
-        by_files = Path(model).is_dir() and described["encoded_by"] != described["model"]
-        if checksum_model(model) != described["encoded_by"] if by_files else Path(model).name != Path(described["model"]).name:
+        if not is_copy(model, described["model"], described["encoded_by"]):
             raise UsageError(_other_model(self.path, model))
         changed = (Path(self.path) / FOLDER / dense_writer.VECTORS).stat().st_mtime_ns
         return f"{super().fingerprint()} {digest('dense', *model_state(model), str(changed)).hex()}"

@@ -12,7 +12,7 @@ from ..arguments import checked
 from ..errors import DataError, UsageError, advice
 from ..operator import digest
 from ..store.files import read_description
-from ..store.models import checksum_files, checksum_model, model_state
+from ..store.models import checksum_files, checksum_model, is_copy, model_state
 from .artifact import FORMAT, PYTERRIER_META, IndexArtifact, made_by_pyterrier
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader
@@ -202,9 +202,12 @@ class SpladeIndex(IndexArtifact):
             were changed, and so tells apart what has the same sizes, beginnings and ends.
         """
         described, folder = self.describe(), Path(self.path)
-        copied = digest(checksum_model(described["model"]), checksum_files(folder, described["files"]))
+        model = described["model"]
+        if "named" in described and not is_copy(model, described["named"], described.get("encoded_by")):
+            raise UsageError(f"the index {self.path} was encoded by another model than {model!r} is now: give that one, or index anew")
+        copied = digest(checksum_model(model), checksum_files(folder, described["files"]))
         changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
-        state = digest("splade", *model_state(described["model"]))
+        state = digest("splade", *model_state(model))
         if self.query_model is not None:
             copied = digest(copied, "queries", checksum_model(self.query_model))
             state = digest(state, *model_state(self.query_model))
@@ -223,11 +226,12 @@ def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:
     repair = advice(f"ikat.Splade(model).index({str(folder)!r}, corpus)", f"`ikat index SOURCE {folder} --splade MODEL`")
     described = read_description(folder / META, form=FORMAT, repair=f"make it with {repair}")
     made_by = described["model"]
-    if model is not None and Path(model).name != Path(made_by).name:
+    if model is not None and not is_copy(model, made_by, described.get("encoded_by")):
         raise UsageError(
-            f"the passages of {folder} were encoded by {made_by!r}, not {model!r}: leave {advice('the model', '--splade-model')} away"
+            f"the passages of {folder} were encoded by {made_by!r}, not {model!r} as it is now: leave out "
+            + advice("the model", "--splade-model")
         )
-    return described | {"model": model or made_by}
+    return described | {"model": model or made_by, "named": made_by}
 
 
 def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:

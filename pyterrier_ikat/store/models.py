@@ -33,6 +33,21 @@ def checksum_model(model: str) -> str:
     return checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
 
 
+def is_copy(model: str, named: str, checksum: str | None) -> bool:
+    """Whether ``model`` can be the one that was called ``named`` and had this checksum, here or where its folder has moved.
+
+    Args:
+        model: a name of the hub, or a folder.
+        named: the name or the folder of the other one, as it was given.
+        checksum: what :func:`checksum_model` gave for that; None where it isn't known.
+    """
+    if Path(model).is_dir() and checksum not in (None, named):
+        return checksum_model(model) == checksum
+    if named == checksum and not Path(model).is_dir() and "/" in model and "/" in named:  # two names of the hub, with their owners
+        return model == named
+    return Path(model).name == Path(named).name
+
+
 def checksum_files(folder: Path, names: Iterable[str]) -> str:
     """What tells files of hundreds of gigabytes from others: each one's name, size, first and last mebibyte."""
     found = []

@@ -334,6 +334,15 @@ def test_another_model_than_the_one_of_the_passages_is_refused(letters, tmp_path
             index.dense()(topics("tea"))
 
 
+def test_a_model_of_the_hub_goes_by_its_owner_too(index, tmp_path):
+    with pytest.raises(ikat.UsageError, match="was encoded by another model than 'other/letters' is now"):
+        ikat.DenseIndex(index.path, "other/letters").dense()(topics("tea"))
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    for same in ("letters", folder):  # the name without its owner, and a folder, of which nothing else is known
+        assert ikat.DenseIndex(index.path, same).fingerprint().split()[0] == index.fingerprint().split()[0]
+
+
 def test_a_model_of_other_dimensions_is_refused(index, monkeypatch):
     monkeypatch.setattr(Letters, "encode_query", lambda self, texts, **_: np.ones((len(texts), 3), dtype=np.float32))
     with pytest.raises(ikat.DataError, match="has vectors of 8 dimensions, the model 'some/letters' of 3"):

@@ -198,10 +198,8 @@ def test_turns_with_a_blank_or_no_query_are_named(index):
 
 def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
     assert encode_texts(load_sparse_encoder(silent), ["green tea"], of="query").as_dicts(VOCABULARY) == [{}]
-    renamed = Path(silent).with_name("tiny-splade")
-    shutil.copytree(silent, renamed, dirs_exist_ok=True)
     with pytest.warns(NoResultWarning, match="1_1, 1_2"):
-        found = ikat.SpladeIndex(index.path, renamed).retriever()(topics("green tea", "coffee"))
+        found = index.retriever(query_model=silent)(topics("green tea", "coffee"))
     assert len(found) == 0
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank", "text"]
 
@@ -456,6 +454,18 @@ def test_another_model_than_the_passages_is_refused_but_its_folder_may_have_move
     moved = shutil.copytree(model, tmp_path / "tiny-splade")
     found = ikat.SpladeIndex(index.path, moved).retriever()(topics("green tea"))
     pd.testing.assert_frame_equal(found, index.retriever()(topics("green tea")))
+
+
+def test_other_weights_than_those_that_encoded_the_passages_are_refused(model, tmp_path):
+    here = shutil.copytree(model, tmp_path / "here" / "tiny")
+    index = ikat.Splade(str(here)).index(tmp_path / "i", CORPUS)
+    elsewhere = save_splade(tmp_path / "elsewhere" / "tiny", seed=5)
+    with pytest.raises(ikat.UsageError, match=f"were encoded by '{here}', not '{elsewhere}' as it is now"):
+        ikat.SpladeIndex(index.path, elsewhere).retriever()
+    shutil.rmtree(here)
+    shutil.copytree(elsewhere, here)
+    with pytest.raises(ikat.UsageError, match=f"{index.path} was encoded by another model than '{here}' is now: give that one"):
+        index.retriever()(topics("green tea"))
 
 
 def test_another_loader_gives_the_text(index, tmp_path):
