@@ -31,8 +31,8 @@ from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..store.files import atomic_write
 from .account import COSTS, Account
 from .comparison import RANKING, check_ranking
+from .identity import naming
 from .recorder import Recorder
-from .systems import naming
 
 PARAMETERS = "run.json"
 STAGES = f".{stages_file.NAME}"

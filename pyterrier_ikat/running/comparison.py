@@ -20,7 +20,8 @@ from ..evaluation.evaluator import check_turn_names
 from ..llms import LLM, Ledger
 from ..methods import Method
 from ..operator import every_stage, parts_of
-from .systems import Resources, Systems, deviations, distinct_parts, methods_in, unused
+from .identity import distinct_parts
+from .systems import Resources, Systems, deviations, methods_in, unused
 
 RANKING = ("qid", "docno", "score", "rank")
 

@@ -28,8 +28,9 @@ from ..store.files import atomic_write, lock_folders
 from .account import Spending
 from .batches import Batches
 from .comparison import Comparison, prepare_comparison
+from .identity import parameters_of
 from .samples import with_samples
-from .systems import Systems, methods_in, parameters_of
+from .systems import Systems, methods_in
 
 TURNS_AT_ONCE = 128
 """Turns that are retrieved for and re-ranked at a time: 5 queries of 1000 passages each are 640,000 rows."""

@@ -23,7 +23,7 @@ from ..methods.definition import StandIn
 from ..operator import Operator, every_stage, stages
 from ..rank.scoring import ranked_by
 from ..runs import RunFolder
-from .systems import ADDRESS
+from .identity import ADDRESS
 
 TURNS_AT_ONCE = 32
 CUT = re.compile(r"RankCutoff\((\d+)\)")

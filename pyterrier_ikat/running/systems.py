@@ -1,30 +1,21 @@
-"""Systems of any kind by name, what they run on (an index, language models, re-rankers), and what makes one's run this run."""
+"""Systems of any kind by name, and what they run on: an index, language models, re-rankers."""
 
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyterrier as pt
 
-from .. import prompts
 from ..errors import UsageError, advice, option
 from ..generate import Seq2SeqRewrite
-from ..llms import LLM, Ledger, llm
-from ..llms.spec import deciding_options
+from ..llms import Ledger, llm
 from ..methods import Method, find_all, methods_of
-from ..operator import digest, parts_of, stages
 from ..rank import OF_KIND, load_reranker
-from ..retrieve import DenseIndex, Index, PassageIndex, SpladeIndex
-from ..store.models import model_state
-
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIndex
 
 System = str | Method | Callable[..., pt.Transformer] | pt.Transformer
 Systems = System | Mapping[str, System] | Sequence[System]
@@ -181,6 +172,8 @@ class Resources:
             given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
         if not isinstance(self.dense, pt.Transformer) and "dense" in entry.resources.values():
             given["dense"] = _dense(self.dense or self.index, entry.depth)
+        if {"retriever", "dense"} <= set(entry.resources.values()) and given["retriever"] is not None:
+            _refuse_twice(entry, given["retriever"], given["dense"])
         return entry.build(**given)
 
 
@@ -188,6 +181,17 @@ def _beside_dense(path: str | Path, retrieves: bool) -> str | None:
     """What a folder with dense vectors is opened for where systems search these, too: the one other kind that it holds."""
     others = [kind for kind in Index(path).kinds if kind != "dense"]
     return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
+
+
+def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
+    """Make sure that two first stages are two: one fused with itself would be scored under the name of a hybrid."""
+    searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
+    if retriever == dense or len(searched) > len(set(searched)):
+        chosen = advice("retriever='bm25'", "--retriever bm25")
+        raise UsageError(
+            f"method {entry.name} fuses two first stages, and both are {dense!r}: give {option('index')} a folder that holds words, too, "
+            f"and choose them with {chosen}"
+        )
 
 
 def _dense(index: Any, depth: int) -> pt.Transformer | None:
@@ -281,63 +285,3 @@ def open_index(
     if loader is not None and isinstance(index, PassageIndex) and Index(path).open("bm25").has_text:
         raise UsageError(f"the index {path} is a passage index for BM25: leave out {option('texts')}")
     return index
-
-
-def distinct_parts(systems: Iterable[pt.Transformer]) -> list[Any]:
-    """The language models, indexes and folders that systems are made of, each once."""
-    found = chain.from_iterable(map(parts_of, systems))
-    return list({part if isinstance(part, str) else id(part): part for part in found}.values())
-
-
-def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None) -> dict[str, Any]:
-    """What a run depends on beside its topics: package, prompts, its stages, and the state of models, indexes and folders.
-
-    Stages are told apart by their repr, without what their results don't depend on: the path of an index, which has a fingerprint, the
-    budget of an LLM, an address in memory.
-    """
-    named = dict(_named(distinct_parts([pipeline])))
-    name_of = naming(pipeline)
-    written = [name_of(repr(stage)) for stage in stages(pipeline)]
-    return {
-        "package": metadata.version("pyterrier_ikat"),
-        "prompts_sha256": prompts.fingerprint(templates),
-        "stages": {str(number): text for number, text in enumerate(written, 1)},
-        "parts": {name: _state(part) for name, (_, part) in named.items()},
-        "on_error": {name: part.on_error for name, (_, part) in named.items() if hasattr(part, "on_error")},
-        "expression": name_of(repr(pipeline)),
-    }
-
-
-def naming(pipeline: pt.Transformer) -> Callable[[str], str]:
-    """How run folders write the reprs of a pipeline's stages: see :func:`parameters_of`."""
-    return partial(_written, named=dict(_named(distinct_parts([pipeline]))))
-
-
-def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Name -> (what a repr has in its place, part)."""
-    indexes = 0
-    for part in found:
-        if isinstance(part, str):
-            yield part, (part, part)
-        elif isinstance(part, LLM):
-            yield f"ikat.llm({_deciding(part.spec)!r})", (repr(part), part)
-        else:
-            indexes += 1
-            yield "index" if indexes == 1 else f"index {indexes}", (repr(part), part)
-
-
-def _state(part: Any) -> Any:
-    return digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint()
-
-
-def _written(text: str, named: dict[str, tuple[str, Any]]) -> str:
-    for name, (shown, _) in sorted(named.items(), key=lambda one: -len(one[1][0])):
-        text = text.replace(shown, name)
-    return ADDRESS.sub("", text)
-
-
-def _deciding(spec: str) -> str:
-    try:
-        return deciding_options(spec)
-    except UsageError:  # the name of a user's object
-        return ADDRESS.sub("", spec)

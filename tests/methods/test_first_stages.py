@@ -105,6 +105,7 @@ def test_one_folder_with_words_and_vectors_serves_all_three(folder):
     for out, name, system in (("one", "raw", bm25), ("one", "raw_hybrid", ikat.RRF(bm25, dense)), ("one-dense", "raw_dense", dense)):
         assert ranking(folder, out, name)[["qid", "docno"]].values.tolist() == system(topics)[["qid", "docno"]].values.tolist(), name
     assert "choose one" in run(folder, "two", "raw", "--index", both).stderr
+    assert "fuses two first stages, and both are " in run(folder, "twice", "raw_hybrid", "--index", both, "--retriever", "dense").stderr
 
 
 def test_what_is_missing_or_unused_is_said_in_one_line(folder):
@@ -114,6 +115,9 @@ def test_what_is_missing_or_unused_is_said_in_one_line(folder):
         ("raw_hybrid", "--dense", dense): "method raw_hybrid needs retriever: give --index",
         ("raw", "--index", words, "--dense", dense): "no system uses --dense: leave it out",
         ("raw_dense", "--dense", words): f"{words}",
+        ("raw_hybrid", "--index", dense): "method raw_hybrid fuses two first stages, and both are ",
+        ("raw_hybrid", "--index", dense, "--dense", dense): "give --index a folder that holds words, too, and choose them with --retriever",
+        ("raw_hybrid", "--index", dense, "--dense", f"{folder}/../{folder.name}/dense"): "fuses two first stages, and both are ",
     }.items():
         done = run(folder, "wrong", *arguments)
         [line] = [line for line in done.stderr.splitlines() if line.startswith("ikat: ")]

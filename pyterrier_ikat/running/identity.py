@@ -1,0 +1,80 @@
+"""What makes a system's run this run: its stages, and the state of the models, indexes and folders that they are made of."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib import metadata
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from .. import prompts
+from ..errors import UsageError
+from ..llms import LLM
+from ..llms.spec import deciding_options
+from ..operator import digest, parts_of, stages
+from ..store.models import model_state
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def distinct_parts(systems: Iterable[pt.Transformer]) -> list[Any]:
+    """The language models, indexes and folders that systems are made of, each once."""
+    found = chain.from_iterable(map(parts_of, systems))
+    return list({part if isinstance(part, str) else id(part): part for part in found}.values())
+
+
+def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None) -> dict[str, Any]:
+    """What a run depends on beside its topics: package, prompts, its stages, and the state of models, indexes and folders.
+
+    Stages are told apart by their repr, without what their results don't depend on: the path of an index, which has a fingerprint, the
+    budget of an LLM, an address in memory.
+    """
+    named = dict(_named(distinct_parts([pipeline])))
+    name_of = naming(pipeline)
+    written = [name_of(repr(stage)) for stage in stages(pipeline)]
+    return {
+        "package": metadata.version("pyterrier_ikat"),
+        "prompts_sha256": prompts.fingerprint(templates),
+        "stages": {str(number): text for number, text in enumerate(written, 1)},
+        "parts": {name: _state(part) for name, (_, part) in named.items()},
+        "on_error": {name: part.on_error for name, (_, part) in named.items() if hasattr(part, "on_error")},
+        "expression": name_of(repr(pipeline)),
+    }
+
+
+def naming(pipeline: pt.Transformer) -> Callable[[str], str]:
+    """How run folders write the reprs of a pipeline's stages: see :func:`parameters_of`."""
+    return partial(_written, named=dict(_named(distinct_parts([pipeline]))))
+
+
+def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Name -> (what a repr has in its place, part)."""
+    indexes = 0
+    for part in found:
+        if isinstance(part, str):
+            yield part, (part, part)
+        elif isinstance(part, LLM):
+            yield f"ikat.llm({_deciding(part.spec)!r})", (repr(part), part)
+        else:
+            indexes += 1
+            yield "index" if indexes == 1 else f"index {indexes}", (repr(part), part)
+
+
+def _state(part: Any) -> Any:
+    return digest("model", *model_state(part)).hex() if isinstance(part, str) else part.fingerprint()
+
+
+def _written(text: str, named: dict[str, tuple[str, Any]]) -> str:
+    for name, (shown, _) in sorted(named.items(), key=lambda one: -len(one[1][0])):
+        text = text.replace(shown, name)
+    return ADDRESS.sub("", text)
+
+
+def _deciding(spec: str) -> str:
+    try:
+        return deciding_options(spec)
+    except UsageError:  # the name of a user's object
+        return ADDRESS.sub("", spec)
