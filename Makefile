@@ -4,6 +4,7 @@
 # make docs    install, then the generated texts of README and docs, and the site in docs/_build/html
 # make audit   look the installed packages up in the advisories; make coverage, make mutants: how good the tests are
 # make versions the tests on every supported Python at hand, with pandas 2 and 3 (hours; several GB for each pair)
+# make wheel   build the wheel, and run the tests with it in a folder outside of the checkout (several GB)
 # make bench   install, then the benchmarks (several minutes; real topics and passages are fetched, or read from $IKAT_DATA)
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,7 +13,7 @@ BIN = $(VENV)/bin
 # torch first: pip then takes the pinned build at hand, and no later requirement can change it
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check lint docs docs-check coverage mutants versions audit bench clean
+.PHONY: demo test check lint docs docs-check coverage mutants versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +59,10 @@ mutants: $(VENV)/dev
 versions: $(VENV)/demo
 	$(PIP) nox
 	$(BIN)/nox
+
+wheel: $(VENV)/demo
+	$(PIP) nox
+	$(BIN)/nox --session wheel
 
 # Needs the network; strict, because it calls packages without known advisories fine that it could not look up.
 audit: $(VENV)/dev

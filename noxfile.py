@@ -1,15 +1,17 @@
-"""The tests on every supported Python whose interpreter is on the path: `make versions`.
+"""The tests on every supported Python whose interpreter is on the path: `make versions`; of an installed wheel: `make wheel`.
 
 One pair alone, some of the tests: `nox --session "tests(python='3.12', pandas='2')" -- tests/submit tests/runs`.
 """
 
 import re
+import shutil
 from pathlib import Path
 
 import nox
 
 PAIRS = [("3.10", "2"), ("3.11", "3"), ("3.12", "2"), ("3.12", "3"), ("3.13", "3")]  # pandas 3 needs Python 3.11
 PANDAS_2 = "pandas==2.3.3"
+PYTEST = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def constraints(session: nox.Session, pandas: str) -> str:
@@ -29,5 +31,19 @@ def tests(session: nox.Session, pandas: str) -> None:
     pinned = constraints(session, pandas)
     session.install("--constraint", pinned, "torch==2.13.0")
     session.install("--constraint", pinned, "--editable", ".[dev]")
-    command = ["python", "-m", "pytest", "--numprocesses", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
-    session.run(*command, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+    session.run(*PYTEST, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session(venv_backend="venv")
+def wheel(session: nox.Session) -> None:
+    """Build the wheel, install it, and run the tests in a copy of the checkout without the package: only the wheel can be imported."""
+    folder = Path(session.create_tmp()).resolve()
+    shutil.rmtree(folder)
+    session.install("build")
+    session.run("python", "-m", "build", "--wheel", "--outdir", str(folder / "dist"))
+    [built] = folder.glob("dist/*.whl")
+    session.install("--constraint", "constraints.txt", "torch==2.13.0")
+    session.install("--constraint", "constraints.txt", f"{built}[dev]")
+    shutil.copytree(".", folder / "away", ignore=shutil.ignore_patterns("pyterrier_ikat", ".*", "build", "dist", "*.egg-info", "_build"))
+    session.chdir(folder / "away")
+    session.run(*PYTEST, *session.posargs, env={"OMP_NUM_THREADS": "1"})

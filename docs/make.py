@@ -3,9 +3,9 @@
 ``--check`` changes nothing: it fails when a generated text is stale or the site can't be built without a warning. Between the lines
 ``<!-- generated: NAME -->`` and ``<!-- end -->`` of README.md and docs/*.md stands what the package itself tells:
 
-- ``methods``, ``datasets``, ``llm-options``: tables; ``help``: the help text of every command; ``performance``: the figures of
-  docs/bench.json;
-- ``papers``, ``prompts``: every row of the papers' tables, every prompt template;
+- ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
+  in docs/bench.json;
+- ``paper-overview``, ``papers``, ``prompts``: a row per paper, every row of the papers' tables, every prompt template;
 - ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
 """
 
@@ -19,10 +19,11 @@ from pages.command_line import help_texts
 from pages.markers import Make, MarkerError, renewed
 from pages.method_pages import method_table
 from pages.outputs import with_output, with_output_of_real_data
+from pages.paper_overview import paper_overview
 from pages.paper_pages import paper_tables, prompt_table
 from pages.performance import performance_table
 from pages.source import DOCS, ROOT, lay_out
-from pages.tables import dataset_table, llm_option_table
+from pages.tables import dataset_table, llm_option_table, turn_frame_table
 
 BUILT = DOCS / "_build"
 MAKERS: dict[str, Make] = {
@@ -30,6 +31,8 @@ MAKERS: dict[str, Make] = {
     "help": help_texts,
     "datasets": dataset_table,
     "llm-options": llm_option_table,
+    "turn-frame": turn_frame_table,
+    "paper-overview": paper_overview,
     "papers": paper_tables,
     "performance": performance_table,
     "prompts": prompt_table,

@@ -147,16 +147,18 @@ class LLMOperator(AsksLLM, Operator):
     """Ask a model once per turn and write what it said into the frame.
 
     Subclasses give ``stage``, :meth:`parse` and :meth:`write`, and :meth:`requests` where a row's request is not just
-    the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``.
+    the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
+    below are those of every subclass.
 
-    Args (of every subclass):
-        llm: see :class:`AsksLLM`.
+    Args:
+        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a specification, or an object with
+            ``.generate``. Operators with the same model share its account and its budget.
         style: ``"gpt"``: zero-shot prompts that show all utterances and responses; ``"llama"``: the few-shot prompts of
             the papers where they have one, all utterances and only the last response.
         question: the column that holds the user's question: ``"qutterance"`` (where the frame has no conversation, the
             oldest query: ``query_N`` of the largest N, else ``query``), or ``"qresolved"`` for the manual rewrite, the
             papers' [H].
-        prompts: see :class:`AsksLLM`.
+        prompts: a folder of your own prompt templates; ``None``: that of the method being built, or the package's.
         on_error: ``"raise"``: finish all turns, then raise a ``StageError`` that names the failed ones; ``"fallback"``:
             use the operator's fallback for them and count it in the ledger.
     """

@@ -20,7 +20,18 @@ DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
 import make  # noqa: E402 - the folder is no package
-from pages import markers, method_pages, operator_pages, outputs, performance, source, stand_ins, text  # noqa: E402
+from pages import (  # noqa: E402
+    markers,
+    method_pages,
+    operator_pages,
+    outputs,
+    paper_overview,
+    performance,
+    source,
+    stand_ins,
+    tables,
+    text,
+)
 
 RUNS_CODE = ("output", "output-of-real-turns")
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -59,7 +70,7 @@ def test_code_is_run_and_its_output_replaced():
 
 
 def test_a_conversation_from_scratch_to_a_table_runs_as_the_page_says():
-    page = (DOCS / "datasets.md").read_text(encoding="utf-8")
+    page = (DOCS / "own_collection.md").read_text(encoding="utf-8")
     body = page.partition("A conversation from scratch to a table:\n\n<!-- generated: output -->\n")[2].partition("\n<!-- end -->")[0]
     assert outputs.with_output(body) == body
     code = body.partition("import pyterrier_ikat as ikat\n\n")[2].partition("```")[0]
@@ -93,14 +104,17 @@ def test_the_method_table_has_every_method_once():
 
 
 def _first_cells(table):
-    return [line.split("|")[1] for line in table.split("\n")[2:] if line.startswith("|")]
+    return [line.split("|")[1] for line in table.split("\n") if line.startswith("| `")]
 
 
 def test_links_of_the_readme_lead_to_the_site_or_become_names():
     written = (
-        "[more](docs/more_than_one_machine.md#a) [how](CONTRIBUTING.md) [n](notebooks/judging.ipynb) [law](LICENSE) [t](https://x.org)"
+        "[more](docs/scale.md#a) [how](CONTRIBUTING.md) [n](notebooks/judging.ipynb) [law](LICENSE) [t](https://x.org) "
+        "![p](docs/_static/report.png)"
     )
-    expected = "[more](more_than_one_machine.md#a) [how](contributing.md) [n](notebooks/judging.ipynb) law (`LICENSE`) [t](https://x.org)"
+    expected = (
+        "[more](scale.md#a) [how](contributing.md) [n](notebooks/judging.ipynb) law (`LICENSE`) [t](https://x.org) ![p](_static/report.png)"
+    )
     assert source.at_home(written, "README.md") == expected
     with pytest.raises(ValueError, match=r"README.md links to docs/none.md"):
         source.at_home("[x](docs/none.md)", "README.md")
@@ -118,11 +132,34 @@ def test_every_operator_is_made_and_drawn(tmp_path, monkeypatch):
         assert str(tmp_path) not in page + (tmp_path / f"{name}.svg").read_text()
 
 
+def test_every_operator_and_every_other_name_is_in_one_group_by_what_it_does():
+    found = operator_pages.operators()
+    others = [name for name in ikat.__all__ if name not in found] + list(operator_pages.BASES)
+    for groups, names in ((operator_pages.OPERATORS, list(found)), (operator_pages.REFERENCE, others)):
+        assert sorted(name for listed in groups.values() for name in listed.split()) == sorted(names), "see docs/pages/operator_pages.py"
+    assert operator_pages.grouped({"A": "x y"}, ["z", "y", "w"]) == {"A": ["y"], "Other": ["w", "z"]}
+
+
+def test_each_paper_has_a_row_with_its_address_and_its_best_automatic_score():
+    rows = paper_overview.paper_overview("").split("\n")[2:]
+    [irlab] = [row for row in rows if "IRLab" in row]
+    assert "(https://arxiv.org/abs/2411.14739)" in irlab
+    assert irlab.endswith("`mq4cs_qr_deberta` .5213 nDCG@5 (Table 1, iKAT 2024, 103 turns) |")  # humanqr_ensemble has .5384, by hand
+    assert [row.split("](")[1][:31] for row in rows if "CHIQ" in row] == ["https://arxiv.org/abs/2406.0501"]
+    assert "| `disco` .1250 nDCG@3 (its model card, iKAT 2023) |" in "".join(rows)
+
+
+def test_the_columns_of_the_turn_frame_are_those_of_its_docstring():
+    listed = tables.turn_frame_table("").split("\n")
+    assert listed[2].startswith("| `qid`, `query` | `9-1_3`;")
+    assert all(row.count(" | ") == 1 and row.startswith("| `") for row in listed[2:])
+
+
 def test_a_method_page_says_what_the_catalogue_says():
     page = method_pages._page(METHODS["aqd_a"])
     for part in ("| LLM calls per turn | 2 |", "133 turns; GPT-3.5 judgements", "| 0.6826 |", "--llm recorded:sample", "RerankAgainst"):
         assert part in page
-    assert "Nothing: none of the papers" in method_pages._page(METHODS["ad_human"])
+    assert "Nothing: no paper has scores" in method_pages._page(METHODS["ad_human"])
     assert "MODEL_OR_FOLDER" in method_pages._page(METHODS["convgqr"])
     assert 'on `get_topics("manual")`' in method_pages._page(METHODS["rtg_manual"])
 
@@ -232,7 +269,7 @@ def test_every_promise_names_tests_that_exist():
 
 
 def test_the_pages_for_pyterriers_site_name_every_operator():
-    page = (ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst").read_text(encoding="utf-8")
+    page = (Path(ikat.__file__).parent / "pt_docs" / "index.rst").read_text(encoding="utf-8")
     named = re.findall(r"^\.\. auto(?:class|function):: pyterrier_ikat\.(\w+)$", page, re.MULTILINE)
     assert len(named) == len(set(named))
     assert set(named) <= set(ikat.__all__)

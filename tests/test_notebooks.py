@@ -134,8 +134,3 @@ def test_every_paper_has_a_notebook():
     authors = {paper.split(" and ")[-1] for paper in papers}
     assert len(authors) >= 3
     assert not [name for name in authors if not any(name in intro for intro in intros)]
-
-
-def test_the_readme_installs_from_the_same_repository():
-    assert f"git+https://github.com/{make.REPOSITORY}" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"git+https://github.com/{make.REPOSITORY}" in make.INSTALL

@@ -1,5 +1,6 @@
 """A page per method of the catalogue, and the table of all of them."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,51 +19,43 @@ OPTIONS = {
     "expander": ("--expander", "MODEL_OR_FOLDER"),
 }
 """Resource -> the option that names it, and what stands for it on the sample."""
-CHOSEN = "`s` is the number of PTKB statements chosen for the turn."
 
 
 def method_table(_: str) -> str:
-    """All methods, those of the same system in one row."""
-    systems: dict[Callable[..., object], list[Method]] = {}
+    """All methods by paper, those of the same system in one row."""
+    papers: dict[str, dict[Callable[..., object], list[Method]]] = {}
     for entry in METHODS.values():
-        systems.setdefault(entry.system, []).append(entry)
-    rows = [_row(entries, "`{name}`") for entries in systems.values()]
-    return table(["methods", "system", "LLM calls per turn", "queries per turn"], rows) + f"\n\n{CHOSEN}"
+        papers.setdefault(entry.paper, {}).setdefault(entry.system, []).append(entry)
+    head = ["methods", "system", "LLM calls", "queries"]
+    return "\n\n".join(f"## {_upper(paper)}\n\n" + table(head, map(_row, systems.values())) for paper, systems in papers.items())
 
 
 def write_method_pages(folder: Path) -> None:
-    """Write ``methods/index.md`` and a page per method under ``folder``."""
+    """Write a page per method to ``methods/`` under ``folder``, and link the names in its ``methods.md`` to them."""
     pages = folder / "methods"
     pages.mkdir()
-    papers: dict[str, list[Method]] = {}
     for entry in METHODS.values():
-        papers.setdefault(entry.paper, []).append(entry)
         (pages / f"{entry.name}.md").write_text(_page(entry), encoding="utf-8")
         (pages / f"{entry.name}.svg").write_text(draw(entry.name).svg, encoding="utf-8")
-    (pages / "index.md").write_text(_index(papers), encoding="utf-8")
+    listed = "\n".join(f"methods/{name}" for name in sorted(METHODS))
+    overview = folder / "methods.md"
+    linked = re.sub(r"`(\w+)`(?=[,| ])", _link, overview.read_text(encoding="utf-8"))
+    overview.write_text(f"{linked}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n", encoding="utf-8")
 
 
-def _row(entries: list[Method], shown: str) -> list[str]:
-    names = ", ".join(shown.format(name=entry.name) for entry in entries)
+def _link(found: re.Match[str]) -> str:
+    return f"[`{found[1]}`](methods/{found[1]}.md)" if found[1] in METHODS else found[0]
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _row(entries: list[Method]) -> list[str]:
+    names = ", ".join(f"`{entry.name}`" for entry in entries)
     calls, queries = zip(*map(per_turn, entries), strict=True)
     counts = [column[0] if len(set(column)) == 1 else ", ".join(column) for column in (list(calls), list(queries))]
     return [names, first_sentence(entries[0].system.__doc__), *counts]
-
-
-def _variant_row(entry: Method) -> list[str]:
-    name, system, *counts = _row([entry], "[{name}]({name}.md)")
-    return [name, f"{system} {_settings(entry)}".strip(), *counts]
-
-
-def _index(papers: dict[str, list[Method]]) -> str:
-    parts = [f"# Methods\n\n{len(METHODS)} systems, each an operator expression. {CHOSEN}\n"]
-    for paper, entries in papers.items():
-        rows = [_variant_row(entry) for entry in entries]
-        parts.append(
-            f"## {paper[0].upper()}{paper[1:]}\n\n" + table(["method", "system", "LLM calls per turn", "queries per turn"], rows) + "\n"
-        )
-    listed = "\n".join(sorted(METHODS))
-    return "\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"])
 
 
 def _page(entry: Method) -> str:
@@ -91,7 +84,7 @@ def _page(entry: Method) -> str:
                 "## What the paper used",
                 _deviations(entry),
                 "## The system",
-                f"```{{eval-rst}}\n.. autofunction:: pyterrier_ikat.methods.{entry.system.__name__}\n   :no-index:\n```",
+                f"```{{eval-rst}}\n.. autofunction:: {entry.system.__module__}.{entry.system.__name__}\n   :no-index:\n```",
             ]
         )
         + "\n"
@@ -114,8 +107,8 @@ def _how_to_run(entry: Method) -> str:
     given = ", ".join(f"{name}={name}" for name in entry.resources.values())
     lines = [f"On the bundled sample:\n\n```bash\n{commands}{more}\n```"]
     if "rewriter" in resources or "expander" in resources:
-        lines.append("`MODEL_OR_FOLDER` is a sequence-to-sequence model of `transformers`, trained to rewrite or to expand.")
-    lines.append("On other turns, name another dataset, index and models; `--plan` tells first what it would cost. In Python:")
+        lines.append("`MODEL_OR_FOLDER` is a sequence-to-sequence model of `transformers` that was trained to rewrite or to expand.")
+    lines.append("For other turns, name another dataset, index and models; `--plan` estimates the cost first. In Python:")
     lines.append(f'```python\nsystem = ikat.methods.find("{entry.name}").build({given})\n```')
     return "\n\n".join(lines)
 
@@ -123,11 +116,11 @@ def _how_to_run(entry: Method) -> str:
 def _published(entry: Method) -> str:
     reported = scores_of(entry)
     if not reported:
-        return "Nothing: none of the papers has figures of this variant."
+        return "Nothing: no paper has scores of this variant."
     parts = []
     for name, figures in reported.items():
         source = TABLES[name]
-        turns = f"{source.turns} turns" if source.turns else "the number of turns is not said"
+        turns = f"{source.turns} turns" if source.turns else "the number of turns is unknown"
         shown = [f"{value:.4f}" if value == value else "-" for value in figures.values()]
         parts.append(f"{source.paper}; {turns}; {source.qrels}:\n\n" + table(list(figures), [shown]))
     return "\n\n".join(parts)
@@ -138,6 +131,4 @@ def _deviations(entry: Method) -> str:
         return "No paper prescribes its models."
     rows = [(f"`{resource}`", models) for resource, models in entry.models.items()]
     rows += [(f"BM25's {name}", value) for name, value in entry.bm25.items()]
-    return (
-        table(["resource", "in the paper"], rows) + "\n\nA run with anything else says so: `ikat run` prints each difference and keeps it."
-    )
+    return table(["resource", "in the paper"], rows) + "\n\n`ikat run` prints each difference from these, and keeps it in the run folder."

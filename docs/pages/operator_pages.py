@@ -1,7 +1,7 @@
 """A page per operator, and per other name that the package exports."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,21 +9,41 @@ from typing import Any
 import pyterrier as pt
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.show.drawing import draw
 
 from .stand_ins import example
 from .text import first_sentence, table
 
-ROOMS = {
-    "conversations": "Conversations",
-    "generate": "Ask a language model",
-    "retrieve": "Retrieve",
-    "rank": "Re-rank",
-    "fuse": "Bring sub-queries back",
-    "evaluation": "Judge",
+OPERATORS = {
+    "Make one query": "RawUtterance AllUtterances ManualRewrite Rewrite RewriteAndAnswer Answer OutlineAnswer Clarify Seq2SeqRewrite "
+    "HistoricalQueryExpansion AppendQuery QueryColumn",
+    "Make several queries": "MultiQuery Queries PassageQueries StatementQueries ExplodeQueries",
+    "Draw and choose samples": "Samples Aggregate BestQuery",
+    "Shorten or enrich the history": "Summarise SummariseHistory ExpandResponse TopicSwitch",
+    "Choose statements about the user": "SelectStatements RankStatements AppendStatements",
+    "Retrieve": "RM3 MergeShards TextLoader",
+    "Re-rank": "CrossEncoder BiEncoder ColBERT MonoT5 Ensemble LLMRerank ListwiseRerank RerankAgainst",
+    "Fuse sub-queries or systems": "Interleave RRF WeightedSum MeanScore Union",
+    "Respond": "Decide Respond",
+    "Judge": "Judge",
 }
-"""Room -> what its operators do, in the order in which data pass; other rooms follow under their own names."""
+REFERENCE = {
+    "Run and compare": "run plan experiment evaluate breakdown report Report profile running runs show",
+    "Conversations and passages": "dataset conversation PassageFiles chunk_documents",
+    "Indexes": "Index PassageIndex DenseIndex Splade SpladeIndex",
+    "Models": "llm load_reranker",
+    "Methods": "method methods",
+    "Evaluate and judge": "measures evaluation pool_runs merge_qrels agreement",
+    "Submit, talk, distribute": "submit Chat on_ray",
+    "Write an operator": "Operator LLMOperator",
+    "Errors": "IkatError DataError UsageError",
+}
+"""What they do -> the names in the order in which they are shown; a name that stands in no group comes last."""
+BASES = {"Operator": Operator, "LLMOperator": LLMOperator}
+"""Classes to derive from, which the package's front doesn't export."""
 
 
 def operators() -> dict[str, Any]:
@@ -34,9 +54,10 @@ def operators() -> dict[str, Any]:
 def write_operator_pages(folder: Path) -> None:
     """Write ``operators/`` and ``reference/``, with an index each, under ``folder``."""
     found = operators()
-    _write(folder / "operators", "Operators", {name: (value, _operator_page) for name, value in found.items()})
+    _write(folder / "operators", "Operators", OPERATORS, {name: (value, _operator_page) for name, value in found.items()})
     others = {name: (getattr(ikat, name), _reference_page) for name in ikat.__all__ if name not in found}
-    _write(folder / "reference", "Reference", others)
+    bases = {name: (value, _reference_page) for name, value in BASES.items()}
+    _write(folder / "reference", "Python", REFERENCE, others | bases)
 
 
 def _is_operator(value: Any) -> bool:
@@ -45,23 +66,24 @@ def _is_operator(value: Any) -> bool:
     return inspect.isfunction(value) and value.__name__[0].isupper()  # MultiQuery: a function that puts operators together
 
 
-def _write(folder: Path, title: str, members: dict[str, tuple[Any, Callable[[str, Any, Path], str]]]) -> None:
+def grouped(groups: dict[str, str], names: Iterable[str]) -> dict[str, list[str]]:
+    """The names by what they do; those that no group has come under "Other"."""
+    names = set(names)
+    found = {what: [name for name in listed.split() if name in names] for what, listed in groups.items()}
+    found["Other"] = sorted(names - {name for listed in found.values() for name in listed})
+    return {what: listed for what, listed in found.items() if listed}
+
+
+def _write(folder: Path, title: str, groups: dict[str, str], members: dict[str, tuple[Any, Callable[[str, Any, Path], str]]]) -> None:
     folder.mkdir()
-    rooms: dict[str, list[tuple[str, Any]]] = {}
     for name, (value, page) in members.items():
-        rooms.setdefault(_room(value), []).append((name, value))
         (folder / f"{name}.md").write_text(page(name, value, folder), encoding="utf-8")
     parts = [f"# {title}"]
-    for room in sorted(rooms, key=lambda room: (list(ROOMS).index(room) if room in ROOMS else len(ROOMS), room)):
-        rows = [(f"[{name}]({name}.md)", first_sentence(inspect.getdoc(value))) for name, value in rooms[room]]
-        parts.append(f"## {ROOMS.get(room, room.capitalize())}\n\n" + table(["name", "what it does"], rows))
-    listed = "\n".join(members)
+    for what, names in grouped(groups, members).items():
+        rows = [(f"[{name}]({name}.md)", first_sentence(inspect.getdoc(members[name][0]))) for name in names]
+        parts.append(f"## {what}\n\n" + table(["name", "what it does"], rows))
+    listed = "\n".join(sorted(members))
     (folder / "index.md").write_text("\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"]), encoding="utf-8")
-
-
-def _room(value: Any) -> str:
-    module = value.__name__ if isinstance(value, ModuleType) else value.__module__
-    return module.removeprefix("pyterrier_ikat.").split(".")[0]
 
 
 def _operator_page(name: str, value: Any, folder: Path) -> str:
@@ -88,7 +110,9 @@ def _reference_page(name: str, value: Any, _: Path) -> str:
 
 
 def _documented(name: str, value: Any) -> str:
-    return _module(value) if isinstance(value, ModuleType) else _directives([(f"pyterrier_ikat.{name}", value)])
+    if isinstance(value, ModuleType):
+        return _module(value)
+    return _directives([(f"{value.__module__}.{name}" if name in BASES else f"pyterrier_ikat.{name}", value)])
 
 
 def _module(module: ModuleType) -> str:
@@ -107,7 +131,10 @@ def _directives(members: list[tuple[str, Any]]) -> str:
     lines = []
     for path, value in members:
         if isinstance(value, type):
-            lines.append(f".. autoclass:: {path}" + "\n   :members:" * (not issubclass(value, (pt.Transformer, Exception))))
+            lines.append(
+                f".. autoclass:: {path}"
+                + "\n   :members:" * (value in BASES.values() or not issubclass(value, (pt.Transformer, Exception)))
+            )
         else:
             lines.append(f".. autofunction:: {path}" if callable(value) else f".. py:data:: {path}")
     return "```{eval-rst}\n" + "\n\n".join(lines) + "\n```"

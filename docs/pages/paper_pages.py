@@ -1,4 +1,4 @@
-"""What docs/papers.md and docs/prompts.md tell: every row with its command, every deviation, every prompt template."""
+"""The tables of docs/reproduce.md and docs/own_prompts.md: every row with its command, every deviation, every prompt template."""
 
 import re
 from pathlib import Path

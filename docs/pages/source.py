@@ -11,6 +11,19 @@ from .stand_ins import prepare
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
+IN_READING_ORDER = (
+    "quickstart",
+    "real_data",
+    "own_llm_and_index",
+    "reuse",
+    "generate_then_retrieve",
+    "irlab_2024",
+    "infosense_2024",
+    "nii_2024",
+    "judging",
+    "submission",
+)
+"""Notebooks that aren't named here follow."""
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -52,6 +65,8 @@ def at_home(text: str, name: str) -> str:
         label, target, anchor = found.groups()
         if not (ROOT / target).exists():
             raise ValueError(f"{name} links to {target}, which is not there")
+        if target.startswith("docs/_static/"):
+            return f"[{label}]({target.removeprefix('docs/')})"
         if target in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
             return f"[{label}]({target.lower()}{anchor or ''})"
         if target.startswith("docs/") and target.endswith(".md"):
@@ -68,6 +83,7 @@ def _lay_out_notebooks(folder: Path) -> None:
     found = sorted((ROOT / "notebooks").glob("*.ipynb"))
     for notebook in found:
         shutil.copy(notebook, folder)
-    listed = "\n".join(notebook.stem for notebook in found)
-    text = f"# Notebooks\n\nWith the outputs of their last run; the tests run them.\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+    places = {name: place for place, name in enumerate(IN_READING_ORDER)}
+    listed = "\n".join(sorted((notebook.stem for notebook in found), key=lambda name: (places.get(name, len(places)), name)))
+    text = f"# Notebooks\n\nIn reading order, with their outputs.\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
     (folder / "index.md").write_text(text, encoding="utf-8")

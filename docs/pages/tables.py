@@ -1,10 +1,13 @@
-"""Tables of what the package knows: datasets, the keys of an LLM's specification."""
+"""Tables of what the package knows: datasets, the keys of an LLM's specification, the columns of the turn frame."""
+
+import re
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations import frame
 from pyterrier_ikat.conversations.datasets import full_names
 from pyterrier_ikat.llms.options import OPTIONS
 
-from .text import table
+from .text import as_markdown, table
 
 
 def dataset_table(_: str) -> str:
@@ -26,3 +29,10 @@ def llm_option_table(_: str) -> str:
             takers.setdefault(key, []).append(f"`{provider}`")
             kinds[key] = kind.words
     return table(["key", "value", "taken by"], [(f"`{key}`", kinds[key], ", ".join(providers)) for key, providers in takers.items()])
+
+
+def turn_frame_table(_: str) -> str:
+    """The columns of a turn frame, as the docstring of its module lists them between two lines of ``=``."""
+    listed = re.split(r"^=+ +=+$", frame.__doc__ or "", flags=re.MULTILINE)[1]
+    rows = [re.split(r"  +", line, maxsplit=1) for line in listed.strip().splitlines()]
+    return table(["columns", "what they hold"], [[as_markdown(cell) for cell in row] for row in rows])

@@ -214,7 +214,7 @@ PAPERS: dict[str, Paper] = {
     ),
     "infosense_2024": Paper(
         "De Lima and Yang, Passage Query Methods for Retrieval and Reranking in Conversational Agents",
-        "",
+        "https://arxiv.org/abs/2503.00238",
         "Pyserini (Lucene)",
         {
             "1": Listing(_INFOSENSE_RUNS),

@@ -198,7 +198,7 @@ class MergeShards(Operator):
 
     Scores are compared as they are. Those of learned sparse retrieval don't depend on the other passages: the result is that of one
     index. BM25 takes the rarity of words and the mean length of passages from each part alone: the more alike the parts, the
-    closer to one index (see ``docs/more_than_one_machine.md`` for what was measured). Source: Callan, Distributed Information Retrieval,
+    closer to one index (see ``docs/scale.md`` for what was measured). Source: Callan, Distributed Information Retrieval,
     2000, section 5, raw-score merging.
 
     Args:

@@ -18,7 +18,7 @@ from pyterrier_ikat.runs import RunFolder
 
 
 class LastWords(Operator):
-    """A stranger's operator, as docs/add_operator.md writes it."""
+    """A stranger's operator, as docs/own_operator.md writes it."""
 
     schematic = {"label": "Last words"}
     one_row_per_turn = True
