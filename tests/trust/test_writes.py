@@ -12,9 +12,9 @@ PACKAGE = Path(ikat.__file__).parent
 WORKPLACE = "part of an index, whose folder gets its name when everything is in it"
 ELSEWHERE = {
     "conversations/download.py": "goes on with a download that was cut; the file gets its name when it is the expected one",
-    "retrieve/artifact.py": "SQLite, to read only",
-    "retrieve/corpus.py": f"SQLite; {WORKPLACE}",
+    "retrieve/dense_writer.py": WORKPLACE,
     "retrieve/shards.py": WORKPLACE,
+    "retrieve/text_writer.py": WORKPLACE,
     "running/account.py": "a line at a time at its end; one that was cut is passed over",
     "store/cache.py": "SQLite, which writes in transactions",
 }
