@@ -1,8 +1,8 @@
 """How large the run explorer's page is, and how long it takes to make and to open in a headless Chromium.
 
-The turns of 2023 (real utterances, personas, answers and NIST judgements), three systems and 20 passages for each, in two cases: the
-systems share most of their passages, and none. Which passages they "find" is made up; their texts are real passages of the mini
-collection, since the full collection can't be had without a licence.
+The turns of 2023 (real utterances, personas, answers and NIST judgements), three systems, each with 20 passages and two LLM calls for
+each turn, in two cases: the systems share most of their passages, and none. Which passages they "find" is made up; their texts are real
+passages of the mini collection, since the full collection can't be had without a licence.
 """
 
 import random
@@ -10,8 +10,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from zlib import crc32
 
 import pandas as pd
@@ -20,6 +22,8 @@ from bench import Row, median_seconds
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import Report, report
+from pyterrier_ikat.show.report import runs as report_runs
+from pyterrier_ikat.show.report.calls import Call
 
 SYSTEMS, DEPTH = 3, 20
 SEARCH = """new Promise(done => {
@@ -36,9 +40,10 @@ def rows() -> Iterator[Row]:
     dataset = ikat.dataset("ikat:2023")
     for shared, case in ((True, "most passages shared"), (False, "no passage shared")):
         runs = {f"system {number + 1}": _run(dataset, number, shared) for number in range(SYSTEMS)}
-        started = time.perf_counter()
-        page = report(runs, dataset, passages=DEPTH)
-        made = time.perf_counter() - started
+        with patch.object(report_runs, "_of_frame", _with_calls(report_runs._of_frame, _calls(dataset))):
+            started = time.perf_counter()
+            page = report(runs, dataset, passages=DEPTH)
+            made = time.perf_counter() - started
         task = f"report of 332 turns x {SYSTEMS} systems x {DEPTH} passages, {case}"
         size = {"MB": len(page.html.encode()) / 1e6}
         yield Row(f"{task}: made", made, None, "", None, "", size)
@@ -60,6 +65,21 @@ def _run(dataset: Any, number: int, shared: bool) -> pd.DataFrame:
         wrote = {name: column([value] * DEPTH) for name, value in _written(turn, pick).items()}
         frames.append(frame.assign(text=column([texts[crc32(docno.encode()) % len(texts)] for docno in found]), **wrote))
     return pd.concat(frames, ignore_index=True)
+
+
+def _with_calls(read: Any, calls: dict[str, list[Call]]) -> Any:
+    return lambda name, frame: replace(read(name, frame), calls=calls)
+
+
+def _calls(dataset: Any) -> dict[str, list[Call]]:
+    """The prompts of AQD, and the organisers' answer as completion."""
+    topics = dataset.get_topics("manual").merge(dataset.get_answers(), on="qid")
+    llm = ikat.llm("recorded:sample")
+    requests = [*ikat.Answer(llm).requests(topics), *ikat.Rewrite(llm).requests(topics)]
+    answers, calls = topics.set_index("qid")["gold_answer"], dict[str, list[Call]]()
+    for request in requests:
+        calls.setdefault(request.qid, []).append(Call(request.prompt, request.stage, request.messages, answers[request.qid]))
+    return calls
 
 
 def _found(qid: str, judged: list[str], pick: random.Random, part: int | None) -> list[str]:

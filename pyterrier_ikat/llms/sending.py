@@ -14,6 +14,7 @@ import pyterrier as pt
 from ..completions.usable import usable_text
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .limits import Stopped, run_all
+from .listening import Exchange, tell
 from .request import Completion, Reply, Request, as_read, failure_of, of_chain
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ class Asking:
     def __init__(self, llm: "LLM", requests: Sequence[Request], then: Then | None, calls: int) -> None:
         self.llm, self.then, self.calls = llm, then, calls
         self._results: dict[int, Outcome] = {}
+        self._exchanges: dict[int, list[Exchange]] = {}
         self._answers: dict[str, Outcome] = {}
         self._open: dict[str, list[tuple[int, Request]]] = {}
         self._repeats: list[tuple[str, Request, Outcome]] = []
@@ -224,6 +226,7 @@ class Asking:
             free = self.llm.cache.wait(list(self._open)) if self._open and self.llm.cache is not None else []
         for key, request, outcome in self._repeats:  # once nothing can end the stage: what an ended one did not give is not counted
             self.llm.count_repeat(key, request, outcome)
+        tell([exchange for place in sorted(self._exchanges) for exchange in self._exchanges[place]])
         return [self._results[place] for place in range(len(self._results))]
 
     def _add(self, place: int, request: Request) -> tuple[str, bool]:
@@ -242,6 +245,7 @@ class Asking:
             for place, request in self._open.pop(key, []):
                 self._results[place] = self._again(key, request, outcome) if repeated else outcome
                 repeated = True
+                self._exchanges.setdefault(place, []).append((request, self._results[place]))
                 follower = self.then and self.then(place, self._results[place])
                 if follower:
                     following, fresh = self._add(place, of_chain(follower))

@@ -22,7 +22,7 @@ from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError, option
 from ..llms import Ledger
 from ..llms.failures import UnderWay
-from ..operator import stages, watched_by
+from ..operator import stages
 from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
 from ..runs.folder import describe_difference, versions
@@ -97,13 +97,13 @@ class Batches:
         counted, (before, behind) = counting.snapshot(), _divided(pipeline)
         left = topics[~topics["qid"].isin(self.finished())]
         recorder = Recorder(left["qid"].tolist(), naming(pipeline))
-        with watched_by(recorder.watch):
+        with recorder.recording():
             written = _through(before, left.reset_index(drop=True))
         under_way, checked = UnderWay(), False
         for places in _cut(left.index.tolist(), size):
             turns = written.iloc[places].reset_index(drop=True)
             with under_way.noted():
-                with watched_by(recorder.watch):
+                with recorder.recording():
                     results = _through(behind, turns)
                 if not checked:
                     _check_ranking(self.path.stem, turns, results)

@@ -3,7 +3,8 @@
 Not seen are stages of other packages, and what a stage does on other threads or machines.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import is_missing, starts_of_runs
-from ..operator import Work
+from ..llms import LLMFailure
+from ..llms.listening import Exchange, heard_by
+from ..operator import Work, watched_by
 from ..order import Floats
 from ..runs.stages import TurnStages
 from ..runs.turns import as_json
@@ -36,9 +39,8 @@ class Recorder:
 
     Example:
         >>> from pyterrier_ikat import RawUtterance
-        >>> from pyterrier_ikat.operator import watched_by
         >>> recorder = Recorder(["9-1_3"], str)
-        >>> with watched_by(recorder.watch):
+        >>> with recorder.recording():
         ...     _ = RawUtterance()(pd.DataFrame({"qid": ["9-1_3"], "query": ["it"], "qutterance": ["Tea?"]}))
         >>> len(recorder.take(["9-1_3"])) > 0
         True
@@ -49,33 +51,46 @@ class Recorder:
         self._name_of = name_of
         self._names: dict[int, tuple[Any, str]] = {}
         self._working: list[Any] = []
+        self._heard: list[list[Exchange]] = []
         self._turn_of: dict[str, str] = {}
 
-    def watch(self, stage: Any, inp: pd.DataFrame, work: Work) -> pd.DataFrame:
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Inside the block, what stages do and ask is kept."""
+        with watched_by(self._watch), heard_by(self._hear):
+            yield
+
+    def _watch(self, stage: Any, inp: pd.DataFrame, work: Work) -> pd.DataFrame:
         """Do the work, and keep what it did."""
-        again = any(stage is one for one in self._working)  # a transform that calls the one of its base
+        if any(stage is one for one in self._working):  # a transform that calls the one of its base
+            return work()
         self._working.append(stage)
+        self._heard.append([])
         try:
             out = work()
         finally:
             self._working.pop()
-        if not again:
-            self._keep(stage, inp, out)
+            heard = self._heard.pop()
+        self._keep(stage, inp, out, heard)
         return out
+
+    def _hear(self, exchanges: Sequence[Exchange]) -> None:
+        if self._heard:
+            self._heard[-1].extend(exchanges)
 
     def take(self, qids: Sequence[str]) -> list[TurnStages]:
         """The lines of these turns, which are forgotten here."""
         self._turn_of = {qid: turn for qid, turn in self._turn_of.items() if turn not in qids}
         return [self._turns.pop(qid) for qid in qids]
 
-    def _keep(self, stage: Any, inp: pd.DataFrame, out: pd.DataFrame) -> None:
+    def _keep(self, stage: Any, inp: pd.DataFrame, out: pd.DataFrame, heard: Sequence[Exchange]) -> None:
         if not all("qid" in getattr(frame, "columns", ()) for frame in (inp, out)):
             return
         for frame in (inp, out):
             self._learn(frame)
         found = self._by_turn("found", _found(inp, out))
         scored = self._by_turn("scored", _scored(inp, out), alone=bool(getattr(stage, "scores_alone", False)))
-        for qid, said in _together(_written(inp, out), found, scored).items():
+        for qid, said in _together(self._asked(heard), _written(inp, out), found, scored).items():
             if qid in self._turns:
                 self._turns[qid].add(self._called(stage), said)
 
@@ -84,6 +99,16 @@ class Recorder:
         if "qid_0" in frame.columns:
             first = starts_of_runs(frame["qid"].to_numpy(dtype=object))
             self._turn_of.update(zip(frame["qid"].take(first), frame["qid_0"].take(first), strict=True))
+
+    def _asked(self, heard: Sequence[Exchange]) -> Turns:
+        asked = Turns()
+        for request, outcome in heard:
+            named = {name: value for name, value in (("prompt", request.prompt), ("item", request.item)) if value}
+            gave = {"failure": outcome.reason} if isinstance(outcome, LLMFailure) else {"completion": outcome.text}
+            messages = [dict(message) for message in request.messages]
+            turn = asked.setdefault(self._turn_of.get(request.qid, request.qid), {"asked": []})
+            turn["asked"].append(named | {"messages": messages} | gave)
+        return asked
 
     def _by_turn(self, name: str, queries: list[dict[str, Any]], **said: Any) -> Turns:
         found = Turns()

@@ -6,6 +6,8 @@ A line has ``qid`` (the turn), ``stage`` and one or more of these:
 ``wrote``    column -> what the stage wrote there: rewrites, answers, statements, suggestions, summaries, queries
 ``found``    what a retriever found: for each query ``qid``, ``query``, ``docnos`` (best first), ``scores``; of sub-queries
              ``qsub`` and ``qweight`` too, and beside ``found`` the turn's own ``query``
+``asked``    the LLM calls, cached ones too: for each ``messages`` and ``completion``, or ``failure``, which says why there is none;
+             ``prompt`` and ``item`` name the template and what within the turn it was about, where there is such
 ``scored``   what a re-ranker was given: for each query ``qid``, ``query``, ``docnos`` (in the order in which they came),
              ``scores``; ``alone`` says whether a score comes from query and passage alone
 ===========  =======================================================================================================

@@ -9,7 +9,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.operator import Operator, watched_by
+from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.rank import scoring
 from pyterrier_ikat.running.recorder import Recorder
 from pyterrier_ikat.runs import RunFolder
@@ -137,6 +137,23 @@ def test_scores_come_back_exactly(tmp_path):
     assert all(isinstance(score, float) for query in found for score in query["scores"])
 
 
+def test_llm_calls_are_kept_with_the_stage_that_asked_cached_or_failed(index, tmp_path):
+    class Model:
+        def generate(self, chats):
+            return ["ERROR::gone" if "set off" in chat[-1]["content"] else "Mint tea." for chat in chats]
+
+    answer = ikat.Answer(ikat.llm(Model(), cache=":memory:"), on_error="fallback")
+    turns = pt.get_dataset("ikat:sample").get_topics()
+    turns = turns[turns["qid"].isin(["1-1_1", "1-1_2"])]
+    asked = dict(zip(turns["qid"], answer.requests(turns), strict=True))
+    for again in range(2):
+        ikat.run({"mine": answer >> index.bm25(num_results=2)}, "ikat:sample", out=tmp_path / str(again), turns=list(asked))
+        lines = {line["qid"]: line for line in RunFolder(tmp_path / str(again) / "mine").stages() if "asked" in line}
+        assert lines["1-1_1"]["asked"] == [{"prompt": "answer", "messages": asked["1-1_1"].messages, "completion": "Mint tea."}]
+        assert "gone" in lines["1-1_2"]["asked"][0]["failure"]
+        assert {line["stage"].split("(")[0] for line in lines.values()} == {"ikat.Answer"}
+
+
 class Halves(Operator):
     """Calls its base; keeps every other passage."""
 
@@ -152,7 +169,7 @@ class Quarters(Halves):
 def test_a_stage_that_calls_its_base_stands_there_once_and_other_qids_are_left_out(tmp_path):
     recorder = Recorder(["t"], str)
     frame = pd.DataFrame({"qid": ["t", "t", "word"], "query": ["a", "a", "word"], "docno": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
-    with watched_by(recorder.watch):
+    with recorder.recording():
         Quarters()(frame)
     (tmp_path / "s.gz").write_bytes(b"".join(turn.packed() for turn in recorder.take(["t"])))
     [line] = read_stages(tmp_path / "s.gz")

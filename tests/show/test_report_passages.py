@@ -13,15 +13,16 @@ def listed(*runs, depth=2, qrels=QRELS, texts=None):
     return passages_by_turn([RunData(str(number), *run) for number, run in enumerate(runs)], qrels, texts, depth)
 
 
-def test_runs_share_one_list_by_their_best_rank():
+def test_runs_share_one_list_by_their_best_rank_with_their_ranks_further_down():
     one = (ranking([("1_1", "a", 5.0), ("1_1", "b", 4.0), ("1_1", "c", 3.0)]),)
     two = (ranking([("1_1", "b", 0.9), ("1_1", "d", 0.8), ("1_1", "a", 0.7)]),)
     found, _ = listed(one, two)
     assert [(passage.docno, passage.places) for passage in found["1_1"]] == [
-        ("a", (Place(1, 5.0, False), None)),
-        ("b", (Place(2, 4.0, False), Place(1, 0.9, False))),
-        ("d", (None, Place(2, 0.8, False))),
+        ("a", (Place(1, 5.0), Place(3, 0.7, deep=True))),
+        ("b", (Place(2, 4.0), Place(1, 0.9))),
+        ("d", (None, Place(2, 0.8))),
     ]
+    assert [passage.shown_by for passage in found["1_1"]] == [[0], [0, 1], [1]]
 
 
 def test_labels_tell_not_relevant_from_not_judged():
@@ -55,7 +56,7 @@ def test_texts_are_cut_at_words_and_the_cut_is_told():
 
 def test_many_long_passages_are_cut_shorter_but_stay_readable():
     assert word_limit(["word " * 100] * 10) == 120
-    assert word_limit(["word " * 200] * 20_000) == 60  # 20,000 x 60 x 5 characters are 6 million, 90 words are 9
+    assert word_limit(["word " * 200] * 20_000) == 45  # 20,000 x 45 x 5 characters are 4.5 million, 60 words are 6
     assert word_limit(["word " * 150] * 80_000) == 30
     assert word_limit([]) == 120
 

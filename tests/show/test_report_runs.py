@@ -73,7 +73,7 @@ def test_a_submission_tells_response_statements_and_what_is_used(submission):
 def test_a_frame_tells_what_its_columns_have():
     frame = FRAME.assign(qrewrite=column(["r", "r"]), qanswer=column(["said", "said"]), qturn=[1, 1], used=[True, False], query="q")
     (run,) = read_runs({"mine": frame})
-    assert run.turns == {"1_1": {"qrewrite": "r", "qanswer": "said", "response": "said", "used": ["a"]}}
+    assert run.turns == {"1_1": {"qrewrite": "r", "qanswer": "said", "response": "said", "used": ["a"], "searched": ["q"]}}
     assert frame.columns.tolist() == ["qid", "docno", "score", "rank", "qrewrite", "qanswer", "qturn", "used", "query"]
 
 

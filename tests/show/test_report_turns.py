@@ -30,12 +30,11 @@ def test_a_turn_has_the_users_words_and_the_organisers(both):
     assert first.gold
 
 
-def test_what_a_run_wrote_is_set_against_the_first_run(both):
+def test_what_the_runs_wrote_stands_side_by_side(both):
     plain, full = both.turns[0].sides
-    assert plain.rewrite == [("Which first walk?", False)]
-    assert full.rewrite == [("Which first ", False), ("walk suits a bad knee?", True)]
+    assert (plain.rewrite, full.rewrite) == ("Which first walk?", "Which first walk suits a bad knee?")
     assert (plain.statements, plain.subqueries) == (None, [])
-    assert [(one.text, one.found, one.new) for one in full.subqueries] == [("easy first walk", None, False), ("soft paths", None, False)]
+    assert full.subqueries == [SubQuery("easy first walk", None), SubQuery("soft paths", None)]
     assert (full.draft, full.response) == ("", "Take the heath, it is level.")
     assert (plain.found, full.found) == (3, 3)
 
@@ -50,7 +49,7 @@ def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
     plain, full = both.turns[2].sides
     assert (plain.found, plain.run_on) == (0, True)
     assert (full.found, full.run_on) == (0, False)
-    assert plain.rewrite == [("Poles for a knee?", False)]
+    assert plain.rewrite == "Poles for a knee?"
 
 
 def test_the_persona_tells_who_chose_a_statement_when(both, sample):
@@ -62,31 +61,36 @@ def test_the_persona_tells_who_chose_a_statement_when(both, sample):
         [turn for turn, ids in zip(gold["qturn"], gold["qgoldptkb"], strict=True) if "2" in ids],
     )
     assert both.persona[1].relevant[0] == 1
-    assert both.turns[0].sides[1].statements[0] == Statement("2", both.persona[1].text, relevant=True, new=False)
+    assert both.turns[0].sides[1].statements[0] == Statement("2", both.persona[1].text, relevant=True)
     assert both.turns[1].sides[1].statements == []
 
 
-def test_what_only_the_other_run_has_is_new():
-    def run(name, **wrote):
-        frame = ranking([("1_1", "a", 1.0)])
-        return RunData(name, frame, {"1_1": wrote})
+def of_turn(**wrote):
+    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": wrote})
+    return seen([run], NOTHING)[0].turns[0].sides[0]
 
-    base = run("base", qstatements=[["1", 1.0]], qsubqueries=["Green tea"])
-    other = run(
-        "other", qstatements=[["1", 1.0], ["2", 0.5]], qsubqueries=["green tea ", "rooibos"], qfound=[7, 1], qanswer="draft", response="r"
-    )
-    side = seen([base, other], NOTHING)[0].turns[0].sides[1]
-    assert [(one.new, one.relevant) for one in side.statements] == [(False, False), (True, False)]
-    assert side.subqueries == [SubQuery("green tea ", 7, False), SubQuery("rooibos", 1, True)]
+
+def test_a_draft_stands_beside_the_response_and_sub_queries_tell_what_they_found():
+    side = of_turn(qsubqueries=["green tea ", "rooibos"], qfound=[7, 1], qanswer="draft", response="r")
+    assert side.subqueries == [SubQuery("green tea ", 7), SubQuery("rooibos", 1)]
     assert (side.draft, side.response) == ("draft", "r")
 
 
-@pytest.mark.parametrize("theirs", [[], ["rooibos"]])
-def test_sub_queries_without_any_in_common_are_not_marked(theirs):
-    runs = [
-        RunData(name, ranking([("1_1", "a", 1.0)]), {"1_1": {"qsubqueries": texts}}) for name, texts in (("a", theirs), ("b", ["mate"]))
-    ]
-    assert seen(runs, NOTHING)[0].turns[0].sides[1].subqueries == [SubQuery("mate", None, False)]
+@pytest.mark.parametrize(
+    ("wrote", "queries", "source", "rewrite"),
+    [
+        ({"searched": ["tea"], "qrewrite": "tea"}, ["tea"], "the rewrite", ""),
+        ({"searched": ["tea"], "qutterance": "tea"}, ["tea"], "the utterance", ""),
+        ({"searched": ["tea"], "qresolved": "tea"}, ["tea"], "the manual rewrite", ""),
+        ({"searched": ["tea mint"], "qrewrite": "tea"}, ["tea mint"], "", "tea"),
+        ({"searched": ["tea", "mint", "tea", ""]}, ["tea", "mint"], "", ""),
+        ({"searched": ["tea", "mint"], "qsubqueries": ["mint "]}, ["tea"], "", ""),
+        ({"qrewrite": "tea"}, [], "", "tea"),
+    ],
+)
+def test_the_final_query_says_where_it_comes_from(wrote, queries, source, rewrite):
+    side = of_turn(**wrote)
+    assert (side.queries, side.source, side.rewrite) == (queries, source, rewrite)
 
 
 def test_the_count_of_a_turn_that_was_its_own_sub_query_is_left_out():

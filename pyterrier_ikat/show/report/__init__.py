@@ -1,5 +1,7 @@
 """The run explorer: runs as conversations to read, in one HTML file that loads nothing and can be read without any script.
 
+The script of the page compares the runs: the baseline and the run compared with it are chosen there.
+
 Texts of users, passages and models are escaped by jinja. Should one slip through, the page's content security policy names the hash of the
 page's only script and style: the browser runs no other.
 """
@@ -25,11 +27,16 @@ from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
 from ...evaluation import TRACK_2023
 from ...store.files import atomic_write
-from .results import Score, mean_scores, passages_by_turn, scores_by_turn
+from .calls import pack
+from .reasons import reasons_by_turn, relevant_by_turn
+from .results import Scores, mean_scores, passages_by_turn, scores_by_turn
 from .runs import Runs, find_material, only_turns, read_runs
 from .turns import build_conversations, turns_to_show
 
 FOLDER = Path(__file__).parent / "files"
+SCRIPTS = ("turns.js", "compare.js", "runs.js", "search.js", "moving.js")
+SHOWN = 4
+"""So many runs are shown side by side from the start; of more, the baseline and the run compared with it."""
 
 
 class Report:
@@ -75,9 +82,10 @@ def report(
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
 
-    Each turn has its utterance and for every run the rewrite, the chosen statements of the persona, the sub-queries, the draft answer, the
-    response and what it is based on, the scores and the best passages with score and relevance label. What differs from the first run
-    is marked. The page filters by conversation, turn, measure and win or loss, searches, and is walked through with j and k.
+    Each turn has its utterance and for every run the rewrite, the final query, the chosen statements of the persona, the sub-queries, the
+    draft answer, the response and the passages that it is based on, the scores, the best passages with score and relevance label, and the
+    LLM calls. In the page you choose the baseline and the run compared with it, and hide runs; differences from the baseline are marked,
+    and a sentence names the relevant passages that make them. The page sorts turns by gain or loss, filters and searches them.
 
     Args:
         runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
@@ -114,14 +122,21 @@ def report(
     shown = turns_to_show(read, material)
     names, scores = scores_by_turn(read, material.qrels, shown, measures)
     listed, words = passages_by_turn(read, material.qrels, material.texts, passages)
+    relevant, means = relevant_by_turn(read, material.qrels), mean_scores(scores)
+    compared, sentences = _best_but_first(means) if means else 1, reasons_by_turn(read, relevant)
+    packed, cut = pack(shown, [run.calls for run in read], sentences if len(read) > 2 else {})  # noqa: PLR2004
+    first = {qid: texts[compared - 1] for qid, texts in sentences.items() if texts}
     page = _render(
         runs=read,
         dataset=material.name,
-        notes=material.notes,
-        conversations=build_conversations(read, material, listed, scores),
+        notes=[*material.notes, *filter(None, [cut])],
+        conversations=build_conversations(read, material, listed, scores, relevant, first),
         turns=shown,
         measures=names,
-        means=mean_scores(scores),
+        means=means,
+        compared=compared,
+        shown=range(len(read)) if len(read) <= SHOWN else (0, compared),
+        packed=packed,
         judged=len(scores),
         labelled=material.qrels is not None,
         depth=passages,
@@ -131,12 +146,22 @@ def report(
     return Report(page, ", ".join(run.name for run in read))
 
 
+def _best_but_first(means: Scores) -> int:
+    """Which of the runs behind the first has the best mean; 1 where there is none."""
+    return max(range(1, len(means)), key=lambda number: means[number][0], default=1)
+
+
 def _render(**values: Any) -> str:
     """The page; what no HTML file can hold (zeros, half characters) is replaced."""
-    css, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    css, script = (FOLDER / "report.css").read_text(encoding="utf-8"), read_script()
     policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     page = _environment().get_template("report.html.jinja").render(css=Markup(css), script=Markup(script), policy=policy, **values)
     return re.sub("[\x00\ud800-\udfff]", "\ufffd", page)
+
+
+def read_script() -> str:
+    """The page's script: its files share one scope, in this order."""
+    return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
 
 
 def describe_calls(ledger: pd.DataFrame | None) -> str:
@@ -156,15 +181,4 @@ def _hash(text: str) -> str:
 
 @lru_cache
 def _environment() -> Environment:
-    built = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    built.filters["score"] = _format_score
-    return built
-
-
-def _format_score(score: Score, digits: int) -> Markup:
-    """A score, bold where it is the best, with its difference from the first run's."""
-    text = Markup("<b>{}</b>" if score.best else "{}").format(f"{score.value:.{digits}f}")
-    if score.side == "tie" or score.change is None:
-        return text
-    sign = "+" if score.change > 0 else "−"
-    return text + Markup(' <span class="{}">{}{}</span>').format(score.side, sign, f"{abs(score.change):.{digits}f}")
+    return Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

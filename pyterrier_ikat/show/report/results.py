@@ -1,6 +1,5 @@
 """What the runs found for each turn, and their scores: the passages of all runs in one list, each with its place in every run."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,19 +14,27 @@ from .runs import RunData
 
 LIMITS = (120, 90, 60, 45, 30)
 """So many words of a passage are shown; fewer where the page has many passages. The index has the rest."""
-CHARACTERS = 7_500_000
-"""What the passages of a page may have together, so that 332 turns of three systems without a common passage stay within 15 MB."""
+CHARACTERS = 4_800_000
+"""So many characters of passages fit into a page: 332 turns of three systems without a common passage stay within 12 MB."""
 OPEN_WORDS = 30
 """So many words can be read without opening the passage."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run has a passage: rank from 1, score, and whether its response is based on it."""
+    """Where a run has a passage.
+
+    Attributes:
+        rank: from 1.
+        score: as the run has it.
+        used: whether the run's response is based on it.
+        deep: whether the rank is below the depth that is shown.
+    """
 
     rank: int
     score: float
-    used: bool
+    used: bool = False
+    deep: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Passage:
 
     Attributes:
         docno: its id.
-        places: one per run; None where the run doesn't show it.
+        places: one per run; None where the run doesn't have it.
         label: its relevance; None when not judged.
         beginning: the first words of its text.
         rest: what follows, cut to the limit.
@@ -49,15 +56,17 @@ class Passage:
     rest: str
 
     @property
-    def only(self) -> bool:
-        """Whether one of several runs shows it."""
-        return len(self.places) > 1 and self.places.count(None) == len(self.places) - 1
+    def shown_by(self) -> list[int]:
+        """The numbers of the runs that have it among the passages they show."""
+        return [number for number, place in enumerate(self.places) if place is not None and not place.deep]
 
 
 def passages_by_turn(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
 ) -> tuple[dict[str, list[Passage]], int]:
     """For each turn the best ``depth`` passages of every run and those that a response is based on, by their best rank in any run.
+
+    A passage that one run shows has its rank in the other runs, too, however low it is.
 
     Returns:
         qid -> passages, and how many words of a passage are kept; 0 where there are no texts.
@@ -69,6 +78,8 @@ def passages_by_turn(
     for number, run in enumerate(runs):
         for qid, docno, place in _places(run, depth):
             places.setdefault(qid, {}).setdefault(docno, [None] * len(runs))[number] = place
+    for number, run in enumerate(runs):
+        _add_deep(run, number, places)
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
     known = _load_texts(runs, texts, {docno for turn in places.values() for docno in turn})
     limit = word_limit([known.get(docno, "") for turn in places.values() for docno in turn])
@@ -84,7 +95,16 @@ def passages_by_turn(
 
 
 def _best_place(by_run: Sequence[Place | None]) -> tuple[int, int]:
-    return min((place.rank, number) for number, place in enumerate(by_run) if place is not None)
+    return min((place.rank, number) for number, place in enumerate(by_run) if place is not None and not place.deep)
+
+
+def _add_deep(run: RunData, number: int, places: Mapping[str, dict[str, list[Place | None]]]) -> None:
+    """Add the ranks of passages that other runs show and this one has further down."""
+    found = run.results[run.results["docno"].isin({docno for turn in places.values() for docno in turn})]
+    for qid, docno, rank, score in zip(*(found[name] for name in ("qid", "docno", "rank", "score")), strict=True):
+        by_run = places.get(qid, {}).get(docno)
+        if by_run is not None and by_run[number] is None:
+            by_run[number] = Place(int(rank) + 1, float(score), deep=True)
 
 
 def word_limit(texts: Sequence[str]) -> int:
@@ -127,32 +147,7 @@ def _cut(text: str, limit: int) -> tuple[str, str]:
     return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(limit, OPEN_WORDS) else rest
 
 
-SAME = 5e-5
-"""Scores that differ by less read alike with four decimals."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """A score of a run.
-
-    Attributes:
-        value: the score.
-        change: how far it is above the first run's; None for the first run.
-        best: whether no other run is above it and one is below.
-    """
-
-    value: float
-    change: float | None
-    best: bool
-
-    @property
-    def side(self) -> str:
-        """``"win"``, ``"loss"`` or ``"tie"`` against the first run."""
-        change = self.change or 0.0
-        return "tie" if abs(change) < SAME else "win" if change > 0 else "loss"
-
-
-Scores = list[list[Score]]
+Scores = list[list[float]]
 """One list per run, in it one score per measure."""
 
 
@@ -178,15 +173,15 @@ def scores_by_turn(
         return [], {}
     names = [name for name in tables[0].columns if name != "qid"]
     values = [dict(zip(table["qid"], table[names].to_numpy(dtype=float).tolist(), strict=True)) for table in tables]
-    return names, {qid: _compare([rows[qid] for rows in values]) for qid in values[0]}
+    return names, {qid: [rows[qid] for rows in values] for qid in values[0]}
 
 
 def mean_scores(scores: Mapping[str, Scores]) -> Scores:
     """The mean over the turns, for each run and measure."""
     if not scores:
         return []
-    values = np.array([[[one.value for one in row] for row in rows] for rows in scores.values()])
-    return _compare(values.mean(axis=0).tolist())
+    means: Scores = np.mean([rows for rows in scores.values()], axis=0).tolist()
+    return means
 
 
 def _scores_of_folders(runs: Sequence[RunData]) -> list[pd.DataFrame]:
@@ -202,15 +197,3 @@ def _scores_of_folders(runs: Sequence[RunData]) -> list[pd.DataFrame]:
         if "qrels_sha256" in run.parameters and run.parameters["qrels_sha256"] != judged[0].parameters["qrels_sha256"]:
             raise DataError(f"{run.name} and {judged[0].name} were measured with other qrels: give the dataset or the qrels")
     return tables
-
-
-def _compare(values: list[list[float]]) -> Scores:
-    columns = list(zip(*values, strict=True))
-    best = [max(column) if max(column) - min(column) >= SAME else math.inf for column in columns]
-    return [
-        [
-            Score(value, None if number == 0 else value - first, top - value < SAME)
-            for value, first, top in zip(row, values[0], best, strict=True)
-        ]
-        for number, row in enumerate(values)
-    ]

@@ -23,6 +23,7 @@ from ...runs import RunFolder, read_run, trec_eval_order
 from ...runs.turns import as_json, chosen_statements, used_marks
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
+from .calls import Call, read_kept
 
 RunSource: TypeAlias = str | Path | RunFolder | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
@@ -35,10 +36,11 @@ class RunData:
     Attributes:
         name: what it is called in the report.
         results: ``qid``, ``docno``, ``score``, ``rank`` (from 0); ``used`` and ``text`` where known.
-        turns: qid -> what is known of the turn, under the names of ``turns.jsonl``.
+        turns: qid -> what is known of the turn, under the names of ``turns.jsonl``; as ``searched`` the queries that retrievers got.
         scores: ``qid`` and one column per measure, as in ``measures.csv``; None where the run has none.
         ledger: the LLM calls, as in ``ledger.csv``; None where unknown.
         parameters: how it was made, as in ``run.json``.
+        calls: qid -> the LLM calls of the turn that the folder keeps.
     """
 
     name: str
@@ -47,6 +49,7 @@ class RunData:
     scores: pd.DataFrame | None = None
     ledger: pd.DataFrame | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    calls: Mapping[str, Sequence[Call]] = field(default_factory=dict)
 
     @property
     def run_on(self) -> set[str] | None:
@@ -117,8 +120,10 @@ def _is_json(path: Path) -> bool:
 
 
 def _of_folder(name: str, folder: RunFolder) -> RunData:
-    turns = {turn["qid"]: turn for turn in folder.turns()}
-    return RunData(name, folder.results(), turns, _read_scores(folder), read_ledger(folder), folder.parameters())
+    turns, kept = {turn["qid"]: turn for turn in folder.turns()}, read_kept(folder)
+    turns = {qid: turn | ({"searched": kept[qid].searched} if qid in kept else {}) for qid, turn in turns.items()}
+    calls = {qid: one.calls for qid, one in kept.items() if one.calls}
+    return RunData(name, folder.results(), turns, _read_scores(folder), read_ledger(folder), folder.parameters(), calls)
 
 
 def _read_scores(folder: RunFolder) -> pd.DataFrame:
@@ -150,6 +155,9 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
         turns[qid] = {column: value for column, value in known.items() if isinstance(value, str | list | dict)}
         if "used" in results.columns:
             turns[qid]["response"] = turns[qid].get("qanswer", "")
+    if "query" in first.columns and "qsubqueries" not in names:  # behind a fusion of sub-queries it is the turn's own again
+        for qid, query in zip(first["qid"], first["query"], strict=True):
+            turns[qid] |= {"searched": [query]} if isinstance(query, str) else {}
     return RunData(name, results, _add_used(results, turns))
 
 

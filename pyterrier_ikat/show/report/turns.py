@@ -1,67 +1,32 @@
-"""The turns of a report, side by side over the runs, and what differs between them."""
+"""The turns of a report, side by side over the runs. What differs from the baseline is marked in the page, where it is chosen."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...conversations.frame import statements_of
 from ...errors import DataError
 from ...evaluation.scores import natural_key
+from .reasons import Relevant, further_down
 from .results import Passage, Scores
 from .runs import Material, RunData
-
-Pieces = list[tuple[str, bool]]
-"""A text in pieces; the flag tells that the baseline's text lacks the piece."""
-
-
-def mark_new_words(text: str, baseline: str | None) -> Pieces:
-    """Split a text at the words that the baseline's text lacks; case doesn't count.
-
-    Args:
-        text: the text to show.
-        baseline: the text that it is compared with; None marks nothing.
-
-    Returns:
-        Pieces that together are ``text`` without white space around it.
-
-    Example:
-        >>> mark_new_words("trails for a bad knee", "Trails for dogs")
-        [('trails for ', False), ('a bad knee', True)]
-    """
-    if baseline is None:
-        return [(text.strip(), False)]
-    words = re.split(r"(?<=\s)(?=\S)", text.strip())
-    theirs, ours = baseline.lower().split(), [word.strip().lower() for word in words]
-    blocks = SequenceMatcher(None, theirs, ours, autojunk=False).get_matching_blocks()
-    same = {place for block in blocks for place in range(block.b, block.b + block.size)}
-    pieces: Pieces = []
-    for place, word in enumerate(words):
-        new = place not in same
-        if pieces and pieces[-1][1] == new:
-            word = pieces.pop()[0] + word
-        pieces.append((word, new))
-    return pieces
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A chosen statement: ``relevant`` for the organisers, ``new`` when the baseline didn't choose it."""
+    """A chosen statement: ``relevant`` for the organisers."""
 
     name: str
     text: str
     relevant: bool
-    new: bool
 
 
 @dataclass(frozen=True)
 class SubQuery:
-    """A sub-query and how many passages it brought (None: not known); ``new`` when the baseline has others of them, but not it."""
+    """A sub-query and how many passages it brought (None: not known)."""
 
     text: str
     found: int | None
-    new: bool
 
 
 @dataclass(frozen=True)
@@ -69,7 +34,9 @@ class Side:
     """What one run did with a turn; empty where it wrote nothing.
 
     Attributes:
-        rewrite: the rewritten utterance, in pieces.
+        rewrite: the rewritten utterance; empty where it is the only query that was searched for.
+        queries: the queries that retrievers got, without the sub-queries.
+        source: the text of the turn that the only query is: ``"the utterance"``, ``"the rewrite"``, ``"the manual rewrite"`` or empty.
         statements: the chosen statements, best first; None when the run chooses none.
         subqueries: in the order in which they were written.
         draft: the answer that was written before retrieval.
@@ -78,9 +45,12 @@ class Side:
         missing: passages that the response names and the run's ranking lacks.
         found: how many passages the run has.
         run_on: whether the run was made for this turn, as far as is known.
+        calls: how many LLM calls the run keeps of the turn.
     """
 
-    rewrite: Pieces
+    rewrite: str
+    queries: list[str]
+    source: str
     statements: list[Statement] | None
     subqueries: list[SubQuery]
     draft: str
@@ -89,11 +59,12 @@ class Side:
     missing: list[str]
     found: int
     run_on: bool
+    calls: int = 0
 
 
 @dataclass(frozen=True)
 class TurnView:
-    """One turn; ``number`` counts the turns of the report from 1, ``depth`` those of the conversation."""
+    """One turn; ``number`` counts the turns of the report from 1, ``depth`` those of the conversation, ``reason`` compares two runs."""
 
     number: int
     qid: str
@@ -104,6 +75,8 @@ class TurnView:
     sides: list[Side]
     passages: list[Passage]
     scores: Scores | None
+    reason: str = ""
+    further: list[Relevant] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -126,9 +99,22 @@ class ConversationView:
 
 
 def build_conversations(
-    runs: Sequence[RunData], material: Material, passages: Mapping[str, list[Passage]], scores: Mapping[str, Scores]
+    runs: Sequence[RunData],
+    material: Material,
+    passages: Mapping[str, list[Passage]],
+    scores: Mapping[str, Scores],
+    relevant: Mapping[str, list[Relevant]] | None = None,
+    reasons: Mapping[str, str] | None = None,
 ) -> list[ConversationView]:
     """The turns of all runs, by conversation.
+
+    Args:
+        runs: the runs.
+        material: what their dataset adds to them.
+        passages: the passages that each turn shows.
+        scores: the scores of each judged turn.
+        relevant: the relevant passages of each judged turn.
+        reasons: for each judged turn the sentence that compares two runs.
 
     Raises:
         DataError: when a run has a turn that the dataset lacks.
@@ -140,13 +126,12 @@ def build_conversations(
         turn = _turn(runs, material, qid)
         name, depth = _place(qid, turn)
         known[qid] = turn
-        listed, base = passages.get(qid, []), runs[0].turns.get(qid, {})
-        sides = [
-            _side(run, qid, None if run is runs[0] else base, turn, listed, count.get(qid, 0))
-            for run, count in zip(runs, counts, strict=True)
-        ]
+        listed = passages.get(qid, [])
+        sides = [_side(run, qid, turn, listed, count.get(qid, 0)) for run, count in zip(runs, counts, strict=True)]
         utterance, resolved, gold = (_text(turn, key) for key in ("qutterance", "qresolved", "gold_answer"))
-        view = TurnView(number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid))
+        further = further_down((relevant or {}).get(qid, []), {passage.docno for passage in listed})
+        reason = (reasons or {}).get(qid, "")
+        view = TurnView(number, qid, depth, utterance, resolved, gold, sides, listed, scores.get(qid), reason, further)
         grouped.setdefault(name, []).append(view)
     return [ConversationView(name, _persona(turns, known), turns) for name, turns in grouped.items()]
 
@@ -187,44 +172,49 @@ def _text(turn: Mapping[str, Any], key: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _side(run: RunData, qid: str, base: Mapping[str, Any] | None, turn: Mapping[str, Any], listed: Sequence[Passage], found: int) -> Side:
+def _side(run: RunData, qid: str, turn: Mapping[str, Any], listed: Sequence[Passage], found: int) -> Side:
     own = run.turns.get(qid, {})
     rewrite, response, draft = (_text(own, key) for key in ("qrewrite", "response", "qanswer"))
-    numbers = {passage.docno: number for number, passage in enumerate(listed, 1)}
+    queries, numbers = _searched(own), {passage.docno: number for number, passage in enumerate(listed, 1)}
+    texts = {"the rewrite": rewrite, "the utterance": _text(turn, "qutterance"), "the manual rewrite": _text(turn, "qresolved")}
+    source = next((name for name, text in texts.items() if queries == [text]), "")
     used = own.get("used", [])
     return Side(
-        rewrite=mark_new_words(rewrite, _text(base or {}, "qrewrite") or None) if rewrite else [],
-        statements=_statements(own, base, turn),
-        subqueries=_subqueries(own, base),
+        rewrite="" if source == "the rewrite" else rewrite,
+        queries=queries,
+        source=source,
+        statements=_statements(own, turn),
+        subqueries=_subqueries(own),
         draft="" if draft == response else draft,
         response=response,
         cited=[numbers[docno] for docno in used if docno in numbers],
         missing=[docno for docno in used if docno not in numbers],
         found=found,
         run_on=run.run_on is None or qid in run.run_on,
+        calls=len(run.calls.get(qid, ())),
     )
 
 
-def _statements(own: Mapping[str, Any], base: Mapping[str, Any] | None, turn: Mapping[str, Any]) -> list[Statement] | None:
+def _searched(own: Mapping[str, Any]) -> list[str]:
+    """The queries that were searched for and are no sub-queries, each once."""
+    known = {text.strip() for text in own.get("qsubqueries") or ()}
+    return [text for text in dict.fromkeys(text.strip() for text in own.get("searched") or ()) if text and text not in known]
+
+
+def _statements(own: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Statement] | None:
     chosen = own.get("qstatements")
     if chosen is None:
         return None
-    theirs = None if base is None or "qstatements" not in base else {str(name) for name, _ in base["qstatements"]}
     texts, relevant = statements_of(turn.get("qptkb")), set(turn.get("qgoldptkb") or ())
-    return [
-        Statement(str(name), str(texts.get(name, name)), name in relevant, theirs is not None and str(name) not in theirs)
-        for name, _ in chosen
-    ]
+    return [Statement(str(name), str(texts.get(name, name)), name in relevant) for name, _ in chosen]
 
 
-def _subqueries(own: Mapping[str, Any], base: Mapping[str, Any] | None) -> list[SubQuery]:
+def _subqueries(own: Mapping[str, Any]) -> list[SubQuery]:
     texts = own.get("qsubqueries") or []
     counts = own.get("qfound") or []
     known = 0 < len(counts) <= len(texts)  # a turn without sub-queries was its own
     found = [*counts, *[0] * (len(texts) - len(counts))] if known else [None] * len(texts)
-    theirs = {text.strip().lower() for text in (base or {}).get("qsubqueries") or ()}
-    comparable = any(text.strip().lower() in theirs for text in texts)
-    return [SubQuery(text, number, comparable and text.strip().lower() not in theirs) for text, number in zip(texts, found, strict=True)]
+    return [SubQuery(text, number) for text, number in zip(texts, found, strict=True)]
 
 
 def _persona(turns: Sequence[TurnView], known: Mapping[str, Mapping[str, Any]]) -> list[PersonaStatement]:

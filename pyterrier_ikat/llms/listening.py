@@ -1,0 +1,44 @@
+"""Who listens to what language models are asked: a run folder keeps the prompts and completions of its turns."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from .failures import LLMFailure
+from .request import Completion, Request
+
+Exchange = tuple[Request, Completion | LLMFailure]
+"""A request, and its outcome."""
+Listener = Callable[[Sequence[Exchange]], None]
+
+_listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Inside the block, ``listener`` gets the requests and outcomes of each finished `LLM.ask`, cached ones too, in their order.
+
+    Not heard is what is asked on other threads or machines.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Echo:
+        ...     def generate(self, chats):
+        ...         return [chat[-1]["content"].upper() for chat in chats]
+        >>> heard = []
+        >>> with heard_by(heard.extend):
+        ...     _ = ikat.llm(Echo()).ask([Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")])
+        >>> [(request.qid, outcome.text) for request, outcome in heard]
+        [('1_1', 'HI')]
+    """
+    token = _listeners.set((*_listeners.get(), listener))
+    try:
+        yield
+    finally:
+        _listeners.reset(token)
+
+
+def tell(exchanges: Sequence[Exchange]) -> None:
+    """Tell all who listen."""
+    for listener in _listeners.get():
+        listener(exchanges)

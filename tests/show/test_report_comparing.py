@@ -1,0 +1,310 @@
+"""The page compares runs: worked out by hand on three runs and two conversations of two turns."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from axe import find_axe, violations
+from chromium import Browser, find_browser
+from small_runs import ranking
+
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.show import report
+from pyterrier_ikat.show.report import runs as runs_module
+from pyterrier_ikat.show.report.calls import Call
+
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
+
+TURNS = ["1-1_1", "1-1_2", "2-1_1", "2-1_2"]
+# the rank of the relevant passage `yes` in each run and turn; 0 where it isn't found. The last turn is not judged.
+RANKS = {"low": [2, 4, 1, 1], "high": [1, 4, 2, 1], "lost": [4, 1, 0, 1]}
+QUERIES = {"low": "a green tea", "high": "A tea, with fresh mint", "lost": "coffee"}
+LABELS = pd.DataFrame({"qid": TURNS[:3], "docno": "yes", "label": [4, 2, 3]})
+
+
+def make_run(name):
+    rows = []
+    for qid, rank in zip(TURNS, RANKS[name], strict=True):
+        docnos = [f"{name}-1", f"{name}-2", f"{name}-3"]
+        docnos[rank - 1 : rank - 1] = ["yes"] if rank else []
+        rows += [(qid, docno, 9.0 - place) for place, docno in enumerate(docnos)]
+    frame = ranking(rows)
+    text = [f"The teas of {docno}: mint, and the rest." for docno in frame["docno"]]
+    chosen = [("1", 1.0)] if name == "low" else [("1", 1.0), ("2", 0.5)]
+    return frame.assign(
+        text=text, query=QUERIES[name], qutterance=[f"What of {qid}?" for qid in frame["qid"]], qstatements=column([chosen] * len(frame))
+    )
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """The best three passages of each run; in the first turn two runs keep an LLM call."""
+    made, build = {name: make_run(name) for name in RANKS}, runs_module._of_frame
+    prompt = [{"role": "user", "content": "Rewrite <b>this</b>:\nWhat of it?"}]
+    kept = {"low": [Call("rewrite", "Rewrite()", prompt, "a green tea")], "high": [Call("rewrite", "Rewrite()", prompt, "no key", True)]}
+
+    def with_calls(name, frame):
+        return replace(build(name, frame), calls={"1-1_1": kept[name]} if name in kept else {})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs_module, "_of_frame", with_calls)
+        page = report(made, qrels=LABELS, measures=["RR", "P@1"], passages=3)
+    return page.save(tmp_path_factory.mktemp("page") / "report.html").as_uri()
+
+
+def choose(browser, **values):
+    for name, value in values.items():
+        field = f"document.forms[0].elements.{name}"
+        browser.run(f"{field}.value = '{value}'; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    settle(browser)
+
+
+def hide(browser, *runs):
+    for run in runs:
+        browser.run(f"document.querySelectorAll('[name=shown]')[{run}].click()")
+    settle(browser)
+
+
+def settle(browser, milliseconds=160):
+    browser.run(f"new Promise(done => setTimeout(done, {milliseconds}))")
+
+
+def texts(browser, query):
+    return browser.run(f"[...document.querySelectorAll({query!r})].filter(one => one.checkVisibility()).map(one => one.innerText.trim())")
+
+
+def reasons(browser):
+    return texts(browser, ".reason")
+
+
+def order(browser):
+    return texts(browser, ".turn h3 .quiet")
+
+
+def press(browser, key, shift=False):
+    text = {"Enter": "\r"}.get(key, "")
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, text=text if kind == "keyDown" else "", modifiers=8 if shift else 0)
+
+
+def test_a_sentence_per_turn_names_what_makes_the_difference_for_any_pair(browser, url):
+    browser.open(url)
+    assert reasons(browser) == [
+        "high finds yes (label 4) at rank 1, low at 2.",
+        "low and high rank all relevant passages alike.",
+        "low finds yes (label 3) at rank 1, high at 2.",
+    ]
+    choose(browser, baseline="2")
+    assert reasons(browser)[1:] == [
+        "lost finds yes (label 2) at rank 1, high at 4.",
+        "high finds yes (label 3) at rank 2, lost does not find it.",
+    ]
+    choose(browser, run="0")
+    assert reasons(browser)[2] == "low finds yes (label 3) at rank 1, lost does not find it."
+    choose(browser, run="2")
+    assert reasons(browser) == []  # a run isn't compared with itself
+    assert browser.errors == []
+
+
+def test_scores_are_compared_with_the_chosen_baseline(browser, url):
+    browser.open(url)
+    # RR: low 0.5, 0.25, 1; high 1, 0.25, 0.5; lost 0.25, 1, 0
+    assert texts(browser, ".means td:nth-child(2)") == ["0.5833", "0.5833", "0.4167 −0.1667"]
+    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.500", "1.000 +0.500", "0.250 −0.250"]
+    assert texts(browser, "#t1 .headline b") == ["1.000"]
+    choose(browser, baseline="2")
+    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.500 +0.250", "1.000 +0.750", "0.250"]
+    assert texts(browser, ".means td:nth-child(2)") == ["0.5833 +0.1667", "0.5833 +0.1667", "0.4167"]
+    assert texts(browser, "#legend b") == ["lost"]
+    choose(browser, measure="1")
+    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.000", "1.000 +1.000", "0.000"]
+    assert texts(browser, "#t1 .headline > .quiet") == ["P(rel=1)@1"]
+
+
+def test_what_the_baseline_lacks_is_marked(browser, url):
+    browser.open(url)
+    assert texts(browser, "#t1 .final") == ["a green tea", "A tea, with fresh mint", "coffee"]
+    assert texts(browser, "#t1 .final mark") == ["with fresh mint", "coffee"]
+    assert texts(browser, "#t1 .said.new") == ["2", "2"]
+    assert texts(browser, "#t1 .name") == ["low", "high", "lost"]
+    choose(browser, baseline="1")
+    assert texts(browser, "#t1 .final mark") == ["green", "coffee"]
+    assert texts(browser, "#t1 .said.new") == []
+    assert browser.run("getComputedStyle(document.querySelector('#t1 .n1 .name'), '::after').content") == '" · baseline"'
+    assert texts(browser, "#t1 .final") == ["a green tea", "A tea, with fresh mint", "coffee"]
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [  # high is above low by 0.5, 0 and -0.5; the turn that isn't judged comes last
+        ("gain", ["1-1_1", "1-1_2", "2-1_1", "2-1_2"]),
+        ("loss", ["2-1_1", "1-1_2", "1-1_1", "2-1_2"]),
+        ("change", ["1-1_1", "2-1_1", "1-1_2", "2-1_2"]),
+    ],
+)
+def test_the_largest_gain_or_loss_comes_first(browser, url, by, expected):
+    browser.open(url)
+    choose(browser, order=by)
+    assert order(browser) == expected
+    browser.press("j")
+    assert browser.run("document.activeElement.querySelector('h3 .quiet').textContent") == expected[0]
+    browser.press("j")
+    assert browser.run("document.activeElement.querySelector('h3 .quiet').textContent") == expected[1]
+    address = browser.run("location.href")
+    browser.open(address)
+    assert order(browser) == expected
+    choose(browser, order="")
+    assert order(browser) == TURNS
+    assert browser.errors == []
+
+
+def test_the_order_follows_the_runs_that_are_compared(browser, url):
+    browser.open(f"{url}#order=loss&run=2")  # lost is above low by -0.25, 0.75 and -1
+    assert order(browser) == ["2-1_1", "1-1_1", "1-1_2", "2-1_2"]
+    browser.run("document.querySelector('nav .to').click()")  # a conversation is read in its own order
+    settle(browser)
+    assert order(browser) == TURNS
+
+
+def test_runs_are_hidden_and_shown(browser, url):
+    browser.open(url)
+    assert texts(browser, "#how-many") == ["3 of 3"]
+    hide(browser, 2)
+    assert texts(browser, "#t1 .name") == ["low", "high"]
+    assert texts(browser, "#t1 .headline .run > :last-child") == ["0.500", "1.000 +0.500"]
+    assert len(texts(browser, ".means tbody tr")) == 3  # of which one chooses
+    browser.open(browser.run("location.href"))
+    assert texts(browser, "#t1 .name") == ["low", "high"]
+    choose(browser, run="2")  # what is compared is shown
+    assert texts(browser, "#t1 .name") == ["low", "high", "lost"]
+    browser.run("document.querySelector('#show-two').click()")
+    assert texts(browser, "#t1 .name") == ["low", "lost"]
+    browser.run("document.querySelector('#show-all').click()")
+    assert texts(browser, "#t1 .name") == ["low", "high", "lost"]
+    assert browser.errors == []
+
+
+def test_passages_are_those_of_the_shown_runs_with_ranks_further_down(browser, url):
+    browser.open(url)
+    browser.run("document.querySelector('#t1 .passages').open = true")
+    settle(browser)
+    assert texts(browser, "#t1 .passages > summary") == ["8 passages, 1 relevant, 7 not judged"]
+    rank = "[...document.querySelector('#p1-{}').cells].slice(1, 4).map(cell => [cell.innerText.split('\\n')[0], cell.className])"
+    assert browser.run(rank.format(2)) == [["2", ""], ["1", ""], ["4", "deep"]]  # `yes`, of which lost shows only a grey rank
+    assert browser.run(rank.format(1)) == [["1", "only"], ["", ""], ["", ""]]
+    hide(browser, 2)
+    assert texts(browser, "#t1 .passages > summary") == ["5 passages, 1 relevant, 4 not judged"]
+    choose(browser, search="lost-3")
+    assert browser.run("document.querySelector('#count').textContent") == "0 of 4 turns"
+    hide(browser, 2)
+    assert browser.run("document.querySelector('#count').textContent") == "2 of 4 turns"  # where it is among the best three
+
+
+def test_words_of_the_compared_queries_are_marked_in_passages(browser, url):
+    browser.open(url)
+    browser.run("document.querySelector('#t1 .passages').open = true")
+    settle(browser)
+    word = "r.startContainer.data.slice(r.startOffset, r.endOffset)"
+    marked = f"[...new Set([...CSS.highlights.get('asked')].map(r => {word}))]"
+    assert browser.run(marked) == ["teas", "mint"]  # of `a green tea` and `A tea, with fresh mint`
+    choose(browser, run="2")
+    assert browser.run(marked) == ["teas"]
+
+
+def test_enter_goes_to_the_next_hit(browser, url):
+    browser.open(url)
+    browser.run("document.forms[0].elements.search.focus()")
+    press(browser, "Enter")
+    assert texts(browser, "#count") == ["Type a word to search for"]
+    choose(browser, search="what")
+    walked = []
+    for shift in (False, False, True, True):
+        press(browser, "Enter", shift)
+        walked.append(texts(browser, "#count")[0])
+    assert walked == ["hit 1 of 1 in 1-1_1", "hit 1 of 1 in 1-1_2", "hit 1 of 1 in 1-1_1", "hit 1 of 1 in 2-1_2"]
+    # in the order of the page, 2-1_1 first: `mint` in a query and eight passages, `low-2` in an id and a text; then 1 + 9 + 2
+    choose(browser, search="mint low-2", order="loss")
+    press(browser, "Enter")
+    assert texts(browser, "#count") == ["hit 1 of 11 in 2-1_1"]
+    assert browser.run("CSS.highlights.get('hit').size") == 1
+    for _ in range(11):
+        press(browser, "Enter")
+    assert texts(browser, "#count") == ["hit 1 of 12 in 1-1_2"]
+    assert browser.errors == []
+
+
+def test_a_search_that_finds_nothing_says_so(browser, url):
+    browser.open(url)
+    choose(browser, search="rooibos tea")
+    assert texts(browser, "#none") == ["No turn has “rooibos” and “tea”. Reset shows all turns."]
+    choose(browser, first="2")
+    assert texts(browser, "#none") == ["No turn has “rooibos” and “tea” and fits the filter. Reset shows all turns."]
+    press(browser, "Enter")
+    choose(browser, search="", first="9")
+    assert texts(browser, "#none") == ["No turn fits the filter. Reset shows all turns."]
+    assert browser.errors == []
+
+
+def test_prompts_and_completions_are_shown_on_demand_as_text(browser, url):
+    browser.open(url)
+    assert texts(browser, ".calls > summary") == ["1 LLM call", "1 LLM call"]
+    assert browser.run("document.querySelectorAll('pre').length") == 0
+    browser.run("for (const box of document.querySelectorAll('#t1 .calls')) box.open = true")
+    settle(browser)
+    browser.run("for (const box of document.querySelectorAll('#t1 .calls details')) box.open = true")
+    assert texts(browser, "#t1 pre") == ["Rewrite <b>this</b>:\nWhat of it?", "a green tea", "Rewrite <b>this</b>:\nWhat of it?", "no key"]
+    assert texts(browser, "#t1 .calls h5") == ["Prompt", "Completion", "Prompt", "Failed"]
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize(("width", "most"), [(1280, 1280), (390, 390)])
+def test_fourteen_runs_stay_in_the_view(browser, tmp_path, width, most):
+    made = make_run("high")
+    runs = {f"quite_a_long_name_{number}": made for number in range(14)}
+    page = report(runs, qrels=LABELS, measures=["RR"]).save(tmp_path / "many.html").as_uri()
+    browser.open(page, width=width)
+    assert texts(browser, "#t1 .name") == ["quite_a_long_name_0", "quite_a_long_name_1"]
+    browser.run("document.querySelector('#show-all').click(); document.querySelector('#t1 .passages').open = true")
+    settle(browser)
+    assert len(texts(browser, "#t1 .name")) == 14
+    parts = "[...document.querySelectorAll('#t1 .side, #t1 tbody td:last-child > *, #t1 header *')]"
+    right = f"Math.max(...{parts}.map(one => one.getBoundingClientRect().right))"
+    assert browser.run(right) <= most
+    assert browser.run("document.querySelector('#t1 tbody td:last-child').getBoundingClientRect().width") > 200
+    assert browser.run("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.skipif(find_axe() is None, reason="no axe-core here: pip install axe-core-python")
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_keeps_people_from_using_the_page(browser, url, width, dark):
+    browser.open(f"{url}#search=mint", width=width, dark=dark)
+    assert violations(browser) == []
+    browser.run("for (const box of document.querySelectorAll('details')) box.open = true")
+    settle(browser)
+    browser.run("for (const box of document.querySelectorAll('.calls details')) box.open = true")
+    assert violations(browser) == []
+    browser.run("document.querySelector('#help').showModal()")
+    assert violations(browser) == []
+
+
+def test_menus_are_used_by_keyboard_alone(browser, url):
+    browser.open(url)
+    browser.run("document.querySelector('.menu summary').focus()")
+    press(browser, "Enter")
+    settle(browser)
+    assert browser.run("document.querySelector('.menu').open")
+    browser.run("document.querySelectorAll('[name=shown]')[2].focus()")
+    browser.press(" ")
+    settle(browser)
+    assert texts(browser, "#how-many") == ["2 of 3"]
+    press(browser, "Escape")
+    assert not browser.run("document.querySelector('.menu').open")
+    assert browser.run("document.activeElement.localName") == "summary"
