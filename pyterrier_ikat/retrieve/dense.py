@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from ..conversations.frame import column
 from ..operator import Operator, digest
 from .pisa import TIES, Ranking
 from .retriever import IndexRetriever, Query
@@ -87,7 +88,8 @@ class QueryEncoder(Operator):
     """Adds the column ``query_vec``, the vector of ``query`` by an index's model; ``DenseIndex.query_encoder()`` makes it.
 
     The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns stay as they are; rows of the same query
-    share one vector, and each distinct query is encoded once.
+    share one vector, and each distinct query is encoded once. A query that is blank or not a string has a vector of zeros, for which
+    ``DenseRetriever`` finds nothing.
 
     Args:
         index: the index.
@@ -114,10 +116,11 @@ class QueryEncoder(Operator):
         """Encode the queries of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
         codes, queries = pd.factorize(inp["query"].to_numpy(dtype=object), use_na_sentinel=False)
-        vectors = np.empty(len(queries), dtype=object)
-        if len(queries):
-            vectors[:] = list(self.index.encode_queries([query if isinstance(query, str) else "" for query in queries], self.query_prefix))
-        return inp.assign(query_vec=pd.Series(vectors[codes], index=inp.index, dtype=object))
+        worded = [place for place, query in enumerate(queries) if isinstance(query, str) and query.strip()]
+        vectors = np.zeros((len(queries), self.index.describe()["size"]), dtype=np.float32)
+        if worded:
+            vectors[worded] = self.index.encode_queries([queries[place] for place in worded], self.query_prefix)
+        return inp.assign(query_vec=column(vectors).take(codes).set_axis(inp.index))
 
     def __repr__(self) -> str:
         given = "" if self.query_prefix is None else f"query_prefix={self.query_prefix!r}"

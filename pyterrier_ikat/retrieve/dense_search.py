@@ -81,7 +81,17 @@ def load_on(vectors: Vectors, device: str) -> Any:
     import torch
 
     free = torch.cuda.mem_get_info(device)[0] if device.startswith("cuda") else 0
-    return torch.from_numpy(np.array(vectors)).to(device) if 2 * vectors.nbytes <= free else None
+    return copy_to(vectors, device) if 2 * vectors.nbytes <= free else None
+
+
+def copy_to(vectors: Vectors, device: str) -> Any:
+    """The vectors as a tensor on a device, with no more than a block of them in the memory beside the mapped file."""
+    import torch
+
+    held = torch.empty(vectors.shape, dtype=torch.float32, device=device)
+    for start in range(0, len(vectors), DEVICE_BLOCK):
+        held[start : start + DEVICE_BLOCK] = torch.from_numpy(np.array(vectors[start : start + DEVICE_BLOCK]))
+    return held
 
 
 Block = tuple[int, int, Rows, Scores]

@@ -170,6 +170,8 @@ def test_the_query_encoder_adds_a_vector_to_each_row_and_encodes_each_query_once
     np.testing.assert_array_equal(found["query_vec"][0], found["query_vec"][2])
     pd.testing.assert_frame_equal(index.dense()(found), index.dense()(asked))
     assert len(index.query_encoder()(asked.iloc[:0])) == 0
+    with pytest.warns(NoResultWarning, match="0, 2"):
+        assert index.dense()(index.query_encoder()(topics(" ", "green tea", None)))["qid"].unique().tolist() == ["1"]
     assert repr(index.query_encoder("q: ")) == f"ikat.DenseIndex({index.path!r}).query_encoder(query_prefix='q: ')"
 
 

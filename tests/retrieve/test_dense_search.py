@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.retrieve import dense_search
-from pyterrier_ikat.retrieve.dense_search import find_device, load_on, search_vectors
+from pyterrier_ikat.retrieve.dense_search import copy_to, find_device, load_on, search_vectors
 
 TORCH = "cpu:0"
 """The way of a GPU, on the CPU."""
@@ -81,6 +81,12 @@ def test_a_gpu_is_taken_where_there_is_one_and_holds_what_fits(monkeypatch):
     assert load_on(vectors, TORCH) is None
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (47, 1000))
     assert load_on(vectors, "cuda") is None
+
+
+def test_vectors_are_copied_to_a_device_block_by_block(monkeypatch):
+    monkeypatch.setattr(dense_search, "DEVICE_BLOCK", 3)
+    vectors = np.random.default_rng(3).standard_normal((10, 4), dtype=np.float32)
+    np.testing.assert_array_equal(copy_to(vectors, TORCH).numpy(), vectors)
 
 
 def test_torchs_shorter_products_are_not_used_and_stay_as_they_were(monkeypatch):
