@@ -92,6 +92,18 @@ def test_a_benchmark_that_fails_leaves_the_rows_it_had(measured):
     assert runs == [(FUSION, ["a", "b"])]
 
 
+def test_a_benchmark_without_rows_leaves_the_file_as_it_is(measured):
+    measured("fusion", fusion=["a"])
+    result, runs = measured("readers", "fusion", readers=[], fusion=["b"])
+    assert "this machine has nothing to measure it on" in result.output
+    assert runs == [(FUSION, ["b"])]
+
+
+def test_without_a_gpu_its_benchmark_has_no_rows(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert list(importlib.import_module("gpu").rows()) == []
+
+
 def test_another_file_is_refused_before_anything_is_measured(bench, tmp_path):
     other = tmp_path / "other.json"
     other.write_text('{"rows": []}')

@@ -35,6 +35,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "listwise": (),
     "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
     "dense": ("IKAT_BENCH_VECTORS",),
+    "gpu": (),
     "passage_texts": ("IKAT_BENCH_PASSAGES",),
     "reranking": (),
     "fusion": (),
@@ -177,6 +178,9 @@ def main(names: tuple[str, ...], out: str) -> None:
     runs = _kept(Path(out))
     for name in names or BENCHMARKS:
         found = _run(name)
+        if not found["rows"]:
+            click.echo("  this machine has nothing to measure it on")
+            continue
         runs[found["command"]] = found
         _write(Path(out), runs)
 

@@ -75,7 +75,7 @@ def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:
     today = median_seconds(lambda: loaded.predict(pairs, batch_size=32, show_progress_bar=False))
     exact = ikat.CrossEncoder(model)(frame)
     task = f"cross-encoder MiniLM-L6, {len(pairs)} pairs of {lengths.mean():.0f} tokens"
-    for backend in (*backends.usable(model, MAX_LENGTH), "auto"):
+    for backend in (*backends.find_backends(model, MAX_LENGTH), "auto"):
         started = time.perf_counter()
         operator = ikat.CrossEncoder(model, backend=backend)
         ranked = anew(operator, frame)

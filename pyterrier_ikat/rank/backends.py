@@ -1,7 +1,7 @@
 """What a cross-encoder's scores can be worked out with: torch in single precision or bfloat16, OpenVINO in bfloat16."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -25,6 +25,10 @@ from .scoring import Floats
 
 BACKENDS = ("fp32", "bf16", "openvino")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 65_536
+LEAST_TOKENS = 512
+"""Tokens of a batch at the least, where each core works on one of its own."""
+Score = Callable[[Iterable[Features]], Iterable[Any]]
+"""Gives the scores of each batch, as a tensor of one number per pair."""
 
 
 def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | None, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -43,8 +47,20 @@ def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | N
     loaded = load_cross_encoder(model, max_length)
     if backend == "fp32" and not goes_in_batches(model, max_length):
         return np.asarray(predict_scores(loaded, pairs).double().cpu().numpy())
-    most = batch_tokens or (TOKENS_ON_CPU if loaded.device.type == "cpu" else TOKENS_ON_GPU)
-    return scores_of(features_of(loaded, pairs), most, load_scorer(model, max_length, backend))
+    score, features = load_scorer(model, max_length, backend), features_of(loaded, pairs)
+    return scores_of(features, batch_tokens or _suitable_tokens(loaded, features, backend), score)
+
+
+def _suitable_tokens(loaded: Any, features: Features, backend: str) -> int:
+    """How many tokens suit the device; where each core works on a batch of its own, few pairs are cut into one for each."""
+    import torch
+
+    if loaded.device.type != "cpu":
+        return TOKENS_ON_GPU
+    if backend != "openvino":
+        return TOKENS_ON_CPU
+    tokens = int(features["attention_mask"].sum()) // torch.get_num_threads()
+    return min(max(tokens, LEAST_TOKENS), TOKENS_ON_CPU)
 
 
 def find_backends(model: str, max_length: int) -> list[str]:
@@ -61,15 +77,15 @@ def find_backends(model: str, max_length: int) -> list[str]:
 
 
 @loaded_once(size=10)
-def load_scorer(model: str, max_length: int, backend: str) -> Callable[[Features], Any]:
-    """What gives a batch's scores, as a tensor of one number per pair.
+def load_scorer(model: str, max_length: int, backend: str) -> Score:
+    """What gives the scores of batches.
 
     Raises:
         UsageError: when the backend can't run the model.
     """
     loaded = load_cross_encoder(model, max_length)
     if backend == "fp32":
-        return partial(score_batch, loaded)
+        return partial(map, partial(score_batch, loaded))
     if backend == "openvino" and find_spec("openvino") is None:
         raise UsageError("backend='openvino' needs openvino: pip install 'pyterrier_ikat[openvino]'")
     if not goes_in_batches(model, max_length):
@@ -81,7 +97,7 @@ def load_scorer(model: str, max_length: int, backend: str) -> Callable[[Features
                 f"backend='openvino' can't run {model!r}, which scores by the words of a language model: take 'fp32' or 'bf16'"
             )
         return load("OpenVINO form of the cross-encoder", model, lambda: _openvino(loaded, head))
-    return _bf16(loaded, loaded.get_submodule(head))
+    return partial(map, _bf16(loaded, loaded.get_submodule(head)))
 
 
 def _head(loaded: Any) -> str:
@@ -118,7 +134,8 @@ def _bf16(loaded: Any, head: Any) -> Callable[[Features], Any]:
     return score
 
 
-def _openvino(loaded: Any, head: str) -> Callable[[Features], Any]:
+def _openvino(loaded: Any, head: str) -> Score:
+    """Each core works on a batch of its own, as cores that share one wait for each other at each layer; scores are the same."""
     import openvino
     import torch
 
@@ -138,12 +155,18 @@ def _openvino(loaded: Any, head: str) -> Callable[[Features], Any]:
             converted = openvino.convert_model(body, example_input=tensors)
         finally:
             loaded.set_submodule(head, layer)
-    settings = {"INFERENCE_PRECISION_HINT": "bf16", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+    cores = torch.get_num_threads()
+    settings = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": cores, "NUM_STREAMS": cores}
     compiled = openvino.compile_model(converted, "CPU", settings)
 
-    def score(batch: Features) -> Any:
-        features = torch.from_numpy(compiled([batch[name].numpy() for name in names])[0])
-        return loaded.activation_fn(layer(features)).flatten()
+    def score(batches: Iterable[Features]) -> Iterable[Any]:
+        found: dict[int, Any] = {}
+        queue = openvino.AsyncInferQueue(compiled, cores)
+        queue.set_callback(lambda request, number: found.update({number: request.get_output_tensor(0).data.copy()}))
+        for number, batch in enumerate(batches):
+            queue.start_async([batch[name].numpy() for name in names], number)
+        queue.wait_all()
+        return [loaded.activation_fn(layer(torch.from_numpy(found[number]))).flatten() for number in range(len(found))]
 
     return score
 

@@ -45,7 +45,8 @@ class CrossEncoder(Reranker):
         model: a name of the Hugging Face hub, or the folder of a downloaded model.
         max_length: tokens of a pair at most, template and prompt included, the rest is cut off; fewer where the network has fewer
             positions.
-        batch_tokens: tokens that the model gets at a time, padding included; by default 2,048 on a CPU and 65,536 on a GPU.
+        batch_tokens: tokens that the model gets at a time, padding included; by default 2,048 on a CPU (OpenVINO gets fewer of
+            few pairs, so that each core has some) and 65,536 on a GPU.
         backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16, on a CPU, no language model; needs ``openvino``) or ``"auto"``.
         cache: a file that keeps the scores for later runs, instead of memory.
 

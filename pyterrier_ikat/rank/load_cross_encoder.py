@@ -1,6 +1,7 @@
 """Loading any sentence-transformers cross-encoder: features, batches, and the layers that decide its score."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,21 +72,22 @@ def can_be_cut(features: Features) -> bool:
     return mask is not None and mask.ndim == 2 and all(tensor.shape == mask.shape for tensor in _tensors(features).values())
 
 
-def scores_of(features: Features, batch_tokens: int, score: Callable[[Features], Any]) -> Floats:
+def scores_of(features: Features, batch_tokens: int, score: Callable[[Iterable[Features]], Iterable[Any]]) -> Floats:
     """The model's score of each pair, in their order.
 
     Args:
         features: all pairs, on either side padded to the longest.
         batch_tokens: tokens, padding included, that the model gets at a time; a longer pair goes alone.
-        score: gives a batch's scores as a tensor, which need not be there yet: they are waited for once, at the end.
+        score: gives the scores of each batch, in their order, as tensors, which need not be there yet:
+            they are waited for once, at the end.
     """
     import torch
 
     lengths = features["attention_mask"].sum(1).tolist()
     order = longest_first(lengths)
     with torch.inference_mode():
-        parts = [score(_cut(features, torch.from_numpy(part))) for part in batches(order, lengths, batch_tokens)]
-        found = torch.cat(parts).double().cpu().numpy()
+        parts = score(_cut(features, torch.from_numpy(part)) for part in batches(order, lengths, batch_tokens))
+        found = torch.cat(list(parts)).double().cpu().numpy()
     return np.asarray(found[np.argsort(order)])
 
 
@@ -154,7 +156,7 @@ def goes_in_batches(model: str, max_length: int) -> bool:
     features = features_of(loaded, PROBES)
     if not can_be_cut(features):
         return False
-    found, expected = scores_of(features, 16, lambda batch: score_batch(loaded, batch)), predict_scores(loaded, PROBES)
+    found, expected = scores_of(features, 16, partial(map, partial(score_batch, loaded))), predict_scores(loaded, PROBES)
     return bool(abs(found - expected.double().cpu().numpy()).max() < NEAR * max(1, float(expected.abs().max())))
 
 

@@ -114,6 +114,27 @@ def test_openvino_is_near_at_every_length(folders):
     assert np.corrcoef(score_pairs(folders["electra"], 16, "openvino", 64, PAIRS), exact)[0, 1] > NEAR
 
 
+@pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="openvino is not installed")
+def test_batches_that_openvino_works_on_side_by_side_keep_their_order(folders, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    together = score_pairs(folders["bert"], 15, "openvino", 4096, PAIRS)
+    alone = np.concatenate([score_pairs(folders["bert"], 15, "openvino", 16, [pair]) for pair in PAIRS])
+    many = score_pairs(folders["bert"], 15, "openvino", 16, PAIRS)
+    spread = np.ptp(alone)
+    assert np.abs(many - alone).max() < 0.1 * spread
+    assert np.corrcoef(many, together)[0, 1] > NEAR
+
+
+@pytest.mark.parametrize(
+    ("backend", "pairs", "most"), [("openvino", 3, 512), ("openvino", 10, 750), ("openvino", 90, 2048), ("bf16", 3, 2048)]
+)
+def test_few_pairs_are_cut_into_a_batch_for_each_core(monkeypatch, backend, pairs, most):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    on_cpu, features = SimpleNamespace(device=torch.device("cpu")), {"attention_mask": torch.ones(pairs, 300)}
+    assert backends._suitable_tokens(on_cpu, features, backend) == most
+    assert backends._suitable_tokens(SimpleNamespace(device=torch.device("cuda")), features, backend) == 65_536
+
+
 def test_without_openvino_the_install_line_is_named(folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(ikat.UsageError, match=r"needs openvino: pip install 'pyterrier_ikat\[openvino\]'"):

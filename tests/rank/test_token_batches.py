@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -39,7 +41,7 @@ def test_the_longest_go_first_padded_together_and_scores_come_in_the_given_order
     pairs = [("tea", "tea"), ("tea", "green tea has caffeine no"), ("tea", "coffee tea"), ("tea", "tea tea tea")]
     # [CLS] query [SEP] text [SEP]: 5, 9, 6 and 7 tokens; the longest has 8 of at most 8
     features = tokenizer(pairs, padding=True, truncation=True, max_length=8, padding_side=side, return_tensors="pt")
-    assert scores_of({**features, "modality": "text"}, 14, score).tolist() == [5, 8, 6, 7]
+    assert scores_of({**features, "modality": "text"}, 14, partial(map, score)).tolist() == [5, 8, 6, 7]
     assert [[len(row) for row in batch] for batch in given] == [[8], [7, 7], [5]]
     assert given[1][1][-1 if side == "right" else 0] == tokenizer.pad_token_id
 
