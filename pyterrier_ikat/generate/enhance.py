@@ -16,6 +16,7 @@ from ..operator import with_fields
 History = list[dict[str, str]]
 
 _TOPIC = re.compile(r"\b(new|same|old|existing)(?:[ _-]?topic)?\b", re.IGNORECASE)
+_NEGATED = re.compile(rf"(?:\b(?:not|no|never|cannot|neither|nor)\b|n['’]t\b)[^.;:,!?\n]*?{_TOPIC.pattern}", re.IGNORECASE)
 
 
 def _last_response(history: History) -> int | None:
@@ -72,9 +73,10 @@ class TopicSwitch(_OfHistory):
         return "topic_switch"
 
     def parse(self, text: str) -> bool | None:
-        """Whether the topic is new; ``None`` for a completion that says neither, or both."""
-        said = {name.casefold() == "new" for name in _TOPIC.findall(usable_words(text))}
-        return said.pop() if len(said) == 1 else None
+        """Whether the topic is new; ``None`` for a completion that says neither, or both, or only what the topic isn't."""
+        words = usable_words(text)
+        said = {name.casefold() == "new" for name in _TOPIC.findall(words)}
+        return said.pop() if len(said) == 1 and not _NEGATED.search(words) else None
 
     def fallback(self, frame: pd.DataFrame) -> list[bool]:
         """The same topic."""

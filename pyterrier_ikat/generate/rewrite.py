@@ -87,7 +87,7 @@ class RewriteAndAnswer(LLMOperator):
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets
     ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv
-    2303.06573), sections 3.2 and 3.3: rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both
+    2303.06573), section 3.2: rewriting-and-response prompting (RAR) and, without the answer, rewriting prompting (REW), both
     with their chain of thought; their prompts have four examples of CAsT 2022, ours has none, and can show the persona. The fallback for a
     failed turn is the question, with an empty answer.
 
@@ -124,6 +124,10 @@ class RewriteAndAnswer(LLMOperator):
     def template(self) -> str:
         """The prompt, which asks for a reason, a rewrite and an answer."""
         return "rewrite_and_answer"
+
+    def prompt_of(self, template: str) -> str:
+        """Its name in recorded files ends in ``_without_persona`` where the persona isn't shown."""
+        return super().prompt_of(template) + "_without_persona" * (not self.persona)
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
         """As everywhere, and ``answer`` and ``think``."""

@@ -41,7 +41,7 @@ class Samples(Operator):
     fusions take them. The operator's own columns are those of the first sample. ``n`` calls per turn: the samples of one question are
     told apart in the cache and in recorded files (``"completion": [first, second, ...]``), and the plan counts each. A failed sample
     has the operator's fallback. Equal samples are kept: they count as often as the model writes them. Source: Mao et al., LLM4CS (arXiv
-    2303.06573), section 3.3.
+    2303.06573), and their code (kyriemao/LLM4CS).
 
     Args:
         operator: what is sampled: an LLM operator that asks once per turn, such as ``ikat.Rewrite(llm)``; its model has to draw, so with
@@ -159,7 +159,7 @@ class Aggregate(Operator):
     """Make one query of a turn's samples.
 
     Reads ``qid``, ``query``, ``qsamples`` (from :class:`Samples`; where the frame lacks it, ``query`` is the only sample) and ``also``.
-    Sets ``query`` and pushes the old one to ``query_0``. Source: Mao et al., LLM4CS (arXiv 2303.06573), section 3.3, and their code.
+    Sets ``query`` and pushes the old one to ``query_0``. Source: Mao et al., LLM4CS (arXiv 2303.06573), and their code.
 
     There the texts' vectors are averaged for a dense retriever: with an ``encoder``, ``query_vec`` is that mean, and ``query`` is the
     text of the first sample that was chosen. Without one, ``query`` is all texts joined. For BM25 that is the same ranking as the mean

@@ -1,5 +1,6 @@
 """One way to ask a language model, whatever it runs on: cached, retried, counted and within a budget."""
 
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,8 +11,29 @@ from .cache import CompletionCache
 from .failures import LLMFailure
 from .ledger import Budget, Ledger
 from .limits import Retry, Throttle
-from .request import Backend, Completion, OtherModelWarning, Request, as_read, failure_of, of_chain, same_model
+from .request import Backend, Completion, Request, as_read, failure_of, of_chain
 from .sending import Asking, Follow, Outcome, Sending, Then
+
+_SNAPSHOT = re.compile(
+    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
+    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
+    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
+)
+
+
+class OtherModelWarning(UserWarning):
+    """Another model answers than the one that was asked for."""
+
+
+def same_model(asked: str, served: str) -> bool:
+    """Whether ``served`` is the name that was asked for, or a dated snapshot of it.
+
+    Example:
+        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
+        [True, True, False, False]
+    """
+    asked, served = asked.casefold(), served.casefold()
+    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)
 
 
 class LLM:

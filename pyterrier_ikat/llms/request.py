@@ -1,7 +1,6 @@
 """What is asked and answered, and what a backend is."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,18 +14,8 @@ from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refuse
 FORMAT = 1
 """Of the cache key."""
 WHOLE = (
-    "",
-    "stop",
-    "stop_sequence",
-    "stop_token",
-    "eos",
-    "eos_token",
-    "end_turn",
-    "complete",
-    "completed",
-    "endoftext",
-    "finish",
-    "finished",
+    *("", "stop", "stop_sequence", "stop_token", "eos", "eos_token", "end_turn", "complete", "completed", "endoftext"),
+    *("finish", "finished"),
 )
 """Reasons of OpenAI, Mistral, TGI, Together, Anthropic, Cohere, Gemini, watsonx, Bedrock and AI21 for a text that is whole, casefolded."""
 CUT_OFF = (
@@ -322,25 +311,3 @@ def as_text(messages: Sequence[Mapping[str, str]]) -> str:
         'user: Which tea?\nassistant:'
     """
     return "\n".join([f"{message['role']}: {message['content']}" for message in messages] + ["assistant:"])
-
-
-_SNAPSHOT = re.compile(
-    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
-    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
-    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
-)
-
-
-class OtherModelWarning(UserWarning):
-    """Another model answers than the one that was asked for."""
-
-
-def same_model(asked: str, served: str) -> bool:
-    """Whether ``served`` is the name that was asked for, or a dated snapshot of it.
-
-    Example:
-        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
-        [True, True, False, False]
-    """
-    asked, served = asked.casefold(), served.casefold()
-    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)

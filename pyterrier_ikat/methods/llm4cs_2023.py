@@ -33,7 +33,7 @@ def llm4cs(
     encoder: pt.Transformer | None = None,
     depth: int = 1000,
 ) -> pt.Transformer:
-    """LLM4CS: ``n`` sampled rewrites, each with an answer, are put together as one query (sections 3.2 and 3.3).
+    """LLM4CS: ``n`` sampled rewrites, each with an answer, are put together as one query.
 
     ``n`` LLM calls and one query per turn; ``n`` + 1 calls for ``"rewrite_then_answer"``, one sample for ``"maxprob"``. Sample with a
     temperature above 0; the authors' code has 0.7 and n = 5, and examples from CAsT 2022 in its prompts, which are zero-shot here.

@@ -69,8 +69,8 @@ class ListwiseRerank(LLMOperator):
     Numbers that a completion leaves out, repeats or invents are repaired and counted in the ledger as ``dropped``, each by itself:
     passages without a number follow the others in the order that they had. A completion without any number of a passage is a
     failure; with ``on_error="fallback"`` its window stays in its order. Source: Sun et al., Is ChatGPT Good at Search? Investigating Large
-    Language Models as Re-Ranking Agents (RankGPT, arXiv 2304.09542), section 3, with our wording and with the conversation in the place of
-    its query.
+    Language Models as Re-Ranking Agents (RankGPT, arXiv 2304.09542), and its code (sunnweiwei/RankGPT), with our wording and with the
+    conversation in the place of its query.
 
     Args:
         llm: the model to ask.

@@ -71,8 +71,8 @@ def write_submission(
     Raises:
         UsageError: when the run has no responses, the run type is not one of the year, a run that saw manual rewrites is called
             automatic, the team is missing or not asked for, or ``path`` can't be written.
-        DataError: when the run has turns that the topics lack, says two things of a turn, marks a passage as used by anything but
-            true or false, or its ranking is not clean.
+        DataError: when the run has turns that the topics lack, says two things of a turn, has only a draft for one, marks a passage as
+            used by anything but true or false, or its ranking is not clean.
         RefusedError: when the check refuses the submission; it lists all errors.
 
     Example:
@@ -175,6 +175,11 @@ def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, 
                 f"turn {qid}: the results have another {name} than the turns, and only one can be submitted: "
                 f"drop the column {name} from the frame that is not to be heard"
             )
+    if any(turns.get(qid, value) != value for qid, value in results.items()) and (lacking := [qid for qid in turns if qid not in results]):
+        raise DataError(
+            f"turn {lacking[0]}: the results have no response, and the {name} of the turns are drafts: keep {name} in the turns where it "
+            "is a response, and leave it empty elsewhere"
+        )
     return {**turns, **results}
 
 

@@ -26,6 +26,8 @@ def long_turn():
         ("Same.", 4),
         ("old_topic", 4),
         ("It continues the existing topic", 4),
+        ("No, it is the same topic.", 4),
+        ("Same: the user does not change the subject", 4),
         ("new", 2),
         ("**New topic**", 2),
         ("new_topic", 2),
@@ -38,7 +40,13 @@ def test_of_a_new_topic_only_the_last_turn_is_left(said, left):
     assert turn["qhistory"].item() == LONG[:4]
 
 
-@pytest.mark.parametrize("said", ["new or same", "perhaps", "I'm sorry, I can't tell."])
+UNCLEAR = [
+    *("new or same", "perhaps", "I'm sorry, I can't tell."),
+    *("This is not a new topic.", "It isn’t new", "It doesn't continue the same topic", "not new"),
+]
+
+
+@pytest.mark.parametrize("said", UNCLEAR)
 def test_an_unclear_verdict_is_a_failure_and_falls_back_to_the_same_topic(said):
     with pytest.raises(ikat.IkatError, match="stage topic"):
         ikat.TopicSwitch(scripted(said)[0])(long_turn())

@@ -32,7 +32,8 @@ from pyterrier_ikat.llms import (
 )
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.request import WHOLE, OtherModelWarning, fault_of, same_model
+from pyterrier_ikat.llms.model import OtherModelWarning, same_model
+from pyterrier_ikat.llms.request import WHOLE, fault_of
 from pyterrier_ikat.llms.sending import Sending
 
 
@@ -581,6 +582,7 @@ def test_a_budget_stops_before_the_next_call_and_resumes(model, server):
 def test_a_budget_without_token_counts_cannot_be_kept_and_says_so(model, server):
     server.respond = lambda body: said(usage=None)
     made = model("budget=5 price_in=1 price_out=1")
+    made.throttle.patience = 60
     with pytest.raises(FatalLLMError, match="no budget can be kept"):
         made.ask(ask("a", "b"))
     assert server.calls == 1

@@ -63,6 +63,17 @@ def test_only_the_third_query_is_made_with_the_persona_and_a_reason(turn):
     assert "Reason:" in personal
 
 
+def test_the_queries_of_the_sample_are_recorded_with_and_without_the_persona():
+    topics = pt.get_dataset("ikat:sample").get_topics()
+    queries = {}
+    for persona in (True, False):
+        made = ikat.RewriteAndAnswer(ikat.llm("recorded:sample"), persona=persona)(topics)
+        queries[persona] = dict(zip(made["qid"], made["qrewrite"], strict=True))
+    assert all(queries[True][qid] != queries[False][qid] for qid in topics["qid"])
+    assert "nut-free" in queries[True]["1-2_4"]
+    assert "nut" not in queries[False]["1-2_4"]
+
+
 def test_the_re_ranker_gets_the_first_50_by_the_personalised_rewrite(turn):
     pairs = []
     reranker = pt.apply.generic(lambda rows: pairs.extend(rows[["query", "docno"]].values.tolist()) or rows)

@@ -266,6 +266,16 @@ def test_a_turn_that_the_results_lack_has_the_response_of_the_turns(tmp_path, dr
     assert [found[qid] for qid in turns["qid"][:2]] == ["I found nothing.", "the response"]
 
 
+def test_a_draft_is_no_response_to_a_turn_that_the_results_lack(tmp_path, drafted):
+    turns, results = drafted
+    lost = turns["qid"][0]
+    with pytest.raises(DataError, match=f"turn {lost}: the results have no response, and the qanswer of the turns are drafts: keep"):
+        handed_in(tmp_path / "run", results[results["qid"] != lost], turns)
+    assert not (tmp_path / "run").exists()
+    own = turns.assign(qanswer=["I found nothing." if qid == lost else None for qid in turns["qid"]])
+    assert handed_in(tmp_path / "run", results[results["qid"] != lost], own)[lost] == "I found nothing."
+
+
 def test_two_responses_to_a_turn_are_refused(tmp_path, drafted):
     turns, results = drafted
     first = turns["qid"][0]
