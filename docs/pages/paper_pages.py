@@ -46,7 +46,7 @@ def _paper(name: str, paper: Paper) -> str:
     if paper.figures:
         commands = ", ".join(f"`ikat paper {name} {number} --resources FILE`" for number in paper.figures)
         parts.append(f"Figures: {commands}.")
-    parts.append(table(["what differs, or is decided", "why"], [list(row) for row in paper.deviations]))
+    parts.append(table(["difference or decision", "why"], [list(row) for row in paper.deviations]))
     return "\n\n".join(parts)
 
 

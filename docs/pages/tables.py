@@ -17,7 +17,7 @@ def dataset_table(_: str) -> str:
         dataset = ikat.dataset(name)
         variants = ", ".join("the default" if variant is None else f"`{variant}`" for variant in dataset._qrels())
         rows.append((f"`{name}`", dataset.summary, variants))
-    return table(["name", "what it offers", "qrels"], rows)
+    return table(["name", "content", "qrels"], rows)
 
 
 def llm_option_table(_: str) -> str:
@@ -35,4 +35,4 @@ def turn_frame_table(_: str) -> str:
     """The columns of a turn frame, as the docstring of its module lists them between two lines of ``=``."""
     listed = re.split(r"^=+ +=+$", frame.__doc__ or "", flags=re.MULTILINE)[1]
     rows = [re.split(r"  +", line, maxsplit=1) for line in listed.strip().splitlines()]
-    return table(["columns", "what they hold"], [[as_markdown(cell) for cell in row] for row in rows])
+    return table(["columns", "content"], [[as_markdown(cell) for cell in row] for row in rows])
