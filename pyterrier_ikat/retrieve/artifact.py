@@ -19,7 +19,6 @@ FORMAT = 2
 """Of the descriptions."""
 PISA, TEXTS, PT_META = "pisa", "texts.lz4", "pt_meta.json"
 SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json")
-DENSE_META = "ikat_dense.json"
 BM25_META, DENSE_META = "ikat_index.json", "ikat_dense.json"
 OURS = (BM25_META, SPLADE_META, DENSE_META)
 """The descriptions of indexes; a folder may have several."""

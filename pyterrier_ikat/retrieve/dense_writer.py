@@ -53,6 +53,8 @@ def encode_passages(
     """
     folder.mkdir(exist_ok=True)
     done = _read_progress(progress, made_by)
+    if not _holds(folder, done):  # it went to its place, and only the folder of the progress stayed
+        done = Encoded(0, 0, 0.0)
     worded = (
         (docno, text) for docno, text in tqdm(passages, total=total, desc="encoding passages", unit="passage", delay=2) if text.strip()
     )
@@ -130,6 +132,12 @@ def _read_progress(path: Path, made_by: str) -> Encoded:
             "give the same ones to go on, or remove it to begin anew"
         )
     return done
+
+
+def _holds(folder: Path, done: Encoded) -> bool:
+    """Whether what was encoded is there: a file that is cut short would be filled with zeros."""
+    least = {VECTORS: 4 * done.rows * done.size, ENDS: 8 * done.rows, DOCNOS: 2 * done.rows}
+    return all((folder / name).exists() and (folder / name).stat().st_size >= size for name, size in least.items())
 
 
 def _last_end(path: Path) -> int:

@@ -72,7 +72,7 @@ def store_passages(workplace: Path, corpus: Corpus) -> Stored:
         DataError: see :func:`write_texts`.
     """
     folder, done = workplace / "index", workplace / STORED
-    if done.exists():
+    if done.exists() and (folder / TEXTS).exists():
         count, sha256 = json.loads(done.read_text(encoding="utf-8"))
         CorpusReader(corpus).check_same(str(workplace), count, sha256)
         return Stored(count, sha256, folder / TEXTS)

@@ -225,6 +225,20 @@ def test_a_build_that_stopped_goes_on_with_what_was_not_encoded(letters, tmp_pat
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "added"])
+def test_progress_whose_vectors_are_gone_counts_nothing(letters, tmp_path, monkeypatch, beside):
+    if beside:
+        ikat.PassageIndex(tmp_path / "i").index(CORPUS)
+    monkeypatch.setattr(dense_writer, "finish_flex", lambda *_: monkeypatch.undo() or 1 / 0)
+    monkeypatch.setattr(dense_index, "load_bi_encoder", lambda name: letters)
+    with pytest.raises(ZeroDivisionError):
+        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters")
+    shutil.rmtree(tmp_path / "i.dense.partial" / "index")  # as when it was killed right behind its move, and the index was removed since
+    monkeypatch.setattr(dense_index, "load_bi_encoder", lambda name: letters)
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "some/letters")
+    assert index.dense()(topics("tea"))["docno"].tolist() == [docno for _, docno in by_definition("tea", TEXTS)]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "added"])
 def test_killed_at_any_change_the_same_call_finishes_it(letters, tmp_path, monkeypatch, beside):
     monkeypatch.setattr(dense_writer, "AT_ONCE", 3)
     straight = ikat.DenseIndex(tmp_path / "straight").index(CORPUS, "some/letters").describe()
