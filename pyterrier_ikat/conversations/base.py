@@ -73,6 +73,8 @@ class IkatDataset(pt.datasets.Dataset, ABC):
             DataError: when the file is missing, can't be fetched, or is malformed.
         """
         qrels = self._qrels()
+        if not qrels:
+            raise UsageError(f"{self.name} has no qrels: give a file of your own ({advice('qrels=FILE', '--qrels FILE')})")
         if variant not in qrels:
             calls = ", ".join("get_qrels()" if name is None else f"get_qrels({name!r})" for name in qrels)
             options = ", ".join("the default" if name is None else f"--qrels {name}" for name in qrels)

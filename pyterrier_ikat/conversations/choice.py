@@ -111,6 +111,8 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
     try:
         return dataset.get_qrels(None if given is None else str(given))
     except UsageError as error:
+        if given is None:
+            raise
         raise UsageError(f"{error}, and no file {given} is there") from None
 
 

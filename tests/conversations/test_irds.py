@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.choice import find_qrels
 from pyterrier_ikat.conversations.irds import IrdsDataset, of_its_year
 from pyterrier_ikat.errors import UsageError
 
@@ -231,6 +232,14 @@ def test_a_wrong_year_or_name_is_told_the_right_one(name, message):
     assert message in str(caught.value)
     assert "provider" not in str(caught.value)
     assert of_its_year("2018") == ""
+
+
+def test_a_dataset_without_qrels_says_so():
+    passages = ikat.dataset("irds:trec-cast/v1")
+    for ask in (passages.get_qrels, lambda: find_qrels(None, passages)):
+        with pytest.raises(UsageError) as raised:
+            ask()
+        assert str(raised.value) == "irds:trec-cast/v1 has no qrels: give a file of your own (qrels=FILE)"
 
 
 def test_what_ir_datasets_knows_of_cast_is_told_without_a_file():
