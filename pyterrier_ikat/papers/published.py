@@ -252,7 +252,7 @@ PAPERS: dict[str, Paper] = {
                 'The row "2023 Baseline" is our run of 1000 passages.',
                 "The organisers submitted 3 responses of 3 passages: its score is theirs.",
             ),
-            ('The row "2023 Best" is left out.', "It is another team's best run per measure, no system."),
+            ('The row "2023 Best" is omitted.', "It is another team's best run per measure, not a system."),
         ),
     ),
 }
