@@ -5,8 +5,8 @@
 ``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; where the
                           system ran Respond also ``response`` and ``used``, the passages that it was based on
 ``measures.csv``          one line per turn of the qrels, one column per measure
-``stages.jsonl.gz``       what each stage did of each turn: see :mod:`pyterrier_ikat.runs.stages`; a frame that was written by
-                          ``RunFolder.write`` has none
+``stages.jsonl.gz``       what each stage did of each turn, with its LLM calls: see :mod:`pyterrier_ikat.runs.stages`; a frame that was
+                          written by ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
 ``ir_metadata.yml``       platform, software, method and data in the form of https://www.ir-metadata.org, to be published with a run
 ``run.json``              method, expression, dataset, parameters and versions; written last: its presence says "complete"

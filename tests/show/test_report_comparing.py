@@ -12,6 +12,7 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import runs as runs_module
 from pyterrier_ikat.show.report.calls import Call
+from pyterrier_ikat.show.report.runs import RunData
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
 
@@ -126,6 +127,19 @@ def test_scores_are_compared_with_the_chosen_baseline(browser, url):
     choose(browser, measure="1")
     assert texts(browser, "#t1 .headline .run > :last-child") == ["0.000", "1.000 +1.000", "0.000"]
     assert texts(browser, "#t1 .headline > .quiet") == ["P(rel=1)@1"]
+
+
+def test_scores_are_rounded_as_in_all_other_tables(browser, tmp_path):
+    values = [1 / 16, 3 / 16, 0.36875, 0.5765, 1.0]  # two ties, and two that look like one
+    kept = {str(place): RunData(str(place), make_run("low")) for place in range(len(values))}
+    scores = {name: pd.DataFrame({"qid": ["1-1_1"], "AP": [value]}) for (name, _), value in zip(kept.items(), values, strict=True)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs_module, "_of_frame", lambda name, frame: replace(kept[name], scores=scores[name]))
+        page = report({name: run.results for name, run in kept.items()})
+    browser.open(page.save(tmp_path / "rounded.html").as_uri())
+    browser.run("document.querySelector('#show-all').click()")
+    assert [text.split()[0] for text in texts(browser, "#t1 .headline .run > :last-child")] == [f"{value:.3f}" for value in values]
+    assert [text.split()[0] for text in texts(browser, ".means td")] == [f"{value:.4f}" for value in values]
 
 
 def test_what_the_baseline_lacks_is_marked(browser, url):

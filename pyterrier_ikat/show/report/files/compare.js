@@ -3,6 +3,12 @@
   const SAME = 0.00005; // scores that differ by less read alike
   const sideOf = (change) => (Math.abs(change) < SAME ? "tie" : change > 0 ? "win" : "loss");
 
+  // As Python rounds, so that every table of a run shows the same digits: a tie goes to the even one.
+  function fixed(number, digits) {
+    const exact = number.toFixed(60), end = exact.length - 60 + digits;
+    return /^50*$/.test(exact.slice(end)) && Number(exact[end - 1]) % 2 === 0 ? exact.slice(0, end) : number.toFixed(digits);
+  }
+
   function add(parent, name, content, kind) {
     const made = document.createElement(name);
     made.textContent = content;
@@ -17,10 +23,10 @@
     values.forEach((one, run) => {
       const change = one - values[baseline()], side = sideOf(change);
       cells[run].textContent = "";
-      add(cells[run], differ && top - one < SAME ? "b" : "span", one.toFixed(digits));
+      add(cells[run], differ && top - one < SAME ? "b" : "span", fixed(one, digits));
       if (run === baseline() || side === "tie") return;
       cells[run].append(" ");
-      add(cells[run], "span", `${change > 0 ? "+" : "−"}${Math.abs(change).toFixed(digits)}`, side);
+      add(cells[run], "span", `${change > 0 ? "+" : "−"}${fixed(Math.abs(change), digits)}`, side);
     });
   }
 

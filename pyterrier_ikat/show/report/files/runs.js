@@ -33,7 +33,7 @@
     const measured = one(".measured", turn.element);
     if (measured) table(measured, turn.scores, 3);
     all("i", turn.chip).forEach((cell, run) => { cell.className = `n${run} l${Math.min(Math.floor(values[run] * 5), 4)}`; });
-    const told = shownRuns().map((run) => `${names[run]} ${values[run].toFixed(3)}`).join(", ");
+    const told = shownRuns().map((run) => `${names[run]} ${fixed(values[run], 3)}`).join(", ");
     turn.chip.title = `${turn.name}, ${field.measure.selectedOptions[0].textContent}: ${told}`;
   }
 
