@@ -1,4 +1,4 @@
-"""Arguments of another kind than a signature says are refused where they are given, not by a bare error much later."""
+"""Arguments are checked against the signature where they are given, so that a wrong type is not a bare error much later."""
 
 import inspect
 import math
@@ -24,7 +24,7 @@ KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
     NoneType: ("None", lambda value: value is None),
     Mapping: ("a dict", lambda value: isinstance(value, Mapping)),
 }
-"""Kind in a signature -> what it is called, and what is one. Other kinds are looked at by who takes them."""
+"""Type in a signature -> its name in messages, and its check. Other types are checked by the function that takes them."""
 
 CLASSES = {"Transformer": "a PyTerrier transformer", "DataFrame": "a DataFrame"}
 """The same for classes by their names, so that nothing is imported for them."""
@@ -34,14 +34,14 @@ EXAMPLES: Mapping[str, str] = {
     "run": "a frame, such as read_run(path)",
     "qrels": 'a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)',
 }
-"""Argument -> what to give, where the name of its kind would not say where to get one."""
+"""Argument -> advice in messages, where the name of the type would not say where to get such a value."""
 
 
 def checked(function: Made) -> Made:
-    """The function, which refuses arguments of another kind than its signature says.
+    """The function with a check that refuses arguments of another type than its signature says.
 
     Raises:
-        UsageError: by the function; it names the argument and what to give.
+        UsageError: when the function is called with such an argument; the message names it and the type to give.
 
     Example:
         >>> @checked
@@ -64,7 +64,7 @@ def checked(function: Made) -> Made:
 
 
 def at_least(least: int, **numbers: int | None) -> None:
-    """Check that none of the numbers that are given is below ``least``.
+    """Check that no given number is below ``least``.
 
     Raises:
         UsageError: when one is.
@@ -86,7 +86,7 @@ def one_of(choices: Iterable[str | None], **values: Any) -> None:
 
 
 def _native(value: Any) -> Any:
-    """A number of numpy's as Python's own, also inside of lists and tuples: it can be stored, and a repr can be pasted back."""
+    """A NumPy number as a Python number, also inside lists and tuples, so that it can be stored and its repr can be pasted back."""
     if type(value).__module__ == "numpy" and value.ndim == 0:
         return value.item()
     return type(value)(map(_native, value)) if type(value) in (list, tuple) else value

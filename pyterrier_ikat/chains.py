@@ -1,7 +1,7 @@
-"""Which of several runs of one system is under way: a run is a chain of stages, and each chain has completions of its own.
+"""The number of the current run, where a system is run several times: each run is a chain of stages with its own completions.
 
-The plain run is chain 0. Whatever asks a language model puts the number of the chain into its requests; what asks none gives the same in
-every chain.
+The plain run is chain 0. A stage that asks a language model puts the number of the chain into its requests; other stages give the same
+results in every chain.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,13 +16,13 @@ _chain: ContextVar[int] = ContextVar("chain", default=0)
 
 
 def current_chain() -> int:
-    """The number of the chain that is under way, 0 for the plain run."""
+    """The number of the current chain, 0 for the plain run."""
     return _chain.get()
 
 
 @contextmanager
 def in_chain(number: int) -> Iterator[None]:
-    """Everything within is asked in the chain of that number.
+    """Requests inside the block belong to the chain of that number.
 
     Example:
         >>> with in_chain(2):
@@ -39,7 +39,7 @@ def in_chain(number: int) -> Iterator[None]:
 
 
 def carried(work: Callable[Args, Found]) -> Callable[Args, Found]:
-    """``work`` for another thread, where it runs in the chain that is under way here: threads know nothing of their caller's.
+    """``work`` for another thread, bound to the current chain, because a thread does not inherit its caller's context.
 
     Example:
         >>> from concurrent.futures import ThreadPoolExecutor

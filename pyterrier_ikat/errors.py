@@ -7,7 +7,7 @@ _told_commands = False
 
 
 class IkatError(Exception):
-    """Base of every error that this package raises for something its user can repair.
+    """Base of every error of this package that the user can repair.
 
     The message is complete by itself. The command line prints it as one line and exits with ``exit_code``.
 
@@ -25,11 +25,11 @@ class DataError(IkatError):
 
 
 class UsageError(IkatError, ValueError):
-    """An argument names something that is not there: a method, dataset, measure, model, template or option."""
+    """An argument is wrong, or names something that does not exist: a method, dataset, measure, model, template or option."""
 
 
 def advice(python: str, command: str) -> str:
-    """How to repair something: ``python`` for who called from Python, ``command`` for who called from the command line.
+    """Advice in an error message: ``python`` in Python, ``command`` on the command line.
 
     Example:
         >>> advice("give texts=...", "give --index PATH")

@@ -1,4 +1,4 @@
-"""What everything that asks a language model shares: requests from templates, parsed completions, typed failures, counts in the ledger."""
+"""The base of operators and judges that ask a language model: requests from templates, parsing, typed failures, counts in the ledger."""
 
 import logging
 import os
@@ -30,12 +30,12 @@ LAST_IN_REPR = ("style", "question", "history", "prompts", "on_error")
 
 
 def as_llm(given: Any) -> LLM:
-    """The language model of an operator that is given one, or what `llm` makes one of.
+    """The language model for an operator's argument ``llm``: the model itself, or the model that `llm` makes of the value.
 
-    Operators that are given the same text or object share one: its ledger, its budget and its connections.
+    Operators with the same text or object share one model, with its ledger, budget and connections.
 
     Raises:
-        UsageError: when it is none; see `llm`.
+        UsageError: when the value is no model; see `llm`.
     """
     if hasattr(given, "ask") and not isinstance(given, type):
         return given  # type: ignore[no-any-return]
@@ -49,13 +49,13 @@ def as_llm(given: Any) -> LLM:
 
 @dataclass(eq=False, repr=False)
 class AsksLLM:
-    """Asks a model: operators and judges.
+    """Base class of operators and judges, which ask a model.
 
     Subclasses give ``stage`` and :meth:`parse`.
 
     Args (of every subclass):
-        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or what that takes: a specification, or an object with
-            ``.generate``; operators that are given the same one share its account and its budget.
+        llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a specification, or an object with
+            ``.generate``. Operators with the same model share its account and its budget.
         prompts: a folder of your own prompt templates; ``None``: that of the method being built, or the package's.
     """
 
@@ -82,7 +82,7 @@ class AsksLLM:
         return Request([self.message(template, values)], stage=self.stage, qid=qid, prompt=self.prompt_of(template), item=item)
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
-        """For each request what its completion says, as :meth:`parse` reads it, or the `LLMFailure`; failures are counted.
+        """The parsed completion of each request (see :meth:`parse`), or its `LLMFailure`; failures are counted.
 
         Raises:
             FatalLLMError: when no call can succeed (key, model, quota).
@@ -93,16 +93,16 @@ class AsksLLM:
     def ask_in_rounds(
         self, requests: Sequence[Request], then: Callable[[int, list[Any]], Request | None], calls: int = 0
     ) -> list[list[Any]]:
-        """Ask requests that are followed by others, as :meth:`ask` does; those that follow different ones are in flight together.
+        """Ask requests that have follow-ups, as :meth:`ask` does; the follow-ups of different requests are sent concurrently.
 
         Args:
             requests: the first ones.
-            then: gets the place of a first request and what it and those behind it gave so far, as :meth:`ask` gives it; gives the
-                request that follows, or None.
-            calls: how many requests that makes in all.
+            then: gets the position of a first request and the outcomes of its chain so far, as :meth:`ask` gives them; returns the next
+                request of the chain, or None.
+            calls: the total number of requests.
 
         Returns:
-            For each of ``requests`` what it and those behind it gave.
+            For each of ``requests`` the outcomes of its chain.
         """
         found: list[list[Any]] = [[] for _ in requests]
 
@@ -118,7 +118,7 @@ class AsksLLM:
         raise NotImplementedError
 
     def describe_unusable(self, text: str) -> str:
-        """Why a completion that came is a failure."""
+        """The reason why a received completion counts as a failure."""
         return f"nothing usable in the completion {text[:80]!r}"
 
     def count(self, *, failures: int = 0, fallbacks: int = 0, dropped: int = 0) -> None:
@@ -144,7 +144,7 @@ class AsksLLM:
 
 @with_fields
 class LLMOperator(AsksLLM, Operator):
-    """Ask a model once per turn and write what it said into the frame.
+    """Ask a model once per turn and write its answer into the frame.
 
     Subclasses give ``stage``, :meth:`parse` and :meth:`write`, and :meth:`requests` where a row's request is not just
     the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
@@ -207,7 +207,7 @@ class LLMOperator(AsksLLM, Operator):
         return [pick_statements(ptkb, statements or []) for ptkb, statements in zip(ptkbs, values(frame, "qstatements"), strict=True)]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """What every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""
+        """The values that every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""
         rows = zip(self.questions(frame), histories(frame), self.personas(frame), strict=True)
         return [
             {"question": question, "context": history_text(history, self.style), "ptkb": ptkb_text(ptkb)}
@@ -219,15 +219,15 @@ class LLMOperator(AsksLLM, Operator):
         return [self.request(qid, values, self.template()) for qid, values in zip(frame["qid"], self.contexts(frame), strict=True)]
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
-        """What stands in for the outcome of each request when the model failed."""
+        """The substitute for each request's outcome, used when the request fails."""
         return self.questions(frame)
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """What ``ikat.plan`` puts in the place of each completion that is not in the cache: about as long as a real one."""
+        """Stand-ins that ``ikat.plan`` uses for completions that are not in the cache, about as long as real ones."""
         return self.fallback(frame)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """Count the requests, and write what the cache has or a stand-in for it."""
+        """Count the requests, and write cached completions or stand-ins."""
         return self.write(frame, plan.ask(self, frame))
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
@@ -235,20 +235,20 @@ class LLMOperator(AsksLLM, Operator):
         return []
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """A new frame with what was found: one value for each request."""
+        """A new frame with the outcomes ``found``, one for each request."""
         raise NotImplementedError
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Ask for every row of a query frame (``qid``, ``query``; ``qutterance``, ``qhistory``, ``qptkb`` where there are any)."""
+        """Ask for every row of a query frame (``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``)."""
         pt.validate.query_frame(inp, extra_columns=self.needs(), context=self)
         turns_of(inp)
         return self.ask_and_write(inp)
 
     def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame that :meth:`write` makes of the outcomes; nothing is asked for an empty one.
+        """Ask for all rows and return the frame that :meth:`write` makes of the outcomes; an empty frame asks nothing.
 
         Raises:
-            StageError: when a request failed and there is to be no fallback.
+            StageError: when a request failed and ``on_error`` is ``"raise"``.
         """
         return self.write(frame, self.settle(frame, self.ask(self.requests(frame))) if len(frame) else [])
 
@@ -258,7 +258,7 @@ class LLMOperator(AsksLLM, Operator):
         return (self.on_error or self.llm.on_error) == "raise"
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """The outcomes with fallbacks in the place of failures; counts what is dropped of the others."""
+        """The outcomes with fallbacks in place of failures; counts the pieces dropped from the others."""
         found = list(outcomes)
         if failures := [one for one in found if isinstance(one, LLMFailure)]:
             if self.fails:

@@ -1,9 +1,10 @@
-"""What all operators share: a repr that can be pasted back, value equality, and what they tell the rest of the house.
+"""The base of all operators: a repr that can be pasted back, value equality, and the questions that planning and running ask a stage.
 
-Planning and running ask a stage, they never ask which class it is: :meth:`Operator.plan` says what the stage asks a language model and
-leaves behind, ``one_row_per_turn`` whether a run may be cut into batches behind it, :meth:`Operator.parts` what a finished run is compared
-by, ``loads_models`` what is tried before anything is spent, :meth:`Operator.check_shippable` whether it may run in many processes. A stage
-of another package is known by its repr and by the models and indexes that its attributes hold.
+Planning and running never ask for the class of a stage. They use this protocol: :meth:`Operator.plan` estimates the stage's requests to
+a language model and its output; ``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts` lists
+what a finished run depends on; ``loads_models`` says whether to try the stage before anything is paid for;
+:meth:`Operator.check_shippable` says whether it may run in several processes. A stage of another package is identified by its repr and
+by the models and indexes in its attributes.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ Made = TypeVar("Made", bound="Operator")
 
 
 class Remade:
-    """Pickled without its locks, connections and the like, which are made anew where it arrives.
+    """Pickled without its locks and connections, which are made anew when it is unpickled.
 
     Example:
         >>> import pickle, threading
@@ -39,7 +40,7 @@ class Remade:
     """
 
     of_this_process: ClassVar[Mapping[str, Callable[[], Any]]]
-    """Attribute -> what makes it anew."""
+    """Attribute -> the function that makes it anew."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self.of_this_process}
@@ -73,16 +74,16 @@ COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
 Work = Callable[[], pd.DataFrame]
 Watcher = Callable[[Any, pd.DataFrame, Work], pd.DataFrame]
-"""What stands around a stage while it works: it gets the stage, its input and the work, and gives back what the work gave."""
+"""A function called around each stage: it gets the stage, its input and the work, and returns the result of the work."""
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Inside the block, ``watcher`` stands around each stage of ours, those inside others too; earlier watchers go on.
+    """Inside the block, ``watcher`` is called around each stage of this package, nested ones too; earlier watchers stay active.
 
-    Not watched are stages of other packages, and what a stage does on other threads or machines.
+    Stages of other packages are not watched, nor is the work of a stage on other threads or machines.
 
     Example:
         >>> class Shout(Operator):
@@ -124,9 +125,9 @@ class _Cutoff(pt.RankCutoff):
 class Operator(pt.Transformer):
     """A PyTerrier transformer that is a value: equal arguments make equal operators.
 
-    Subclasses store every ``__init__`` argument under its own name and set ``schematic = {"label": ...}`` (at most 20
-    characters). ``pt.Experiment(..., plan="tree")`` runs a stage that several systems start with once, because equal operators are found
-    by ``==`` and ``hash``.
+    Subclasses store every ``__init__`` argument under its own name and set ``schematic = {"label": ...}`` (at most 20 characters).
+    Because equal operators are found by ``==`` and ``hash``, ``pt.Experiment(..., plan="tree")`` runs a stage once when several systems
+    start with it.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -137,18 +138,19 @@ class Operator(pt.Transformer):
     """
 
     one_row_per_turn: ClassVar[bool] = False
-    """Whether it gives one row for each row that it gets, in their order, and looks at each row by itself: such stages at the beginning
-    of a pipeline are run for all turns at once, so that a model has as many requests as it takes; what follows is run batch by batch."""
+    """Whether it returns one row per input row, in their order, and treats each row independently. Such stages at the beginning
+    of a pipeline run for all turns at once, so that a model gets as many concurrent requests as it allows; the later stages run
+    batch by batch."""
 
     loads_models: ClassVar[bool] = False
-    """Whether its first use loads a model: before a run it is given one row, so that a model that can't be loaded is found for free."""
+    """Whether its first use loads a model. Before a run it gets one row, so that a model that can't be loaded is found before anything
+    is paid for."""
 
     scores_alone: ClassVar[bool] = False
-    """Whether the score of a row comes from its query and passage alone, whatever rows stand beside it: so that the scores of some rows are
-    those that it would give them without the others."""
+    """Whether the score of a row depends on its query and passage alone. Then the scores stay valid when other rows are removed."""
 
     keeps_ranking: ClassVar[bool] = False
-    """Whether it leaves the rows of a ranking and their order as they are, so that the ranking is known without it."""
+    """Whether it keeps the rows of a ranking and their order, so that the ranking is known without running it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,19 +168,19 @@ class Operator(pt.Transformer):
         return self >> _Cutoff(right)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """What this stage leaves of a turn frame in a plan, where no model is loaded or asked and nothing is retrieved.
+        """The frame after this stage in a plan, where no model is loaded or asked and nothing is retrieved.
 
-        An operator that turns queries into queries is run, and one that gives passages leaves the turns as they are. Override it where
-        that would load or ask a model: count requests by ``plan.ask`` and inner pipelines by ``plan.follow``.
+        By default an operator that turns queries into queries is run, and one that returns passages keeps the turns unchanged. Override
+        this method where running would load or ask a model: count requests by ``plan.ask`` and inner pipelines by ``plan.follow``.
         """
         return plan.by_columns(self, frame)
 
     def parts(self) -> Iterator[Any]:
-        """What decides its results beside its repr: the language models, the indexes and the folders that its arguments name."""
+        """The language models, indexes and folders in its arguments: with its repr, they determine its results."""
         return parts_of(list(self.arguments().values()))
 
     def check_shippable(self) -> None:
-        """Whether it gives the same in each of several processes.
+        """Check that it gives the same results in each of several processes.
 
         Raises:
             UsageError: when it doesn't.
@@ -209,7 +211,7 @@ class Operator(pt.Transformer):
 
     @classmethod
     def _called(cls) -> str:
-        """What the class is called where it is used: ``ikat.RRF``, and another package's by its own module."""
+        """The class name as a user writes it: ``ikat.RRF``; for a class of another package, with its module."""
         house, _, _ = cls.__module__.partition(".")
         of = {__package__: "ikat.", "__main__": ""}.get(house, f"{cls.__module__}.")
         return f"{of}{cls.__name__}"
@@ -269,7 +271,7 @@ def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:
 def parts_of(value: Any) -> Iterator[Any]:
     """The language models, indexes (whatever has a ``fingerprint()``) and folders in ``value``, an argument or a pipeline.
 
-    Of a stage of another package they are looked for in its attributes, and a text of these is no folder.
+    For a stage of another package they are looked for in its attributes, where a text is not taken for a folder.
     """
     if isinstance(value, Operator):
         yield from value.parts()
@@ -288,7 +290,7 @@ def parts_of(value: Any) -> Iterator[Any]:
 
 
 def alike(pipeline: pt.Transformer) -> list[str]:
-    """The stages that another one may be without a difference in its repr: with a function, or an address in memory."""
+    """The stages whose repr can't identify them: those that hold a function, or show an address in memory."""
     found = [stage for stage in every_stage(pipeline) if not subpipelines(stage)]
     return list(dict.fromkeys(repr(stage) for stage in found if " at 0x" in repr(stage) or _holds_function(stage)))
 
@@ -299,7 +301,7 @@ def _holds_function(stage: pt.Transformer) -> bool:
 
 
 def frame_for(stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-    """What ``stage`` gets of a frame that others read, too: a copy where the stage isn't one of ours and may write into it."""
+    """``frame`` for a stage, where others read the same frame: a copy for a stage of another package, which may write into it."""
     return frame if isinstance(stage, Operator) else frame.copy(deep=not COPIES_ON_WRITE)
 
 

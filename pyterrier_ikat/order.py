@@ -1,7 +1,7 @@
-"""The order of a ranking as every evaluator sees it: the one place that ranks rows, normalises scores and parts them.
+"""The order of a ranking as every evaluator sees it: this module alone ranks rows, normalises scores and separates tied scores.
 
 trec_eval ignores the ranks. It reads scores as 32-bit floats, and puts equal ones in the order of docno, the greatest first. So two scores
-that differ in the 12th digit tie there, and a tie that we meant to be one way may come out the other.
+that differ in the 12th digit tie there, and the tie may be broken in another way than we intended.
 """
 
 from typing import Any
@@ -45,10 +45,10 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
         frame: the rows; it is not changed.
         turn: the number of each row's turn.
         score: the rows' scores; without it, the number of passages from this one to the turn's last: n, n-1, ..., 1.
-        by_docno: leave equal scores equal where the greater docno stands first, as :func:`order_by_score` puts them.
+        by_docno: keep equal scores equal where the greater docno stands first, as :func:`order_by_score` puts them.
 
     Raises:
-        DataError: when no 32-bit float is left below a turn's scores.
+        DataError: when a turn's scores are so low that no lower 32-bit float exists.
 
     Example:
         >>> found = pd.DataFrame({"qid": ["t", "t"], "docno": ["b", "a"]})
@@ -70,10 +70,10 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
 
 
 def min_max(scores: Floats, lists: Integers) -> Floats:
-    """Each score's place between the least (0) and the greatest (1) of its list.
+    """Min-max normalisation: each score's position between the least (0) and the greatest (1) of its list.
 
     Args:
-        scores: NaN for what has none.
+        scores: NaN for a missing score.
         lists: the number of each score's list, from 0.
 
     Returns:
@@ -94,7 +94,7 @@ def min_max(scores: Floats, lists: Integers) -> Floats:
 
 
 def _parted(score: Floats, rank: Integers, docno: "pd.Series[Any] | None") -> Floats:
-    """The scores, those lowered that 32 bits don't keep below the one before; a turn begins at each rank of 0."""
+    """The scores, lowered where a 32-bit float is not below the one before it; a turn begins at each rank of 0."""
     number = _numbers(score)
     follows = rank[1:] > 0
     if not (follows & (number[1:] >= number[:-1])).any():

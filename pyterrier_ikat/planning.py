@@ -1,4 +1,4 @@
-"""What a comparison will cost, estimated before anything is spent: each stage tells the plan what it asks and what it leaves behind."""
+"""The estimated cost of a comparison, before any request is sent: each stage gives the plan its requests and its output frame."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
@@ -16,19 +16,19 @@ from .operator import Operator, stages, subpipelines
 
 PASSAGE_STAND_IN = "word " * 150
 RANKING_DEPTH = 1000
-"""How many passages a retriever finds for a turn, unless a cut ``% k`` behind it says so."""
+"""How many passages of a turn a retriever returns, unless a cut ``% k`` follows it."""
 RESULT_COLUMNS = ("docno", "score", "rank", "text")
 COLUMNS = ("system", "stage", "model", "calls", "cached", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
 class PlanTable(pd.DataFrame):
-    """What systems will ask, one row per system, stage and model; printed with the total below it."""
+    """The estimated requests of systems, one row per system, stage and model; printed with the total below."""
 
     @property
     def total(self) -> dict[str, Any]:
         """The sums of all stages: ``calls``, ``cached``, ``shared``, ``new``, ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD).
 
-        A sum of which a part is unknown is ``pd.NA``.
+        A sum is ``pd.NA`` when one of its parts is unknown.
         """
         return {name: pd.NA if self[name].isna().any() else self[name].sum().item() for name in COLUMNS[3:]}
 
@@ -57,12 +57,12 @@ def estimate(
     topics: pd.DataFrame | Mapping[str, pd.DataFrame],
     chains: Mapping[str, int] | None = None,
 ) -> PlanTable:
-    """The plan of pipelines on a turn frame, or on one for each of them; see :func:`pyterrier_ikat.plan`.
+    """The plan of pipelines on one turn frame, or on a frame for each pipeline; see :func:`pyterrier_ikat.plan`.
 
     Args:
         systems: the pipelines by name.
         topics: the turns.
-        chains: in which chain each is run, 0 unless named (see `pyterrier_ikat.chains`).
+        chains: the chain in which each system runs, 0 by default (see `pyterrier_ikat.chains`).
     """
     seen: set[tuple[LLM, str]] = set()
     rows = []
@@ -90,15 +90,15 @@ class Asks(Protocol):
         ...
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """For each request an outcome of about a real one's length."""
+        """For each request a stand-in for the outcome, about as long as a real one."""
         ...
 
 
 class Plan:
-    """The plan of one system, which its stages write into.
+    """The plan of one system, filled by its stages.
 
     Attributes:
-        cut: how many passages of a turn the last retriever and the cut behind it leave.
+        cut: how many passages of a turn remain after the last retriever and its cut.
     """
 
     def __init__(self, system: str, seen: set[tuple[LLM, str]]) -> None:
@@ -106,7 +106,7 @@ class Plan:
         self.rows: list[dict[str, Any]] = []
 
     def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame behind an inner pipeline, whose requests are counted."""
+        """The frame after an inner pipeline, whose requests are counted."""
         for stage in stages(pipeline):
             frame = self._step(stage, frame)
         return frame
@@ -120,7 +120,7 @@ class Plan:
         return self.by_columns(stage, frame)
 
     def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame behind a stage of which nothing but its columns is known."""
+        """The frame after a stage of which only the columns are known."""
         inner = subpipelines(stage)
         for pipeline in inner:
             self.follow(pipeline, frame)
@@ -146,7 +146,7 @@ class Plan:
         return many.assign(docno=column(numbers), text=column(texts), **object_frame({"rank": numbers}))
 
     def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
-        """Count what a stage asks on ``frame``; gives what the cache has, and typical outcomes elsewhere."""
+        """Count the requests of a stage on ``frame``; return cached completions, and typical outcomes for the others."""
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
         parsed = [None if completion is None else stage.parse(without_next_prompt(completion.text)) for completion in known]
@@ -170,7 +170,7 @@ class Plan:
 
 
 def _asks_nothing(stage: pt.Transformer) -> bool:
-    """Whether a stage surely costs nothing: an operator without an LLM, and PyTerrier's own."""
+    """Whether a stage is known to cost nothing: an operator without an LLM, or a stage of PyTerrier."""
     if isinstance(stage, Operator):
         return not any(isinstance(value, LLM) for value in stage.arguments().values())
     return type(stage).__module__.partition(".")[0] == "pyterrier"

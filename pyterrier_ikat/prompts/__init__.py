@@ -4,8 +4,8 @@ Template names are ``<prompt>.jinja``, or ``<prompt>_llama.jinja`` where the few
 ours; inputs, their order, limits and output format follow the tables named at the top of each template. A line of a text that
 could pass for a heading of a template gets a backslash, as Markdown does it: ``\# Task``.
 
-A folder of one's own replaces the templates that it holds: for one operator by its argument ``prompts``, for all operators of a method
-by ``method.build(prompts=FOLDER)`` and ``--prompts FOLDER``, which is :func:`prompts_from` around the building of them.
+Templates in a folder of your own replace those of the package: for one operator by its argument ``prompts``, for all operators of a method
+by ``method.build(prompts=FOLDER)`` and ``--prompts FOLDER``, which build the method inside :func:`prompts_from`.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def _headings(folders: list[str]) -> re.Pattern[str]:
 
 
 def quoted(text: str) -> str:
-    """A text that stays between the delimiters of our templates: those in it are written as ``&lt;passage>``, ``&lt;/passage>`` and so on.
+    """Escape the delimiters of our templates inside a text: they are written as ``&lt;passage>``, ``&lt;/passage>`` and so on.
 
     Templates use it as a filter: ``{{ passage | quoted }}``.
 
@@ -82,7 +82,7 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         The prompt text.
 
     Raises:
-        UsageError: when there is no such template, or it names a value that is not given.
+        UsageError: when the template does not exist, or names a value that is not given.
 
     Example:
         >>> from pyterrier_ikat.prompts import render
@@ -107,15 +107,15 @@ class UnknownPromptWarning(UserWarning):
 
 @contextmanager
 def prompts_from(folder: str | Path | None) -> Iterator[None]:
-    """LLM operators that are built in this block, and are given no prompts, read those of ``folder``.
+    """LLM operators that are built inside this block without ``prompts`` read the templates of ``folder``.
 
-    It becomes their argument ``prompts``, so that nothing is left behind the block, and an operator says where its prompts are.
+    The folder becomes their argument ``prompts``. So nothing depends on the block after it ends, and an operator's repr names its prompts.
 
     Args:
         folder: templates of your own; those missing there come from the package. None changes nothing.
 
     Raises:
-        UsageError: when there is no template in it.
+        UsageError: when the folder has no template.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -139,7 +139,7 @@ def prompts_or_default(folder: str | None) -> str | None:
 
 
 def fingerprint(folder: str | Path | None = None) -> str:
-    """A checksum of the package's templates and of those in ``folder``: another one when any name or text differs."""
+    """A checksum of the package's templates and of those in ``folder``. It changes with any name or text."""
     digest = hashlib.sha256()
     for place in (FOLDER, *(() if folder is None else (Path(folder),))):
         for path in sorted(place.glob("*.jinja")):
@@ -194,7 +194,7 @@ def ptkb_text(ptkb: Mapping[str, str]) -> str:
 
 
 def pick_statements(ptkb: Mapping[str, str], statements: Sequence[tuple[str, float]]) -> dict[str, str]:
-    """The statements of the persona that ``statements``, pairs of id and score, name, in that order.
+    """The statements of the persona named by ``statements``, pairs of id and score, in that order.
 
     Example:
         >>> pick_statements({"1": "I am vegan.", "2": "I own a dog."}, [("2", 0.9)])
