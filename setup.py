@@ -50,6 +50,7 @@ setup(
         "jinja2>=3.1",
         "tenacity>=8.2",
         "click>=8.1",
+        "rich>=13.0",  # tables in a terminal
         "lazy-loader>=0.4",
         "lz4>=4.0",  # the passages' texts
         "requests",

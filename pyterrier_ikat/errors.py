@@ -48,14 +48,14 @@ def option(name: str) -> str:
     return advice(f"{name}=...", "--" + name.replace("_", "-"))
 
 
-def list_first(names: Sequence[str], most: int = 3) -> str:
-    """The first names, as text.
+def list_first(names: Sequence[object], most: int = 5) -> str:
+    """The first names, and how many follow, as text.
 
     Example:
-        >>> list_first(["1_1", "1_2", "1_3", "1_4"])
-        '1_1, 1_2, 1_3, ...'
+        >>> list_first(["1_1", "1_2", "1_3"]), list_first(range(12))
+        ('1_1, 1_2, 1_3', '0, 1, 2, 3, 4 and 7 more')
     """
-    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
+    return ", ".join(map(str, names[:most])) + f" and {len(names) - most} more" * (len(names) > most)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from .llms import LLM, Reply, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN
 from .llms.request import of_chain
 from .operator import Operator, stages, subpipelines
+from .tables import Table, of_frame
 
 PASSAGE_STAND_IN = "word " * 150
 RANKING_DEPTH = 1000
@@ -32,6 +33,10 @@ class PlanTable(pd.DataFrame):
         """
         return {name: pd.NA if self[name].isna().any() else self[name].sum().item() for name in COLUMNS[3:]}
 
+    def shown(self) -> Table:
+        """The plan as a table to print, with the total as its note."""
+        return of_frame(pd.DataFrame(self).rename(columns={"cost": "cost (USD)"}), [self._in_words()])
+
     def _in_words(self) -> str:
         shown = {name: "unknown" if value is pd.NA else f"{value:,}" for name, value in self.total.items() if name != "cost"}
         cost = "unknown (give price_in and price_out)" if self.total["cost"] is pd.NA else f"{self.total['cost']:.4f} USD"
@@ -42,8 +47,7 @@ class PlanTable(pd.DataFrame):
         )
 
     def __str__(self) -> str:
-        rows = pd.DataFrame(self).rename(columns={"cost": "cost (USD)"})
-        return f"{rows.to_string(index=False, na_rep='unknown')}\n\n{self._in_words()}" if len(rows) else "No LLM is asked."
+        return self.shown().text().rstrip("\n") if len(self) else "No LLM is asked."
 
     __repr__ = __str__
 

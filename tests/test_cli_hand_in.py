@@ -88,7 +88,7 @@ def test_equal_warnings_are_one_line_with_the_turns(runs, tmp_path):
     assert len(said) == 1
     assert said[0].startswith("warning: 24 turns (1-1_1, 1-1_2, 1-1_3, ")
     assert "..., responses" not in said[0]
-    assert ", ...), responses[].ptkb_provenance: no statement" in said[0]
+    assert " more), responses[].ptkb_provenance: no statement" in said[0]
 
 
 @pytest.mark.filterwarnings("default:.*nobody judged them")
@@ -218,7 +218,7 @@ def test_judge_does_not_overwrite_labels_that_are_there(runs, tmp_path, monkeypa
     out = tmp_path / "labels.qrels"
     out.write_text("1-1_1 0 sample-walk-001:0 3\n")
     line = refused("judge", runs / "raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", out)
-    assert line == f"ikat: {out} is there already, and labels are paid for: choose another --out, or remove it"
+    assert line == f"ikat: {out} exists, and its labels may have cost money: choose another --out, or remove it"
     assert out.read_text() == "1-1_1 0 sample-walk-001:0 3\n"
 
 

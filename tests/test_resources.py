@@ -162,7 +162,7 @@ def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path
     for _ in range(2):  # made, and found finished
         done = call("run", "raw", "--dataset", "sample", "--index", path, "--out", tmp_path / "runs")
         assert done.exit_code == 2
-        assert "ikat: no passage that raw found is judged, so that every score is 0: the runs are kept in" in done.stderr
+        assert "ikat: none of the passages that raw found is judged, so every score is 0; the runs are kept in" in done.stderr
         assert RunFolder(tmp_path / "runs" / "raw").complete
         assert "   raw .0000 " in done.stdout
     assert len(RunFolder(tmp_path / "runs" / "raw").results())

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from pyterrier_ikat.cli import main
 
-WIDTH = 100
+WIDTH = 80
 
 
 def help_texts(_: str) -> str:

@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import analyse, evaluate, inspect, paper, run
+from . import analyse, catalogue, evaluate, inspect, paper, run
 from .main import main
 
-__all__ = ["analyse", "evaluate", "inspect", "main", "paper", "run"]
+__all__ = ["analyse", "catalogue", "evaluate", "inspect", "main", "paper", "run"]

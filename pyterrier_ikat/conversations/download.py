@@ -248,7 +248,7 @@ def _transfer(source: Source, part: Path, have: int) -> None:
         again = f"{got} of {source.size or 'unknown'} bytes are there, run it again to go on" if got else "check the network"
         raise DataError(f"{source.url} can't be fetched ({type(error).__name__}): {again}, {_instead(part)}") from error
     except OSError as error:
-        raise DataError(f"{part} can't be written ({error}); make room there, or set {HOME_FOLDER} to another folder") from error
+        raise DataError(f"{part} can't be written ({error}); free some space there, or set {HOME_FOLDER} to another folder") from error
 
 
 def _receive(answer: requests.Response, file: IO[bytes], size: int | None) -> None:

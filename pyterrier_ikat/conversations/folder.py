@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, list_first
 from .base import PREFIX, IkatDataset, Qrels
 from .passages import PASSAGES, PassageFiles, TextLoader, collection_files
 from .qrels import qrels_frame, read_qrels
@@ -174,4 +174,4 @@ def _doubt(path: Path, names: list[str], what: str) -> str:
     words = path.read_text(encoding="utf-8-sig").split("\n")
     line = next((number for number, text in enumerate(words, 1) if names[0] in text.replace('"', " ").split()), None)
     where = f"line {line}: " * (line is not None)
-    return f"{path}, {where}{len(names)} {what} ({', '.join(names[:3])}{', ...' * (len(names) > 3)})"
+    return f"{path}, {where}{len(names)} {what} ({list_first(names)})"

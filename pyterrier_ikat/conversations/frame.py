@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import DataError
+from ..errors import DataError, list_first
 
 TOPIC_COLUMNS = ("qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn")
 STALE_WITH_QUERY = ("query_toks", "query_vec")
@@ -146,7 +146,7 @@ def texts_in(frame: pd.DataFrame, name: str) -> list[str]:
     found: list[Any] = frame[name].tolist()
     without = [qid for qid, text in zip(frame["qid"], found, strict=True) if not isinstance(text, str)]
     if without:
-        shown = ", ".join(map(str, without[:5])) + ", ..." * (len(without) > 5)
+        shown = list_first(without)
         raise DataError(f"{len(without)} rows have no text in {name} (turns {shown}): fill the column or leave the turns out")
     return found
 
@@ -255,6 +255,6 @@ def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
     answered = set(turns[counts > 0])
     without = [turn for turn in dict.fromkeys(turns) if turn not in answered]
     if without:
-        shown = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
+        shown = list_first(without)
         message = f"{len(without)} of {turns.nunique()} turns have no passage: {shown}; they count 0 in evaluation"
         warnings.warn(message, NoResultWarning, stacklevel=5)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, list_first
 from ..operator import Operator
 from .base import IkatDataset, Qrels
 from .download import data_file
@@ -183,9 +183,7 @@ class IrdsDataset(IkatDataset):
     def _check_resolved(self, path: Path) -> None:
         without = [turn.qid for chat in self.conversations for turn in chat.turns if not turn.resolved]
         if without:
-            raise DataError(
-                f"{path} has no rewrite of {len(without)} turns ({', '.join(without[:3])}); a line is its qid, a tab, the rewrite"
-            )
+            raise DataError(f"{path} has no rewrite of {len(without)} turns ({list_first(without)}); a line is its qid, a tab, the rewrite")
 
     def _turn(self, query: Any, resolved: dict[str, str]) -> Turn:
         passages = tuple(found for name in CANONICAL if (found := getattr(query, name, "")))
@@ -265,9 +263,7 @@ class DocstoreText(Operator):
         texts = {} if store is None else {document.doc_id: document.default_text().strip() for document in store.get_many_iter(wanted)}
         missing = [docno for docno in dict.fromkeys(inp["docno"]) if docno not in texts]
         if missing:
-            raise DataError(
-                f"{self.irds_id} lacks {len(missing)} of the passages to load ({', '.join(missing[:3])}): load texts of its own"
-            )
+            raise DataError(f"{self.irds_id} lacks {len(missing)} of the passages to load ({list_first(missing)}): load texts of its own")
         return with_columns(inp, text=[texts[docno] for docno in inp["docno"]])
 
 

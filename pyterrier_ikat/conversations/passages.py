@@ -15,7 +15,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import checked
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, list_first
 from ..operator import Operator
 from .frame import with_columns
 
@@ -137,7 +137,7 @@ class TextLoader(Operator):
         passages = self._passages if len(inp) else {}
         missing = [docno for docno in dict.fromkeys(inp["docno"]) if docno not in passages]
         if missing:
-            shown = ", ".join(map(str, missing[:3])) + ", ..." * (len(missing) > 3)
+            shown = list_first(missing)
             raise DataError(
                 f"{self.path} lacks {len(missing)} of the passages to load ({shown}); load texts from the collection that was searched"
             )
@@ -156,7 +156,7 @@ def _open_zipped(path: Path) -> IO[str]:
     with zipfile.ZipFile(path) as packed:
         names = [name for name in packed.namelist() if name.endswith((".jsonl", ".json")) and not name.startswith("__MACOSX/")]
         if len(names) != 1:
-            raise DataError(f"{path} holds {len(names)} JSON lines files ({', '.join(names[:3])}): pack one, or unpack it")
+            raise DataError(f"{path} holds {len(names)} JSON lines files ({list_first(names)}): pack one, or unpack it")
         return io.TextIOWrapper(packed.open(names[0]), encoding="utf-8")  # stays open behind the block
 
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from ..errors import list_first
 from .cast_files import TURNS as TURNS_OF_CAST
 from .cast_files import cast_conversation
 from .json_files import Place, excerpt, load_json, value_of
@@ -186,7 +187,7 @@ def _read_lines(place: Place) -> list[Conversation]:
     if not found:
         place.fail("no turn in it", f"a line is {LINE}")
     for doubt, lines in doubts.items():
-        where = f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:5]))}" + f" and {len(lines) - 5} more" * (len(lines) > 5)
+        where = f"line{'s' * (len(lines) > 1)} {list_first(lines)}"
         warnings.warn(f"{place.path}, {where}: {doubt}", CollectionWarning, stacklevel=4)
     groups = groupby(found, key=lambda entry: entry[:2])
     return [Conversation(name, ptkb=ptkb, turns=tuple(turn for *_, turn in group)) for (name, ptkb), group in groups]

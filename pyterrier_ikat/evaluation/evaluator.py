@@ -275,24 +275,6 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> 
         raise DataError(f"{who} has no turn of the qrels: {describe_mismatch(given[0], wanted[0])}")
 
 
-def text_table(rows: Rows, baseline: str | None = None) -> str:
-    """The rows as :func:`~pyterrier_ikat.evaluation.format_table` prints them."""
-    columns = [["system", *(str(row["name"]) for row in rows)]]
-    for name in (name for name in rows[0] if name not in ("name", "turns") and not is_derived(name)):
-        columns.append([name, *(_cell(row, name) for row in rows)])
-    widths = [max(map(len, column)) for column in columns]
-    lines = [" ".join(map(str.rjust, line, widths)) for line in zip(*columns, strict=True)]
-    lines += ["", f"Mean over {rows[0]['turns']} judged turns; a turn without results counts 0."]
-    if baseline is not None and len(rows) > 1:
-        lines.append(f"* differs from {baseline}: two-sided paired t-test, Bonferroni, p < .05.")
-    return "\n".join(lines)
-
-
-def _cell(row: Mapping[str, Any], measure: str) -> str:
-    score = format_score(row[measure]) + ("*" if row.get(f"{measure} reject") else " ")
-    return with_deviation(score, row.get(f"{measure} std"))
-
-
 def with_deviation(score: str, deviation: float | None) -> str:
     """A score with the standard deviation of its samples, where there are several.
 

@@ -15,7 +15,7 @@ from ..completions.numbers import grade, without_scale
 from ..completions.usable import without_reasoning
 from ..conversations import IkatDataset, datasets
 from ..conversations.frame import column, object_frame, question_column, values, with_columns
-from ..errors import DataError, advice
+from ..errors import DataError, advice, list_first
 from ..llm_operator import LLMOperator
 from ..llms import Request
 from ..operator import with_fields
@@ -113,9 +113,8 @@ def with_gold(pooled: pd.DataFrame, dataset: IkatDataset, texts: pt.Transformer 
     check_turn_names("the pool", pooled["qid"].unique(), gold.index)
     unknown = [qid for qid in dict.fromkeys(pooled["qid"]) if qid not in gold.index]
     if unknown:
-        more = ", ..." * (len(unknown) > 3)
         raise DataError(
-            f"{dataset.name} lacks {len(unknown)} turns of the pool ({', '.join(unknown[:3])}{more}): "
+            f"{dataset.name} lacks {len(unknown)} turns of the pool ({list_first(unknown)}): "
             f"pool runs of this dataset, whose turns are named like {next(iter(gold.index), 'no turn')}"
         )
     rows = gold.loc[pooled["qid"].tolist()]

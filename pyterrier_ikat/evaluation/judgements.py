@@ -15,6 +15,7 @@ from ..conversations.frame import object_frame, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice
 from ..runs import trec_eval_order
+from ..tables import Table, of_frame
 from .evaluator import check_turn_names
 from .measures import TRACK_2023, as_measures, label
 from .scores import check_runs, evaluate, natural_key
@@ -86,13 +87,22 @@ class Agreement:
     binary_kappa: float
     tau: "pd.Series[Any]" = field(default_factory=lambda: pd.Series(dtype=float))
 
-    def __str__(self) -> str:
-        lines = [
-            f"{self.confusion.to_string()}\n\nRelevant, from label {self.threshold} on:\n{self.binary_confusion.to_string()}\n",
+    def tables(self) -> list[Table]:
+        """The counts of the labels, and of relevant and not relevant, as tables to print; the notes have the agreement."""
+        said = [
             f"{self.pairs} pairs judged by both: binary agreement {self.binary:.2%}, kappa {self.binary_kappa:.4f}; "
             f"kappa of the graded labels {self.kappa:.4f}",
+            *(f"Kendall's tau of the systems by {measure}: {tau:.4f}" for measure, tau in self.tau.items()),
         ]
-        return "\n".join(lines + [f"Kendall's tau of the systems by {measure}: {tau:.4f}" for measure, tau in self.tau.items()])
+        graded = _shown(self.confusion, "Labels of the first file (rows) and of the second (columns)", [])
+        return [graded, _shown(self.binary_confusion, f"Relevant, from label {self.threshold} on", said)]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.tables())).rstrip("\n")
+
+
+def _shown(counts: pd.DataFrame, title: str, notes: Sequence[str]) -> Table:
+    return of_frame(counts.rename_axis("label").rename_axis(None, axis="columns").reset_index(), notes, title, texts=1)
 
 
 @checked

@@ -11,7 +11,7 @@ import pandas as pd
 from ..arguments import checked
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import is_missing, values, with_columns, with_text_ids
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, list_first
 from ..runs.turns import as_json, response_column, used_marks
 from .evaluator import check_turn_names, describe_mismatch
 
@@ -89,7 +89,7 @@ def response_turns(conversations: Iterable[Conversation], qids: Iterable[str] | 
     wanted = list(qids)
     missing = [qid for qid in wanted if qid not in set(turns["qid"])]
     if missing:
-        raise UsageError(f"no turn {', '.join(missing[:5])} in these conversations: their turns are like {turns['qid'].iloc[0]}")
+        raise UsageError(f"no turn {list_first(missing)} in these conversations: their turns are like {turns['qid'].iloc[0]}")
     return turns[turns["qid"].isin(wanted)].reset_index(drop=True)
 
 

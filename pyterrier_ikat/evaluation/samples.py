@@ -7,13 +7,14 @@ from typing import Any, TypeAlias
 import ir_measures
 import numpy as np
 
-from .evaluator import Rows, aggregated, experiment_rows, is_derived, text_table
+from .evaluator import Rows, aggregated, experiment_rows, is_derived
 from .measures import label
 
 Scores: TypeAlias = Mapping[str, Sequence[float]]
 """Measure -> a score for each turn."""
 
 NO_VALUE = float("nan")
+AVERAGED = "Before the test, each turn's scores are averaged over the samples."
 
 
 def averaged(samples: Sequence[Scores]) -> dict[str, list[float]]:
@@ -94,19 +95,6 @@ def _of_samples(samples: Sequence[Scores], measures: Sequence[ir_measures.Measur
     return found
 
 
-def sampled_table(rows: Rows, baseline: str | None = None) -> str:
-    """The rows as text: the table, what its numbers are, and a line per system on where the variance comes from."""
-    several = [row for row in rows if row["samples"] > 1]
-    lines = [text_table(rows, baseline)]
-    if several:
-        lines.append(" ".join(notes(rows, baseline)))
-    lines += [
-        f"{row['name']}: share of the variance of turns' scores that comes from the LLM: {_shares(row)} (the rest: from the turns)"
-        for row in several
-    ]
-    return "\n".join(lines)
-
-
 def notes(rows: Rows, baseline: str | None = None) -> list[str]:
     """What a reader of the table has to know, a sentence each; nothing where no system was run several times."""
     counts = sorted({row["samples"] for row in rows} - {1})
@@ -114,8 +102,12 @@ def notes(rows: Rows, baseline: str | None = None) -> list[str]:
         return []
     found = [f"\u00b1: standard deviation over {' or '.join(map(str, counts))} samples (runs of the same system)."]
     if baseline is not None and len(rows) > 1:
-        found.append("Before the test each turn's scores are averaged over the samples.")
-    return found
+        found.append(AVERAGED)
+    return found + [
+        f"{row['name']}: share of the variance of turns' scores that comes from the LLM: {_shares(row)} (the rest: from the turns)."
+        for row in rows
+        if row["samples"] > 1
+    ]
 
 
 def _shares(row: Mapping[str, Any]) -> str:

@@ -11,11 +11,11 @@ from ir_measures import nDCG
 from ..arguments import checked
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, list_first
 from ..runs.trec import scores_by_turn
-from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn, text_table
+from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn
+from .experiment_table import experiment_table
 from .measures import TRACK_2023, as_measures, label
-from .samples import sampled_table
 
 RANKING = ("qid", "docno", "score", "rank")
 GROUPS = ("conversation", "depth")
@@ -129,20 +129,18 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
     return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", check_ranking("to evaluate", run))})
 
 
-def format_table(table: pd.DataFrame, baseline: str | None = None) -> str:
+def format_table(table: pd.DataFrame) -> str:
     """An experiment table for the terminal, with significance marks.
 
     Args:
         table: what :func:`evaluate` returned.
-        baseline: the run it was compared with.
 
     Returns:
-        The table: scores to four decimals, ``*`` where a run differs from the baseline (two-sided paired t-test,
-        Bonferroni, p < .05), and a line that says what the means are over. Where systems were run several times, also their standard
-        deviations and where the variance comes from.
+        The table: scores to four decimals, an arrow up where a run is significantly higher than the baseline, an arrow down where it is
+        lower (two-sided paired t-test, Bonferroni, p < .05), and a line that says what the means are over. Where systems were run several
+        times, also their standard deviations and where the variance comes from.
     """
-    show = sampled_table if "samples" in table else text_table
-    return show(table.to_dict("records"), baseline)
+    return experiment_table(table.to_dict("records")).text().rstrip("\n")
 
 
 def natural_key(text: str) -> tuple[Any, ...]:
@@ -284,7 +282,7 @@ def scores_by_run(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame | None, 
     for name, scores in columns.items():
         differing = sorted(set(scores.index) ^ set(turns.index), key=natural_key)
         if differing:
-            raise DataError(f"{name} and {first} have scores of different turns ({', '.join(differing[:3])}): use the same qrels for both")
+            raise DataError(f"{name} and {first} have scores of different turns ({list_first(differing)}): use the same qrels for both")
     return pd.DataFrame(columns)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import STALE_WITH_QUERY, numbered, with_columns
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, list_first
 from ..operator import frame_for
 from ..order import Floats, Integers, set_ranks
 from .by_rank import interleave
@@ -154,7 +154,7 @@ class RerankAgainst(Fusion):
         without = candidates[self.column].isna()
         if without.any():
             turns = candidates.loc[without, "qid"].unique()
-            shown = ", ".join(map(str, turns[:5])) + (", ..." if len(turns) > 5 else "")
+            shown = list_first(turns)
             raise DataError(f"{len(turns)} turns have no {self.column} to re-rank by ({shown}): fill the column or leave the turns out")
         return with_columns(candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore"), query=candidates[self.column])
 

@@ -19,7 +19,7 @@ from ..conversations.frame import (
     report_turns_without_result,
     starts_of_runs,
 )
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, list_first
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for
 from ..order import Floats, Integers, set_ranks
@@ -161,7 +161,7 @@ class Fusion(Operator):
         for number, by_branch in enumerate(found, 1):
             lost = turns[anywhere & ~by_branch].unique().tolist()
             if lost:
-                shown = ", ".join(map(str, lost[:5])) + ", ..." * (len(lost) > 5)
+                shown = list_first(lost)
                 what = f"branch {number} of {type(self).__name__} found no passage for {len(lost)} turns ({shown})"
                 message = f"{what}: what it wrote there is lost, statements and answers too"
                 warnings.warn(message, NoResultWarning, stacklevel=5)

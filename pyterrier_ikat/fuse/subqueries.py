@@ -161,7 +161,7 @@ def _check_docnos(docnos: Objects, rows: Integers) -> None:
     if pd.api.types.infer_dtype(docnos, skipna=False) not in ("string", "integer"):
         missing = rows[pd.isna(docnos)]
         if len(missing):
-            raise DataError(f"row {missing[0]} of the result frame has no docno: leave out the rows of turns that found nothing")
+            raise DataError(f"row {missing[0]} of the result frame has no docno: omit the rows of turns that found nothing")
 
 
 def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Lists:

@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
-from ..errors import UsageError
+from ..errors import UsageError, list_first
 from ..operator import Operator, digest
 from ..store.cache import compute_missing, open_cache
 from ..store.models import load, loaded_once, model_state
@@ -95,7 +95,7 @@ class Seq2SeqRewrite(Operator):
         outputs = self._outputs(asked)
         silent = [qid for qid, output in zip(inp["qid"], outputs, strict=True) if not output]
         if silent:
-            log.warning("%r wrote nothing for %d turns, their question stands: %s", self, len(silent), ", ".join(map(str, silent[:5])))
+            log.warning("%r wrote nothing for %d turns, their question stands: %s", self, len(silent), list_first(silent))
         rewrites = [output or question for output, question in zip(outputs, questions, strict=True)]
         return with_query(with_columns(inp, qrewrite=rewrites), rewrites)
 

@@ -10,11 +10,14 @@ import pandas as pd
 
 from ..errors import UsageError
 from ..operator import Remade
+from ..tables import Table, of_frame
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 
 COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
+MAY_BE_OMITTED = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
+"""The columns that a printed account omits where they are 0 in every row."""
 
 BETWEEN = ", "
 CHARACTERS_PER_TOKEN = 4
@@ -143,8 +146,21 @@ class Ledger(Remade):
                     share._served[key] = self._served[key] - earlier._served.get(key, Counter())
         return share
 
+    def shown(self, title: str = "") -> Table:
+        """The account as a table to print, without the columns in which nothing happened: a note names them.
+
+        Args:
+            title: what it is an account of.
+        """
+        frame = self.frame()
+        never = [name for name in MAY_BE_OMITTED if (frame[name] == 0).fillna(False).all()]
+        same = ["served"] if (frame["served"] == frame["model"]).all() else []
+        notes = [f"None: {', '.join(never)}."] if never and len(frame) else []
+        shown = of_frame(frame.drop(columns=[*never, *same]), decimals={"seconds": 2})
+        return Table(frame, shown.columns, notes, title)
+
     def __str__(self) -> str:
-        return str(self._readable().to_string(index=False))
+        return self.shown().text().rstrip("\n")
 
     def _repr_html_(self) -> str:
         return str(self._readable().to_html(index=False))

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import DataError
+from ..errors import DataError, list_first
 from .failures import LLMFailure
 from .request import Backend, Reply, Request
 
@@ -119,7 +119,11 @@ def _parse_record(line: str, number: int) -> tuple[Key, _Record]:
 
 def _describe_missing(path: Path, missing: list[Request]) -> str:
     shown = "; ".join(_describe(one.qid, one.stage, one.prompt, one.item, one.sample) for one in missing[:SHOWN])
-    more = f"; and of {', '.join(dict.fromkeys(one.qid for one in missing[SHOWN:]))}" if len(missing) > SHOWN else ""
+    more = (
+        f"; and {len(missing) - SHOWN} more, of {list_first(list(dict.fromkeys(one.qid for one in missing[SHOWN:])))}"
+        if len(missing) > SHOWN
+        else ""
+    )
     first = max(missing, key=lambda one: one.sample)
     wanted: dict[str, object] = {"qid": first.qid, "stage": first.stage, "prompt": first.prompt, "item": first.item}
     wanted |= {"completion": ["..."] * (first.sample + 1) if first.sample else "...", "model": "recorded"}

@@ -155,6 +155,11 @@ class Method:
         return (inspect.getdoc(self.system) or "").partition("\n")[0]
 
     @property
+    def description(self) -> str:
+        """The function's docstring before its sections; paragraphs stand apart."""
+        return re.split(r"\n+(?=(?:Args|Raises|Returns|Example|Attributes):\n)", inspect.getdoc(self.system) or "")[0]
+
+    @property
     def depth(self) -> int:
         """Passages per query: the function's ``depth``; 1000 where it has none."""
         parameter = inspect.signature(self.system).parameters.get("depth")

@@ -14,9 +14,9 @@ from ..llms import llm
 from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..running import plan
+from ..tables import Table, of_frame
 from .published import Matrix
 from .resources import EVIDENCE
-from .written import written
 
 THRESHOLD = 2
 """Labels below it count as not relevant (Generate then Retrieve, section 4)."""
@@ -78,7 +78,7 @@ class Relabelled:
         """Whether the published counts are about pairs of the same official judgements: those of NIST, of the same year."""
         return str(self.dataset.name) == f"ikat:{self.matrix.year}"
 
-    def written(self, form: str = "text") -> str:
+    def shown(self) -> Table:
         """Our matrix, and the published one where it is about the same pairs; rows: the model's labels, columns: the official ones."""
         found = self.found()
         counts = found.confusion if self.matrix.threshold is None else found.binary_confusion
@@ -86,7 +86,8 @@ class Relabelled:
         if self.matrix.counts and self.beside:
             tables[f"published, by {self.matrix.judge}"] = pd.DataFrame(self.matrix.counts)
         rows = pd.concat([_labelled(which, table, self.matrix.threshold) for which, table in tables.items()], ignore_index=True)
-        return written(form, "The model's labels (rows) against the official ones (columns)", rows, self._notes(found), texts=2)
+        notes, title = self._notes(found), "The model's labels (rows) against the official ones (columns)"
+        return Table(rows.assign(notes=" ".join(notes)), of_frame(rows, texts=2).columns, notes, title)
 
     def _notes(self, found: Agreement) -> list[str]:
         official = len(self.dataset.get_qrels())

@@ -9,10 +9,10 @@ import pandas as pd
 
 from ..evaluation.evaluator import format_score
 from ..evaluation.pairwise import differing_pairs
+from ..tables import Table, of_frame
 from .published import ANSWERS, Part
 from .resources import EVIDENCE, Row
 from .scoring import TIMES, Judgements
-from .written import html, written
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -135,9 +135,12 @@ class PaperTable:
 
     def written(self, form: str = "text") -> str:
         """The table as ``text``, ``markdown``, ``latex`` or ``csv``, each with its notes."""
-        if form == "csv":
-            return written(form, self.title, self.frame.assign(notes=[self._notes_of(name) for name in self.frame["system"]]), [])
-        return written(form, self.title, self._cells(), self.notes, texts=2)
+        return self.shown().written(form)
+
+    def shown(self) -> Table:
+        """The table as it is shown; the frame behind it has a column of notes."""
+        frame = self.frame.assign(notes=[self._notes_of(name) for name in self.frame["system"]])
+        return Table(frame, of_frame(self._cells(), texts=2).columns, self.notes, self.title)
 
     def _notes_of(self, system: str) -> str:
         """The notes that concern one row."""
@@ -151,7 +154,7 @@ class PaperTable:
         return self.written()
 
     def _repr_html_(self) -> str:
-        return html(self.title, self._cells(), self.notes)
+        return self.shown()._repr_html_()
 
     @property
     def title(self) -> str:

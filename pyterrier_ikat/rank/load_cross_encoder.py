@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import UsageError, advice
+from ..errors import UsageError, advice, list_first
 from ..store.models import load, loaded_once
 from .scoring import Floats, longest_first
 
@@ -195,7 +195,7 @@ def _refuse_untrained(loaded: Any, model: str) -> None:
             )
         )
     if missing := _missing_weights(loaded):
-        some = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        some = list_first(missing)
         raise UsageError(
             f"the model {model!r} is a {made_as}, whose layer for the score would be drawn by chance ({some}: not in its files): "
             "give a cross-encoder, or use this one as what it is, such as "

@@ -88,7 +88,7 @@ class Index:
         """
         kind = self._chosen(kind)
         if kind == "bm25" and model is not None:
-            raise UsageError(f"the index {self.path} is a passage index for BM25: leave out {option('splade_model')}")
+            raise UsageError(f"the index {self.path} is a passage index for BM25: omit {option('splade_model')}")
         of_model = {} if kind == "bm25" else {"model": model}
         opened = KINDS[kind](self.path, text=self.text, **of_model)
         opened.describe()

@@ -105,7 +105,7 @@ def _name_full_disk(workplace: Path) -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise DataError(
-            f"{workplace} can't be written to ({error}): make room there, and the same call goes on where it stopped"
+            f"{workplace} can't be written to ({error}): free some space there, and the same call continues where it stopped"
         ) from error
 
 
@@ -186,7 +186,7 @@ def check_written(folder: Path, count: int) -> None:
         if there != expected:
             raise DataError(
                 f"PISA left {folder / name} cut short ({there} of {expected}): "
-                "the disk was full; make room there, and the same call goes on"
+                "the disk was full; free some space there, and the same call continues"
             )
 
 

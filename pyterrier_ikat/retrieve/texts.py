@@ -26,7 +26,7 @@ import lz4.block
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
+from ..errors import DataError, list_first
 
 MAGIC = b"ikattxt1"
 HEADER = struct.Struct("<8sI")
@@ -79,7 +79,7 @@ class TextStore:
             if missing:
                 opened.check_tables()
         if missing:
-            shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+            shown = list_first([repr(docno) for docno in missing])
             folder = self.path.parent
             raise DataError(f"the index {folder} lacks {len(missing)} of these passages ({shown}); use the index of their collection")
         return [found[docno] for docno in docnos]  # type: ignore[misc]  # none is None

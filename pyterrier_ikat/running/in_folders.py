@@ -127,7 +127,7 @@ def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = 
     size = TURNS_AT_ONCE if batch is None else batch
     if size < 1:
         what = advice(f"batch={batch}", f"--batch {batch}")
-        raise UsageError(f"{what}: do at least one turn at a time, or leave it out for {TURNS_AT_ONCE}")
+        raise UsageError(f"{what}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
     check_places(comparison.systems, Path(out))
     folders = {name: RunFolder(Path(out) / name) for name in comparison.systems}
     if not set(comparison.qrels["qid"]) & {qid for topics in comparison.topics.values() for qid in topics["qid"]}:

@@ -157,7 +157,7 @@ class Resources:
         opened = open_index(str(self.index), kind, self.splade_model, self.texts)
         if self.splade_query_model is not None:
             if not isinstance(opened, SpladeIndex):
-                raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: leave it out with the index {self.index}")
+                raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
             opened = opened.with_query_model(self.splade_query_model)
         return {"index": opened, "retriever": None if kind else self.retriever}
 
@@ -219,7 +219,7 @@ def taken_by(methods: Iterable[Method]) -> set[str]:
 
 def unused(name: str) -> UsageError:
     """What to raise for an option that would change nothing."""
-    return UsageError(f"no system uses {option(name)}: leave it out")
+    return UsageError(f"no system uses {option(name)}: omit it")
 
 
 def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
@@ -283,5 +283,5 @@ def open_index(
     loader = None if texts is None else Index(texts).text_loader()
     index = Index(path, text=loader).open(kind, model)
     if loader is not None and isinstance(index, PassageIndex) and Index(path).open("bm25").has_text:
-        raise UsageError(f"the index {path} is a passage index for BM25: leave out {option('texts')}")
+        raise UsageError(f"the index {path} is a passage index for BM25: omit {option('texts')}")
     return index

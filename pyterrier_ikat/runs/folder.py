@@ -112,7 +112,7 @@ class RunFolder:
         if self.complete:
             return
         if self.path.name.endswith(".partial"):
-            raise DataError(f"{self.path} is no finished run, it was stopped: start it again with the same command, or leave it out")
+            raise DataError(f"{self.path} is no finished run, it was stopped: start it again with the same command, or omit it")
         raise DataError(f"{self.path} is no finished run: give a folder made by `ikat run`")
 
     def parameters(self) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from ..llms import Ledger
 from ..llms.ledger import AMOUNTS, COUNTS
 from ..running.batches import Batches
 from ..runs import RunFolder
+from ..tables import Cell, Column, Table
 from .plots import add_legend, line_styles, new_axes
-from .tables import Cell, Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,9 +13,11 @@ from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice, option
 from ..evaluation import as_measures, label, per_turn
 from ..evaluation.evaluator import check_common_turns, experiment_rows
+from ..evaluation.experiment_table import TEST
 from ..methods import Method
 from ..running.replay import Point, Replay
 from ..runs import RunFolder, strictly_decreasing
+from ..tables import LOWER, Cell, Column, Table, of_frame
 from .ledgers import read_ledger
 from .plots import add_legend, escape_math, line_styles, new_axes
 
@@ -150,19 +152,24 @@ def _marked(table: pd.DataFrame, scores: Mapping[str, Any], measure: ir_measures
     return table.rename_axis(columns=name)
 
 
-def format_tradeoff(table: pd.DataFrame, turns: int) -> str:
-    """The table for the terminal, with what its columns mean."""
+def tradeoff_table(table: pd.DataFrame, turns: int) -> Table:
+    """What :func:`tradeoff` returned as a table to print, with what its columns mean.
+
+    Args:
+        table: the rows.
+        turns: how many judged turns the means are over.
+    """
     measure = str(table.columns.name)
     p = ["" if one != one else f"{one:.3f}" for one in table["p"]]
-    shown = table.drop(columns="worse").assign(**{measure: _starred(table, measure), "p": p})
-    text = shown.to_string(index=False, na_rep="?", formatters={"cost": "{:.4f}".format})
-    lines = [text, "", f"Mean over {turns} judged turns; pairs, calls, tokens and cost are of all turns of the run, a ? is not known."]
-    lines.append("* lower than the best: two-sided paired t-test, Bonferroni, p < .05. cheapest: the least of that, among those without *.")
-    return "\n".join(lines + ([NOT_THE_SAME] if (table["queries"] != "all").any() else []))
-
-
-def _starred(table: pd.DataFrame, measure: str) -> list[str]:
-    return [f"{score:.4f}{'*' if worse else ' '}" for score, worse in zip(table[measure], table["worse"], strict=True)]
+    columns = of_frame(table.drop(columns="worse").assign(p=p), unknown="?").columns
+    marked = [Cell(f"{score:.4f}", mark=LOWER if worse else "") for score, worse in zip(table[measure], table["worse"], strict=True)]
+    notes = [
+        f"Mean over {turns} judged turns; pairs, calls, tokens and cost are of all turns of the run; ? is unknown.",
+        f"{LOWER} significantly lower than the best: {TEST}.",
+        f"cheapest: the least of that amount, among the rows without {LOWER}.",
+        *([NOT_THE_SAME] if (table["queries"] != "all").any() else []),
+    ]
+    return Table(table, [Column(measure, marked, numeric=True) if one.title == measure else one for one in columns], notes)
 
 
 def check_amount(against: str) -> None:

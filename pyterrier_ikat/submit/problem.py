@@ -81,7 +81,7 @@ def format_problems(problems: Iterable[Problem], turns: int = 10) -> list[str]:
 
     Example:
         >>> format_problems([Problem("warning", f"1_{number}", "text", "look at this") for number in (1, 2, 3, 4)], turns=2)
-        ['warning: 4 turns (1_1, 1_2, ...), text: look at this']
+        ['warning: 4 turns (1_1, 1_2 and 2 more), text: look at this']
     """
     alike: dict[tuple[str, str, str], list[Problem]] = {}
     for problem in problems:

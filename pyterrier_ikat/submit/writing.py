@@ -205,7 +205,7 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
         conversion = r"""frame.assign(qid=frame["qid"].str.replace(r"-(\d+)$", r"_\1", regex=True))"""
         how = advice(f"convert results and turns with {conversion}", "run the system on this dataset again")
         repair = f"the underscore before the turn number is missing ({meant}), {how}"
-    raise DataError(f"the run has {len(unknown)} turns that {topics.name} lacks ({', '.join(unknown[:3])}): {repair}")
+    raise DataError(f"the run has {len(unknown)} turns that {topics.name} lacks ({list_first(unknown)}): {repair}")
 
 
 def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics) -> list[Statement]:

@@ -167,7 +167,7 @@ def test_a_run_prints_the_measures_and_the_baseline_that_are_asked_for(tmp_path)
     assert "P(rel=1)@1" in done.stdout
     assert "RR(rel=1)@10" in done.stdout
     assert "nDCG" not in done.stdout
-    assert "* differs from raw" in done.stdout
+    assert "significantly lower than raw" in done.stdout
     refused = CliRunner().invoke(main, [*common, "--baseline", "qr"])
     assert refused.exit_code == 2
     assert "the baseline 'qr' is none of the systems: raw, human_qr" in refused.output

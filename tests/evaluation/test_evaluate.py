@@ -68,8 +68,11 @@ def test_significance_is_a_paired_t_test_with_bonferroni():
         assert table.loc[name, "nDCG@5 p-value"] == pytest.approx(expected, rel=1e-6)
         assert table.loc[name, "nDCG@5 p-value corrected"] == pytest.approx(min(1.0, expected * 3), rel=1e-6)
     assert table.loc["better", "nDCG@5 reject"]
-    text = format_table(table.reset_index(), "one")
-    assert text.count("*") == 1 + table["nDCG@5 reject"].sum()
+    text = format_table(table.reset_index())
+    significant = table[table["nDCG@5 reject"].astype(bool)]
+    higher = significant["nDCG@5"] > table.loc["one", "nDCG@5"]
+    assert (text.count("\u2191"), text.count("\u2193")) == (1 + higher.sum(), 1 + (~higher).sum())
+    assert "\u2191 significantly higher, \u2193 significantly lower than one" in text
     assert "Mean over 30 judged turns" in text
 
 

@@ -8,7 +8,8 @@ import pytest
 from ir_measures import nDCG
 from scipy.stats import f_oneway, ttest_rel
 
-from pyterrier_ikat.evaluation.samples import averaged, sampled_rows, sampled_table, variance_shares
+from pyterrier_ikat.evaluation.experiment_table import experiment_table
+from pyterrier_ikat.evaluation.samples import averaged, sampled_rows, variance_shares
 
 # Rows are samples, columns turns; by turn: (1, 2), (4, 4), (6, 7).
 TWO_OF_THREE = [[1.0, 4.0, 6.0], [2.0, 4.0, 7.0]]
@@ -59,12 +60,13 @@ def test_rows_have_mean_deviation_and_a_test_over_averaged_turns():
 
 def test_the_table_in_text():
     ours = [{"nDCG": row} for row in ([0.1, 0.4, 0.6], [0.2, 0.4, 0.7])]
-    assert sampled_table(sampled_rows({"ours": ours}, [nDCG], None)).splitlines() == [
+    assert experiment_table(sampled_rows({"ours": ours}, [nDCG], None)).text().splitlines() == [
         "system         nDCG",
-        "  ours .4000 ±.0471",
+        "ours    .4000±.0471",
         "",
         "Mean over 3 judged turns; a turn without results counts 0.",
         "±: standard deviation over 2 samples (runs of the same system).",
-        "ours: share of the variance of turns' scores that comes from the LLM: nDCG 5% (the rest: from the turns)",
+        "ours: share of the variance of turns' scores that comes from the LLM: nDCG 5%",
+        "(the rest: from the turns).",
     ]
-    assert "±" not in sampled_table(sampled_rows({"ours": ours[:1]}, [nDCG], None))
+    assert "±" not in experiment_table(sampled_rows({"ours": ours[:1]}, [nDCG], None)).text()

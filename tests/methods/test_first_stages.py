@@ -113,7 +113,7 @@ def test_what_is_missing_or_unused_is_said_in_one_line(folder):
     for arguments, message in {
         ("raw_hybrid", "--index", words): "method raw_hybrid needs dense: give --dense",
         ("raw_hybrid", "--dense", dense): "method raw_hybrid needs retriever: give --index",
-        ("raw", "--index", words, "--dense", dense): "no system uses --dense: leave it out",
+        ("raw", "--index", words, "--dense", dense): "no system uses --dense: omit it",
         ("raw_dense", "--dense", words): f"{words}",
         ("raw_hybrid", "--index", dense): "method raw_hybrid fuses two first stages, and both are ",
         ("raw_hybrid", "--index", dense, "--dense", dense): "give --index a folder that holds words, too, and choose them with --retriever",

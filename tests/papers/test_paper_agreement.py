@@ -66,8 +66,8 @@ def test_published_counts_stand_beside_those_of_the_same_pairs_only(tmp_path, na
     table = Relabelled(find_table("generate_then_retrieve", "4"), data, "openai:gpt-4o", tmp_path)
     write_qrels(qrels, table.labels)
     for form in ("text", "csv", "latex", "markdown"):
-        said = table.written(form)
+        said = table.shown().written(form)
         assert ("8743" in said) == (name == "ikat:2023")
         assert ("The paper's judge is gpt-3.5-turbo" in said) == (name == "ikat:2023")
         assert ("No published count stands beside ours" in said) == (name != "ikat:2023")
-    assert ("The published counts are about 22684 pairs" in " ".join(table.written().split())) == (name == "ikat:2023")
+    assert ("The published counts are about 22684 pairs" in " ".join(table.shown().written().split())) == (name == "ikat:2023")

@@ -90,7 +90,9 @@ def test_a_full_disk_is_named_and_with_room_the_build_goes_on(tmp_path, toy_pisa
 
     passages = [{"docno": f"d{number}", "text": f"tea {number}"} for number in range(40)]
     monkeypatch.setattr(text_writer.TextWriter, "_append", of_one_batch_more)
-    with pytest.raises(DataError, match=r"i.partial can't be written to \(.*No space left on device\): make room there, and the same call"):
+    with pytest.raises(
+        DataError, match=r"i.partial can't be written to \(.*No space left on device\): free some space there, and the same call"
+    ):
         ikat.PassageIndex(tmp_path / "i").index(passages)
     monkeypatch.setattr(text_writer.TextWriter, "_append", append)
     index = ikat.PassageIndex(tmp_path / "i").index(passages)
@@ -121,7 +123,7 @@ def test_what_pisa_left_cut_short_on_a_full_disk_is_no_finished_shard(tmp_path, 
         return count
 
     monkeypatch.setattr(pisa_build, "build_text", short)
-    with pytest.raises(DataError, match=f"00001.tmp/{name} cut short .*the disk was full; make room there"):
+    with pytest.raises(DataError, match=f"00001.tmp/{name} cut short .*the disk was full; free some space there"):
         ikat.PassageIndex(tmp_path / "i").index(CORPUS)
     assert len(ikat.PassageIndex(tmp_path / "i").index(CORPUS)) == 40
     assert calls == [20, 20, 20]

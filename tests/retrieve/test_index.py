@@ -157,7 +157,7 @@ def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, bui
         open_index(str(tmp_path / "i"), "bm52")
     with pytest.raises(ikat.DataError, match="there is no such folder; make it with ikat.DenseIndex"):
         open_index(str(tmp_path / "none"), "dense")
-    with pytest.raises(ikat.UsageError, match="is a passage index for BM25: leave out splade_model="):
+    with pytest.raises(ikat.UsageError, match="is a passage index for BM25: omit splade_model="):
         open_index(together.path, "bm25", "some/model")
     with pytest.raises(ikat.UsageError, match="retriever='dense' names what the folder of index=... holds: give that folder, too"):
         Resources(retriever="dense").opened(None)

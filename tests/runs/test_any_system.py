@@ -167,9 +167,9 @@ def test_topics_and_qrels_of_ones_own(index, tmp_path):
         ("raw", {"lmm": "x"}, "there is no option 'lmm': did you mean llm?"),
         ("raw", {"colour": "red"}, "there is no option 'colour': give one of index, llm"),
         ("raw", {}, "method raw needs retriever: give index=..."),
-        ("raw", {"retriever": Told(), "llm": "recorded:sample"}, "no system uses llm=...: leave it out"),
-        ("raw", {"index": "an.index", "retriever": Told()}, "no system uses index=...: leave it out"),
-        ({"x": ikat.RawUtterance()}, {"index": "an.index"}, "no system uses index=...: leave it out"),
+        ("raw", {"retriever": Told(), "llm": "recorded:sample"}, "no system uses llm=...: omit it"),
+        ("raw", {"index": "an.index", "retriever": Told()}, "no system uses index=...: omit it"),
+        ({"x": ikat.RawUtterance()}, {"index": "an.index"}, "no system uses index=...: omit it"),
         ("ad", {"retriever": Told(), "llm": "recorded:sample", "reranker": "bi:"}, "reranker='bi:' lacks a model's name"),
         (pt.apply.query(lambda row: ""), {}, "has no name: give {'name': pipeline}"),
         ({"a/b": "raw"}, {}, "a system is named 'a/b'"),
@@ -188,7 +188,7 @@ def test_what_cannot_be_run_is_said(systems, options, message, tmp_path):
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.prompts.UnknownPromptWarning")
 def test_prompts_that_no_system_reads_are_refused(index, prompts, tmp_path):
     system = Keywords(ByPrompt(keywords="heath").llm, prompts=prompts) >> index.bm25(num_results=3)
-    with pytest.raises(ikat.UsageError, match="no system uses prompts=...: leave it out"):
+    with pytest.raises(ikat.UsageError, match="no system uses prompts=...: omit it"):
         ikat.plan({"mine": LastWords() >> index.bm25()}, "ikat:sample", prompts=prompts)
     assert ikat.plan({"mine": system}, "ikat:sample", prompts=prompts).total["calls"] == 24
 

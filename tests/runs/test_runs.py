@@ -323,7 +323,7 @@ def test_a_folder_whose_parameters_cannot_be_read_is_no_finished_run(written, te
     ("name", "told"),
     [
         ("aqd", "aqd is no finished run: give a folder made by `ikat run`"),
-        ("aqd.partial", "aqd.partial is no finished run, it was stopped: start it again with the same command, or leave it out"),
+        ("aqd.partial", "aqd.partial is no finished run, it was stopped: start it again with the same command, or omit it"),
     ],
 )
 @pytest.mark.parametrize("read", [RunFolder.parameters, RunFolder.results, RunFolder.turns])

@@ -14,7 +14,8 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show.ledgers import ledger, ledger_frame
-from pyterrier_ikat.show.tables import escape_latex, escape_markdown, mark_best, table
+from pyterrier_ikat.show.tables import table
+from pyterrier_ikat.tables import HIGHER, LOWER, Table, escape_latex, escape_markdown, mark_best, of_frame
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
 
@@ -55,7 +56,7 @@ def test_the_best_is_bold_the_second_best_underlined_and_ties_share_their_mark()
 
 @given(st.lists(st.sampled_from(["1.0000", ".5000", ".2500", "-.2500", "n/a"]), min_size=2, max_size=6))
 def test_the_marks_are_those_of_counting_the_greater_figures(figures):
-    for cell in mark_best(figures, [False] * len(figures)):
+    for cell in mark_best(figures, [""] * len(figures)):
         if cell.text == "n/a":
             assert (cell.best, cell.second) == (False, False)
         else:
@@ -66,7 +67,7 @@ def test_the_marks_are_those_of_counting_the_greater_figures(figures):
 def test_a_single_system_is_not_the_best_of_anything():
     one = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})[:1])
     assert latex_rows(one.latex()) == [["QR", ".5000"]]
-    assert one.notes == ["Means over 24 judged turns; a turn without results counts 0."]
+    assert one.notes == ["Mean over 24 judged turns; a turn without results counts 0."]
 
 
 def test_a_figure_that_is_unknown_is_not_shown_as_one():
@@ -74,35 +75,40 @@ def test_a_figure_that_is_unknown_is_not_shown_as_one():
     assert [row[1] for row in rows] == ["n/a", r"\textbf{.2500}", r"\underline{.1250}"]
 
 
-def test_a_star_says_what_differs_from_the_baseline_and_the_notes_name_it():
+def test_an_arrow_says_what_is_significantly_higher_or_lower_than_the_baseline():
     evaluated = compared()
     shown = table(evaluated)
-    assert [cell.significant for cell in shown.columns[1].cells] == [False, True, False, False]
-    assert shown.notes[-1] == "* differs from base: two-sided paired t-test, Bonferroni, p < .05."
+    assert [cell.mark for cell in shown.columns[1].cells] == ["", HIGHER, "", ""]
+    said = f"{HIGHER} significantly higher, {LOWER} significantly lower than base: two-sided paired t-test, Bonferroni, p < .05."
+    assert shown.notes[-1] == said
+    lower = table(evaluated.assign(**{"nDCG@5": -evaluated["nDCG@5"]}))
+    assert [cell.mark for cell in lower.columns[1].cells] == ["", LOWER, "", ""]
+    assert latex_rows(lower.latex())[1][1].endswith(r"\rlap{$^{\downarrow}$}")
+    assert {line.index(".") for line in shown.text().splitlines()[2:5]} == {9}
     assert [column.title for column in shown.columns] == ["system", "nDCG@5"]
-    assert latex_rows(shown.latex())[1][1].endswith(r"}\rlap{$^{*}$}")
-    assert r"**\* |" in shown.markdown().splitlines()[3]
-    assert "</b><sup>*</sup></td>" in shown._repr_html_()
+    assert latex_rows(shown.latex())[1][1].endswith(r"}\rlap{$^{\uparrow}$}")
+    assert f"**{HIGHER} |" in shown.markdown().splitlines()[3]
+    assert f"</b><sup>{HIGHER}</sup></td>" in shown._repr_html_()
 
 
 def test_text_has_aligned_columns_and_no_note_on_fonts():
     spent = Ledger()
     spent.count("rewrite", "gpt_4o", calls=1064, prompt_tokens=None, completion_tokens=40, seconds=14.21, cost=None)
     assert ledger({"QR": spent, "all_utterances": Ledger()}).text().splitlines() == [
-        "system         stage   model  calls tokens in tokens out seconds US dollars",
-        "QR             rewrite gpt_4o 1,064   unknown         40    14.2    unknown",
-        "all_utterances none    none       0         0          0     0.0     0.0000",
+        "system          stage    model   calls  tokens in  tokens out  seconds  US dollars",
+        "QR              rewrite  gpt_4o  1,064    unknown          40     14.2     unknown",
+        "all_utterances  none     none        0          0           0      0.0      0.0000",
         "",
         "All turns together; seconds: the time of the calls added up.",
         "None: cached, retries, failures, fallbacks, dropped.",
     ]
     shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]})).text()
     assert shown.splitlines()[1:] == [
-        "QR      .5000",
-        "AD      .2500",
-        "AQD     .1250",
+        "QR       .5000",
+        "AD       .2500",
+        "AQD      .1250",
         "",
-        "Means over 24 judged turns; a turn without results counts 0.",
+        "Mean over 24 judged turns; a turn without results counts 0.",
     ]
 
 
@@ -115,11 +121,11 @@ def test_markdown_is_a_table_with_the_notes_below():
         "| AD | <ins>.2500</ins> |",
         "| AQD | .1250 |",
         "",
-        "Means over 24 judged turns; a turn without results counts 0. Best bold, second best underlined.",
+        "Mean over 24 judged turns; a turn without results counts 0. Best bold, second best underlined.",
     ]
 
 
-def test_figures_with_stars_stand_below_each_other():
+def test_scores_with_arrows_stand_below_each_other():
     shown = table(compared())
     assert shown.markdown().splitlines()[1] == "| :--- | :--- |"
     assert '<th style="text-align: left">nDCG@5</th>' in shown._repr_html_()
@@ -230,3 +236,15 @@ def test_ledgers_that_cannot_be_told_apart_or_read_are_refused(folders, tmp_path
         (folders[0].path / "ledger.csv").write_text(content)
         with pytest.raises(DataError, match=r"ledger.csv can't be read .*: make the run again"):
             ledger_frame(folders)
+
+
+def test_every_form_has_title_and_notes_and_a_frame_is_rounded_in_text_alone():
+    frame = pd.DataFrame({"run": ["a_b"], "turns": [3], "nDCG": [0.123456]})
+    shown = of_frame(frame, ["One note."], "A title")
+    assert shown.written("text") == "A title\n\nrun  turns    nDCG\na_b      3  0.1235\n\nOne note.\n"
+    assert shown.written("markdown").startswith("**A title**\n\n| run | turns | nDCG |\n| :--- | ---: | ---: |\n")
+    assert r"\caption{A title. One note.}" in shown.written("latex")
+    assert shown.written("csv") == "run,turns,nDCG\na_b,3,0.123456\n"
+    with pytest.raises(UsageError, match="the format 'html' is unknown: choose text, markdown, latex, csv"):
+        shown.written("html")
+    assert Table([{"run": "a"}], shown.columns, []).frame.to_dict("list") == {"run": ["a"]}

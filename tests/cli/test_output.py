@@ -1,0 +1,117 @@
+"""Tables in a terminal: fitted to its width, with colours and arrows; plain in a pipe."""
+
+import io
+import re
+import sys
+
+import click
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.cli.catalogue import broken
+from pyterrier_ikat.cli.main import SECTIONS
+from pyterrier_ikat.cli.output import draw, show
+from pyterrier_ikat.evaluation.experiment_table import experiment_table
+from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.tables import HIGHER, of_frame
+
+COMMANDS = sorted(main.commands)
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+def drawn(table, width=80):
+    stream = Terminal()
+    draw(table, stream, width)
+    return re.sub(r"\x1b\[[\d;]*m", "", stream.getvalue())
+
+
+def scores(measures=("nDCG@5",)):
+    rows = [{"name": name, "turns": 3} for name in ("raw", "baseline_auto_llama3_1_splade_minilm")]
+    for measure in measures:
+        rows[0] |= {measure: 0.25, f"{measure} +": None, f"{measure} reject": False}
+        rows[1] |= {measure: 0.5, f"{measure} +": 3, f"{measure} reject": True}
+    return experiment_table(rows)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_wide_table_goes_on_below_and_no_line_is_wider_than_the_terminal(width, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    names = [f"P(rel=1)@{number}" for number in range(10, 100, 10)]
+    text = drawn(scores(names), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count(f".5000{HIGHER}") == len(names)
+    assert (text.count("baseline_auto_llama3_1_splade_minilm") > 1) == (width < 200)
+
+
+def test_a_pipe_gets_a_line_for_each_row(capsys):
+    names = [f"P(rel=1)@{number}" for number in range(10, 100, 10)]
+    show(scores(names))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["system", *names]
+    assert lines[2].split() == ["baseline_auto_llama3_1_splade_minilm", *[f".5000{HIGHER}"] * len(names)]
+
+
+def test_a_stream_without_arrows_gets_signs(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    show(scores())
+    stream.flush()
+    text = stream.buffer.getvalue().decode("ascii")
+    assert ".5000+" in text
+    assert "+ significantly higher, - significantly lower than raw" in " ".join(text.split())
+
+
+def test_a_terminal_draws_and_other_forms_stay_plain(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stdout", stream)
+    show(of_frame(pd.DataFrame({"run": ["raw"], "turns": [3]})))
+    assert "\u2500" in stream.getvalue()
+    show(of_frame(pd.DataFrame({"run": ["raw"], "turns": [3]})), "csv")
+    assert stream.getvalue().endswith("run,turns\nraw,3\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_ends_with_an_example_within_80_columns(name):
+    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    example = shown.partition("Example")[2].partition(":\n")[2]
+    assert example.startswith(f"  ikat {name}")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(one.help for one in main.commands[name].params if isinstance(one, click.Option))
+
+
+def test_the_commands_stand_in_sections():
+    shown = CliRunner().invoke(main, ["--help"], terminal_width=80).output
+    places = [shown.index(f"\n{section}:\n") for section in SECTIONS]
+    assert places == sorted(places)
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
+    assert shown.rstrip().endswith("ikat report runs/* --out report.html")
+
+
+def test_methods_are_grouped_by_paper_within_80_columns():
+    lines = CliRunner().invoke(main, ["methods"]).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    words = {word.strip(",") for line in lines for word in line.split()}
+    assert set(METHODS) <= words
+    assert [line for line in lines if line.startswith("Mo et al., CHIQ")] == ["Mo et al., CHIQ"]
+    table = CliRunner().invoke(main, ["methods", "--format", "csv"]).output
+    assert [line.partition(",")[0] for line in table.splitlines() if line.partition(",")[0] in METHODS] == list(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_expression_over_several_lines_is_the_same_expression(name):
+    shown = broken(METHODS[name].expression)
+    assert max(map(len, shown.splitlines())) <= 100
+
+    def same(text):
+        return "".join(text.split()).replace(",)", ")")
+
+    assert same(shown) == same(METHODS[name].expression)
+    compile(f"({shown})", name, "eval")
