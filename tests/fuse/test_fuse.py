@@ -328,7 +328,7 @@ def test_a_scorer_without_scores_is_named_with_the_column():
 
 def test_rerank_by_names_the_turns_without_the_text():
     found = expanded({turn: [["a"]] for turn in "tuvwxyz"})
-    for lacking, shown in (("u", "u"), ("uvwxy", "u, v, w, x, y"), ("uvwxyz", "u, v, w, x, y, ...")):
+    for lacking, shown in (("u", "u"), ("uvwxy", "u, v, w, x, y"), ("uvwxyz", "u, v, w, x, y and 1 more")):
         answers = [None if turn in lacking else "yes" for turn in found["qid_0"]]
         with pytest.raises(ikat.DataError, match=re.escape(f"{len(lacking)} turns have no qanswer to re-rank by ({shown}): fill")):
             ikat.RerankAgainst(ByAnswer(), "qanswer")(found.assign(qanswer=answers))

@@ -463,7 +463,7 @@ def test_equal_problems_are_one_line_with_the_first_ten_turns():
     same = [warned(f"9-1_{number}") for number in range(1, 165)]
     names = ", ".join(f"9-1_{number}" for number in range(1, 11))
     assert format_problems([*same, Problem("error", "", "run_name", "no"), warned("9-1_3", message="other")]) == [
-        f"warning: 164 turns ({names}, ...), responses[].text: look",
+        f"warning: 164 turns ({names} and 154 more), responses[].text: look",
         "error: run_name: no",
         "warning: turn 9-1_3, responses[0].text: other",
     ]
