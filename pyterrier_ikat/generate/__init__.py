@@ -1,4 +1,4 @@
-"""Operators that make queries, statements, decisions and responses: with an LLM, and without (utterances)."""
+"""Operators that write queries, choose statements, decide whether to answer, and write responses, with or without an LLM."""
 
 from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery

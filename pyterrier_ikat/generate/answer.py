@@ -1,4 +1,4 @@
-"""The LLM's own answer, used as a query (AD) or as what queries are made from (AQD), and its outline of one."""
+"""The LLM's own answer, used as a query (AD) or as the source of queries (AQD), and its outline of an answer."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -17,14 +17,14 @@ from ..operator import with_fields
 class Answer(LLMOperator):
     """Ask the model for an answer to the user's question and make it the query.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qanswer``, sets
-    ``query`` to it and pushes the old query to ``query_0``. One call per turn. Source: Abbasiantaeb and Aliannejadi,
-    Generate then Retrieve, section 3 and Table 5 (1). The fallback for a failed turn is the question itself.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qanswer``, sets ``query`` to it and pushes
+    the old query to ``query_0``. One call per turn. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3 and Table 5
+    (1). The fallback for a failed turn is the question itself.
 
     Args:
         llm: the model to ask.
-        words: the most words that the prompt allows (Fu et al., NII@TREC iKAT 2024, appendix A5: 200); the answer is
-            not cut, for it is a query. ``None``: the prompt says nothing of it.
+        words: the word limit named in the prompt (Fu et al., NII@TREC iKAT 2024, appendix A5: 200); a longer answer is not cut, because it
+            is a query. ``None``: the prompt names no limit.
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``, with one
             example (InfoSense 2023, as Abbasiantaeb and Aliannejadi describe it).
         style: ``"gpt"``: zero-shot prompts, all responses in the history; ``"llama"``: few-shot prompts where the papers
@@ -32,11 +32,11 @@ class Answer(LLMOperator):
         question: the column that holds the question: ``"qutterance"`` (where the frame has no conversation, the oldest
             query: ``query_N`` of the largest N, else ``query``), ``"qresolved"`` for the manual rewrite, or another one.
         prompts: a folder of your own prompt templates; those missing there come from the package.
-        on_error: ``"raise"`` an error that names the failed turns, or use the ``"fallback"`` for them, counted; ``None``: what the
-            LLM says (``ikat.llm("... on_error=fallback")``), by default raise.
+        on_error: ``"raise"``: raise an error that names the failed turns; ``"fallback"``: use the fallback for them, and count it in the
+            ledger; ``None``: as the LLM is configured (``ikat.llm("... on_error=fallback")``), by default raise.
 
     Raises:
-        UsageError: when ``words`` is below 1, or another argument is unknown.
+        UsageError: when ``words`` is below 1, or another argument has an unknown value.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -87,11 +87,11 @@ OUTLINES = {"elements": "suggest", "context": "suggest_context"}
 
 @with_fields
 class OutlineAnswer(LLMOperator):
-    """Ask the model what a good answer would need, before it is written.
+    """Ask the model for an outline: what a good answer needs, before one is written.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``; the persona is not shown, as in the
-    papers. Writes ``qsuggestion``, which ``SelectStatements(given="suggestion")`` and ``Respond(form="suggested")``
-    read. One call per turn. The fallback for a failed turn is an empty text.
+    Reads ``qid``, ``query`` and, if present, ``qutterance``, ``qhistory``; the persona is not shown, as in the papers. Writes
+    ``qsuggestion``, which ``SelectStatements(given="suggestion")`` and ``Respond(form="suggested")`` read. One call per turn. The fallback
+    for a failed turn is an empty text.
 
     Args:
         llm: the model to ask.

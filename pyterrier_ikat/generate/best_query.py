@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 @with_fields
 class BestQuery(Operator):
-    """Of a turn's sub-queries, make the one the query whose best passages score highest.
+    """Choose one of a turn's sub-queries as its query: the one whose best passages score highest.
 
-    Each distinct sub-query is given to ``ranker`` by itself. It counts the mean score of its ``passages`` best passages, of all where it
-    found fewer; the first of equal ones is chosen, and the first of all where none found anything. The definition is ours: Chang et al.,
-    CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588), choose the best of N rewrites by a reward model that was trained to foretell how
-    well a rewrite retrieves (Lai et al., AdaRewriter, arXiv 2506.01381), whose weights aren't public; this one retrieves.
+    ``ranker`` runs each distinct sub-query separately. A sub-query's value is the mean score of its ``passages`` best passages (of all, if
+    it found fewer). The highest value wins; of equal ones the first; if no sub-query found anything, the first sub-query. This definition
+    is ours: Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588), choose the best of N rewrites by a reward model that was
+    trained to predict how well a rewrite retrieves (Lai et al., AdaRewriter, arXiv 2506.01381). Its weights aren't public, so this
+    operator retrieves instead.
 
-    Reads ``qid``, ``query``, ``qsubqueries``. Sets ``qrewrite`` and ``query`` and pushes the old query to ``query_0``. A turn with one
-    distinct sub-query is not searched; one without any keeps its query.
+    Reads ``qid``, ``query``, ``qsubqueries``. Sets ``qrewrite`` and ``query`` and pushes the old query to ``query_0``. A turn with a single
+    distinct sub-query needs no search; a turn without sub-queries keeps its query.
 
     Args:
         ranker: a retriever and a re-ranker whose scores of different queries can be compared, such as ``bm25 % 20 >> minilm``.
-        passages: how many of the best passages count.
+        passages: the number of best passages in the mean.
 
     Raises:
         UsageError: when ``passages`` is below 1.
@@ -73,7 +74,7 @@ class BestQuery(Operator):
         return _with_rewrite(inp, [queries[_best([scores.get(f"{qid}::{n}") for n in range(len(queries))])] for qid, queries in rows])
 
     def _scores(self, queries: pd.DataFrame) -> dict[str, float]:
-        """For each sub-query that found anything what it counts, by its qid."""
+        """The value of each sub-query that found anything, by its qid."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* they count 0", NoResultWarning)  # what one sub-query lacks another may have
             found = self.ranker.transform(frame_for(self.ranker, queries))

@@ -1,4 +1,4 @@
-"""Whether the passages that were found answer the user: to answer, to ask back, or to say that there is no answer."""
+"""Decide from the retrieved passages whether to answer, to ask the user a question back, or to say that there is no answer."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ class ReadsPassages(LLMOperator):
         return [*super().needs(), "rank", "text"]
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """For each turn what prompts show everywhere, and its ``passages``."""
+        """For each turn the values that every prompt shows, and its ``passages``."""
         turns = frame.drop_duplicates("qid")
         used = frame.loc[self.used(frame)].sort_values("rank", kind="stable")
         texts_in(used, "text")
@@ -69,12 +69,12 @@ class ReadsPassages(LLMOperator):
 
 @with_fields
 class Decide(ReadsPassages):
-    """Ask the model what each turn's best passages allow: to answer, to ask back, or to say that the collection has no answer.
+    """Ask the model for an action, given each turn's best passages: answer, ask back, or say that the collection has no answer.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``qutterance``, ``qhistory``,
-    ``qptkb``. Keeps rows and ranking. Writes ``qaction``, ``"answer"``, ``"ask"`` or ``"abstain"``, and ``qaskback``, the question to the
-    user where it is ``"ask"``. A :class:`Respond` behind it asks its model for the turns to be answered only. One call per turn; the
-    fallback for a failed turn is ``"answer"``. A turn without any passage has no row in a result frame, and nothing is decided for it.
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, if present, ``qutterance``, ``qhistory``, ``qptkb``.
+    Keeps rows and ranking. Writes ``qaction`` (``"answer"``, ``"ask"`` or ``"abstain"``) and ``qaskback``, the question to the user if the
+    action is ``"ask"``. A later :class:`Respond` calls its model only for turns whose action is ``"answer"``. One call per turn; the
+    fallback for a failed turn is ``"answer"``. A turn without passages has no row in a result frame, so nothing is decided for it.
 
     The actions are those that the turns of MTRAG (Katsis et al., TACL 2025) and MTRAG-UN (Rosenthal et al., 2026, arXiv 2602.23184) call
     for; the prompt is ours. :func:`~pyterrier_ikat.evaluation.evaluate_actions` compares them with labels.
@@ -82,7 +82,7 @@ class Decide(ReadsPassages):
     Args:
         llm: the model to ask.
         passages: how many of the best passages are shown.
-        may_ask: whether to ask back is one of the actions.
+        may_ask: whether asking back is one of the actions.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
@@ -90,7 +90,7 @@ class Decide(ReadsPassages):
 
     Raises:
         UsageError: when ``passages`` is below 1.
-        DataError: when a passage has no rank or qid, or one that is to be shown no text.
+        DataError: when a passage has no rank or qid, or a passage to be shown has no text.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -131,10 +131,10 @@ class Decide(ReadsPassages):
 
 
 def told_instead(frame: pd.DataFrame, abstention: str) -> dict[str, str]:
-    """What users are told in turns that ``qaction`` says not to answer: the question back, or ``abstention``.
+    """The response for each turn that is not to be answered, by ``qaction``: the question back, or ``abstention``.
 
     Raises:
-        DataError: naming the turn, when its action is an unknown one, or it is to ask back without a question.
+        DataError: naming the turn, when its action is unknown, or it is ``"ask"`` and there is no question.
 
     Example:
         >>> told_instead(pd.DataFrame({"qid": ["1_1", "1_2"], "qaction": ["answer", "abstain"]}), "There is no answer.")

@@ -1,4 +1,4 @@
-"""The history made clearer before a rewrite (CHIQ): an old topic cut off, the last response said in full, all of it summed up."""
+"""Enhance the history before a rewrite (CHIQ): remove an old topic, restate the last response in full, or summarise all of it."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def _last_response(history: History) -> int | None:
 
 @with_fields
 class _OfHistory(LLMOperator):
-    """Asks only for rows whose history has a response; :meth:`put` writes what was found for one of them."""
+    """Asks only for rows whose history has a response; :meth:`put` writes the outcome of one row."""
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row with a response in its history."""
@@ -45,7 +45,7 @@ class _OfHistory(LLMOperator):
 
 @with_fields
 class TopicSwitch(_OfHistory):
-    """Ask the model whether the question begins a new topic; where it does, only the last turn of the history is left.
+    """Ask the model whether the question begins a new topic; if it does, keep only the last turn of the history.
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``. Writes a new ``qhistory``; the histories of the input
     are not changed. One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The
@@ -95,7 +95,7 @@ def _last_turn(history: History) -> History:
 
 @with_fields
 class ExpandResponse(_OfHistory):
-    """Replace the last response in the history by one sentence that says it in full, as the model words it.
+    """Replace the last response in the history by one self-contained sentence written by the model.
 
     Reads ``qid``, ``query`` and, where there is one, ``qhistory``. Writes a new ``qhistory``; the histories of the input are not changed.
     One call per turn that has a response in its history. Source: Mo et al., CHIQ (arXiv 2406.05013), section 3.2. The fallback for a

@@ -19,7 +19,7 @@ WEIGHT_OF_ALL = 1.0
 
 
 class Ask(NamedTuple):
-    """One passage query: of which row, in which form, about which statement (``""``: all that are shown), of which weight."""
+    """One passage query: its row, its form, its statement (``""``: all that are shown) and its weight."""
 
     row: int
     form: str
@@ -31,23 +31,22 @@ class Ask(NamedTuple):
 class PassageQueries(LLMOperator):
     """Ask the model for passages of web pages that would answer the question, and use them as queries.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements`` (the
-    whole persona is shown where the frame has no ``qstatements``), ``qrewrite``. Writes ``qsubqueries``, the passages,
-    and ``qweights``, their weights; :class:`ExplodeQueries` makes rows of them. Calls per turn: one for each of the ``forms``,
-    about all chosen statements together, weight 1; then one of the first form for each of the ``per_statement`` best
-    chosen statements, weight = its score. A passage that fails is replaced by the question, its weight stays.
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements`` (the whole persona is shown
+    where the frame has no ``qstatements``), ``qrewrite``. Writes ``qsubqueries``, the passages, and ``qweights``, their weights;
+    :class:`ExplodeQueries` makes rows of them. Calls per turn: one for each of the ``forms``, about all chosen statements together, with
+    weight 1; then one of the first form for each of the ``per_statement`` best chosen statements, with the statement's score as weight. A
+    passage that fails is replaced by the question with the same weight.
 
-    The model plays an author of web pages, so that the text resembles what is to be found. Forms: ``"article"``: 10
-    sentences of an online article; where the frame has ``qrewrite``, the question is that clarified utterance and the
-    history is not shown (section 4.2.1). ``"short"``: 5 sentences of a direct answer. ``"long"``: 10 sentences of an
-    article. ``"styled"``: 10 sentences in the style of an encyclopedia, a blog or a government website, chosen and
-    named by the model first; the name is left out (section 4.2.2, appendix A.2). Source: De Lima and Yang, Passage
-    Query Methods.
+    The prompt makes the model an author of web pages, so that the text resembles the passages in the collection. Forms: ``"article"``: 10
+    sentences of an online article; where the frame has ``qrewrite``, the question is that clarified utterance and the history is not shown
+    (section 4.2.1). ``"short"``: 5 sentences of a direct answer. ``"long"``: 10 sentences of an article. ``"styled"``: 10 sentences in the
+    style of an encyclopedia, a blog or a government website, chosen and named by the model first; the query omits the name (section 4.2.2,
+    appendix A.2). Source: De Lima and Yang, Passage Query Methods.
 
     Args:
         llm: the model to ask.
         forms: the forms, one query each.
-        per_statement: for how many of the best chosen statements a query of their own is made; needs ``qstatements``.
+        per_statement: how many of the best chosen statements get a query of their own; needs ``qstatements``.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.

@@ -23,9 +23,9 @@ EVERY = 1_000_000
 
 @with_fields
 class QueryLists(LLMOperator):
-    """Ask for lists of at most ``n`` search queries; a completion without any query falls back, counted.
+    """Ask for lists of at most ``n`` search queries; a completion without any query uses the fallback, which is counted.
 
-    One that says nothing, or only declines, is a failure as everywhere.
+    An empty completion, or one that only declines, is a failure as for every operator.
     """
 
     n: int = 5
@@ -36,7 +36,7 @@ class QueryLists(LLMOperator):
         super().__post_init__()
 
     def parse(self, text: str) -> list[str] | None:
-        """All queries, perhaps none; None for a refusal, a thought that no words follow, or a value that stands for nothing."""
+        """All queries, perhaps none; None for a refusal, reasoning without an answer, or a value that means "nothing"."""
         queries = parse_queries(text, EVERY).items
         return queries if queries or usable_words(text) else None
 
@@ -45,7 +45,7 @@ class QueryLists(LLMOperator):
         return [query for queries in found for query in queries[self.n :]]
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
-        """As everywhere; a completion that came but holds no query falls back, counted."""
+        """As for every operator; a completion without a query uses the fallback, which is counted."""
         found = super().settle(frame, outcomes)
         if all(found):
             return found
@@ -61,7 +61,7 @@ def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFram
 
 
 class ExplodeQueries(Operator):
-    """Make one row per sub-query, so that any retriever works on each.
+    """Make one row per sub-query, so that any retriever can search for each of them.
 
     Reads ``qid``, ``query``, ``qsubqueries``. Writes ``qid`` = ``<turn>::<n>`` (unique again), ``qid_0`` (the turn's
     qid), ``qquery`` (the turn's query), ``qsub`` (0, 1, ...) and ``query`` (the sub-query; the turn's query is pushed to
@@ -71,7 +71,7 @@ class ExplodeQueries(Operator):
 
     Raises:
         UsageError: when the frame is expanded already.
-        DataError: when a turn has several rows, sub-queries that are no list of texts, or another number of weights than of sub-queries.
+        DataError: when a turn has several rows, its sub-queries are not a list of texts, or their number differs from that of the weights.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -138,10 +138,10 @@ class Queries(QueryLists):
     Args:
         llm: the model to ask.
         n: the most queries to keep.
-        given: ``None``: straight from the conversation (QD); ``"answer"``: for the model's own answer in ``qanswer``,
-            as the second message of the same chat (AQD; in llama style a two-shot prompt); ``"other_answer"``: for the
-            answer of another model in ``qanswer`` (the paper's [G]).
-        words: with ``given="answer"``, the limit that :class:`Answer` was given, so that the chat is repeated as it was.
+        given: ``None``: queries directly from the conversation (QD); ``"answer"``: queries for the model's own answer in ``qanswer``, as
+            the second message of the same chat (AQD; in llama style a two-shot prompt); ``"other_answer"``: for the answer of another model
+            in ``qanswer`` (the paper's [G]).
+        words: with ``given="answer"``, the ``words`` of the :class:`Answer` before it, so that the chat is repeated exactly.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
@@ -166,7 +166,7 @@ class Queries(QueryLists):
         super().__post_init__()
 
     def template(self) -> str:
-        """The prompt for what the queries are made from."""
+        """The prompt for the source of the queries."""
         return GIVEN[self.given]
 
     def needs(self) -> list[str]:
@@ -206,7 +206,7 @@ class Queries(QueryLists):
 def MultiQuery(llm: Any, *arguments: Any, **options: Any) -> pt.Transformer:  # noqa: N802 (reads as an operator in an expression)
     """``Queries(...) >> ExplodeQueries()``: one row per generated query, ready for a retriever.
 
-    Two stages in one expression, so that systems that differ only later share them. Arguments are those of :class:`Queries`.
+    It makes two separate stages, so that systems that differ only in later stages share both. The arguments are those of :class:`Queries`.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -1,4 +1,4 @@
-"""The response to the user, from the passages that were found, cut at the end of a sentence."""
+"""The response to the user, written from the retrieved passages and cut at the end of a sentence."""
 
 import re
 import unicodedata
@@ -34,8 +34,7 @@ def count_words(text: str) -> int:
 def cut_at_sentence(text: str, words: int) -> str:
     """The longest beginning of ``text`` that ends where a sentence or a line ends and has at most ``words`` words.
 
-    A text within the limit stays as it is. Where the first sentence alone is longer than the limit, its first ``words``
-    words are given.
+    A text within the limit is returned unchanged. If the first sentence alone exceeds the limit, its first ``words`` words are returned.
 
     Args:
         text: any text.
@@ -69,27 +68,27 @@ TEMPLATES = {"rag": "respond", "passages_only": "respond_passages_only", "sugges
 class Respond(ReadsPassages):
     """Ask the model for a response based on each turn's best passages.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any,
-    ``qutterance``, ``qhistory``, ``qptkb``. Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``,
-    whether the passage was shown to the model. One call per turn. A response of more than ``words`` words is cut at the
-    end of a sentence (:func:`~pyterrier_ikat.generate.respond.cut_at_sentence`) and counted in the ledger as
-    ``dropped``. The fallback for a failed turn is the beginning of its best passage, cut alike. A result frame holds
-    only turns for which passages were found: the others are not asked.
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``qutterance``, ``qhistory``,
+    ``qptkb``. Keeps rows and ranking. Writes ``qanswer``, the response, and ``used``, whether the passage was shown to the model. One
+    call per turn. A response of more than ``words`` words is cut at the end of a sentence
+    (:func:`~pyterrier_ikat.generate.respond.cut_at_sentence`) and counted in the ledger as ``dropped``. The fallback for a failed turn is
+    the beginning of its best passage, cut in the same way. A turn without passages has no row in a result frame, so the model is not
+    asked for it.
 
-    Where the frame has ``qaction``, as :class:`Decide` writes it, the model is asked for the turns to be answered only. The response of
-    a turn to ask back is the question in ``qaskback``, that of one to abstain is ``abstention``; neither is based on a passage.
+    If the frame has ``qaction``, as :class:`Decide` writes it, the model is asked only for turns whose action is ``"answer"``. For
+    ``"ask"`` the response is the question in ``qaskback``, for ``"abstain"`` it is ``abstention``; neither is based on a passage.
 
     Args:
         llm: the model to ask.
         passages: how many of the best passages are shown.
-        words: the limit that the prompt names and that is kept; TREC iKAT allows 250.
+        words: the word limit, named in the prompt and enforced by cutting; TREC iKAT allows 250.
         form: ``"rag"``: sum up what the passages say about the question (Lupart et al., IRLab@iKAT24, Table 3: 5
             passages, 200 words; Fu et al., NII@TREC iKAT 2024, appendix A8); ``"passages_only"``: say nothing that they
             do not say (De Lima and Yang, Passage Query Methods, section 3.3.3: 3 passages); ``"suggested"``: follow the
             suggestion in ``qsuggestion``, in a friendly tone (Fu et al., appendix A4, second prompt: 5 passages, 250
             words).
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``.
-        abstention: what a user is told when there is no answer.
+        abstention: the response when there is no answer.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
@@ -97,7 +96,7 @@ class Respond(ReadsPassages):
 
     Raises:
         UsageError: when ``passages`` or ``words`` is below 1, or ``form`` or ``statements`` is unknown.
-        DataError: when a passage has no rank or qid, or one that is to be shown no text; when ``qaction`` is an unknown one.
+        DataError: when a passage has no rank or qid, a passage to be shown has no text, or a ``qaction`` is unknown.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -130,7 +129,7 @@ class Respond(ReadsPassages):
         return columns + (["qsuggestion"] if self.form == "suggested" else [])
 
     def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
-        """For each turn what prompts show everywhere, its ``passages``, ``words`` and ``suggestion``."""
+        """For each turn the values that every prompt shows, its ``passages``, ``words`` and ``suggestion``."""
         turns = frame.drop_duplicates("qid")
         suggestions = texts_in(turns, "qsuggestion") if self.form == "suggested" else [""] * len(turns)
         rows = zip(super().contexts(frame), suggestions, strict=True)

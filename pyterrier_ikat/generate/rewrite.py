@@ -1,4 +1,4 @@
-"""What the model makes of the conversation: a rewritten query, a clarified utterance, a shorter history."""
+"""Rewriting with an LLM: a rewritten query, a clarified utterance, or a shorter history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, field
@@ -36,10 +36,9 @@ class Rewrite(_OneQuery):
 
     Args:
         llm: the model to ask.
-        form: ``"full"``: a query that also holds what matters of the persona; ``"short"``: only the question, made
-            clear, without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"enhanced"``: a query made from the question, a
-            guess at its answer in ``qanswer`` and, in the place of the history, its summary in ``qsummary`` where there is one (Mo et
-            al., CHIQ, section 3.3).
+        form: ``"full"``: a query that also includes the relevant parts of the persona; ``"short"``: only the question, made self-contained,
+            without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"enhanced"``: a query made from the question, a guess at its
+            answer in ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3).
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
@@ -83,7 +82,7 @@ class Rewrite(_OneQuery):
 
 @with_fields
 class RewriteAndAnswer(LLMOperator):
-    """Ask the model for a rewrite of the user's question and for an answer, in one completion, after a reason.
+    """Ask the model for a reason, a rewrite of the user's question and an answer, in one completion.
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qrewrite`` and ``qanswer``, sets
     ``query`` to "<rewrite> <answer>" and pushes the old query to ``query_0``. One call per turn. Source: Mao et al., LLM4CS (arXiv
@@ -93,8 +92,8 @@ class RewriteAndAnswer(LLMOperator):
 
     Args:
         llm: the model to ask.
-        answer: whether an answer is asked for; without it ``qanswer`` is not written, and ``query`` is the rewrite.
-        think: whether the model first says in one sentence what the question leaves out.
+        answer: whether to ask for an answer; otherwise ``qanswer`` is not written, and ``query`` is the rewrite.
+        think: whether the model first names in one sentence the information missing from the question.
         persona: whether the prompt shows the persona.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
@@ -157,7 +156,7 @@ class RewriteAndAnswer(LLMOperator):
 
 
 class Clarify(_OneQuery):
-    """Ask the model to restate the utterance so that it is clear by itself, and make that the query.
+    """Ask the model to restate the utterance so that it is self-contained, and make that the query.
 
     Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``, ``qstatements``: the
     prompt shows the history and the chosen statements (the whole persona where the frame has no ``qstatements``).
@@ -190,16 +189,15 @@ Past = tuple[str, str]
 class Summarise(LLMOperator):
     """Replace long past responses in the history by the model's summaries.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qhistory``, ``qconversation``. Writes a new ``qhistory``; the
-    histories of the input are not changed. The response just before the current turn stays as it is. One call per
-    response of at least ``min_characters``, asked once however many later turns repeat it; it goes by the qid of its
-    own turn, ``<conversation>_<turn>``, turns counted by the user's messages (without ``qconversation`` the row's qid
-    takes its place). The fallback for a failed response is the response itself. Source: De Lima and Yang, Passage Query
-    Methods, section 3.1 (1).
+    Reads ``qid``, ``query`` and, where there are any, ``qhistory``, ``qconversation``. Writes a new ``qhistory``; the histories of the
+    input are not changed. The response just before the current turn is kept unchanged. Each response of at least ``min_characters`` takes
+    one call, however many later turns repeat it. The request is identified by the qid of the response's own turn,
+    ``<conversation>_<turn>``, with turns counted by the user's messages (without ``qconversation``, by the row's qid). The fallback for a
+    failed response is the response itself. Source: De Lima and Yang, Passage Query Methods, section 3.1 (1).
 
     Args:
         llm: the model to ask.
-        min_characters: responses shorter than this stay as they are.
+        min_characters: responses shorter than this are kept unchanged.
         prompts: a folder of your own prompt templates.
         on_error: see :class:`Answer`.
 

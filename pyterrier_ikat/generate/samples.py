@@ -1,4 +1,4 @@
-"""Several samples of one prompt, and one query made of them: all of them together, or the most typical one."""
+"""Several samples of one prompt, and one query made from them: all samples together, or the most typical one."""
 
 import re
 import warnings
@@ -29,25 +29,25 @@ Sample = list[str]
 
 
 class SamplesWarning(UserWarning):
-    """Samples may all be the same."""
+    """Warning: all samples may be identical."""
 
 
 @with_fields
 class Samples(Operator):
     """Ask an LLM operator ``n`` times for each turn, and keep what each sample wrote.
 
-    Reads what ``operator`` reads. Writes ``qsamples``: for each sample a list of its texts, those that the operator writes into
-    ``columns``; and ``qsubqueries``: for each sample these texts joined, so that :class:`ExplodeQueries`, :class:`BestQuery` and the
-    fusions take them. The operator's own columns are those of the first sample. ``n`` calls per turn: the samples of one question are
-    told apart in the cache and in recorded files (``"completion": [first, second, ...]``), and the plan counts each. A failed sample
-    has the operator's fallback. Equal samples are kept: they count as often as the model writes them. Source: Mao et al., LLM4CS (arXiv
-    2303.06573), and their code (kyriemao/LLM4CS).
+    Reads what ``operator`` reads. Writes ``qsamples``: for each sample the list of texts that the operator writes into ``columns``; and
+    ``qsubqueries``: for each sample these texts joined, as input for :class:`ExplodeQueries`, :class:`BestQuery` and the fusions. The
+    operator's own columns are those of the first sample. ``n`` calls per turn: the samples of one question have separate entries in the
+    cache and in recorded files (``"completion": [first, second, ...]``), and the plan counts each. A failed sample gets the operator's
+    fallback. Equal samples are kept, so each counts as often as the model writes it. Source: Mao et al., LLM4CS (arXiv 2303.06573), and
+    their code (kyriemao/LLM4CS).
 
     Args:
-        operator: what is sampled: an LLM operator that asks once per turn, such as ``ikat.Rewrite(llm)``; its model has to draw, so with
-            a temperature above 0.
-        n: how many samples.
-        columns: what is kept of each.
+        operator: the LLM operator to sample, which asks once per turn, such as ``ikat.Rewrite(llm)``. Its model needs a temperature above
+            0; otherwise all samples are equal.
+        n: the number of samples.
+        columns: the columns that are kept of each sample.
 
     Raises:
         UsageError: when the operator doesn't ask once per turn, ``n`` is below 1 or above 1000, or there is no column.
@@ -156,23 +156,23 @@ CHOICES = ("mean", "first", "consistent")
 
 @with_fields
 class Aggregate(Operator):
-    """Make one query of a turn's samples.
+    """Combine a turn's samples into one query.
 
     Reads ``qid``, ``query``, ``qsamples`` (from :class:`Samples`; where the frame lacks it, ``query`` is the only sample) and ``also``.
     Sets ``query`` and pushes the old one to ``query_0``. Source: Mao et al., LLM4CS (arXiv 2303.06573), and their code.
 
-    There the texts' vectors are averaged for a dense retriever: with an ``encoder``, ``query_vec`` is that mean, and ``query`` is the
-    text of the first sample that was chosen. Without one, ``query`` is all texts joined. For BM25 that is the same ranking as the mean
-    of the scores of each text by itself, as it adds up over the words of a query; for other retrievers no source says what to do.
+    The authors average the texts' vectors for a dense retriever. With an ``encoder``, ``query_vec`` is that mean, and ``query`` is the text
+    of the first chosen sample. Without an encoder, ``query`` is all chosen texts joined. BM25 sums over the words of a query, so the joined
+    texts give the same ranking as the mean of the texts' separate scores; for other retrievers no source defines the combination.
 
     Args:
         how: ``"mean"``: all samples; ``"first"``: the first one, the authors' MaxProb, which needs a model that gives its most probable
             completion first; ``"consistent"``: the sample whose first text is closest to those of all samples, the authors'
             self-consistency, the first of equal ones. Closeness is the dot product of the encoder's vectors; without an encoder, which
             no source describes, the cosine of the texts' word counts.
-        encoder: what writes ``query_vec`` for ``query``, such as the query encoder of a pyterrier_dr bi-encoder.
-        also: a column with one more text, which counts once however many samples there are: ``"qrewrite"``, where only answers are
-            sampled.
+        encoder: a transformer that writes ``query_vec`` for ``query``, such as the query encoder of a pyterrier_dr bi-encoder.
+        also: a column with one more text, which counts once for any number of samples; for example ``"qrewrite"`` when only
+            answers are sampled.
 
     Raises:
         UsageError: when ``how`` is unknown.

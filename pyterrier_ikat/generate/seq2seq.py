@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 ROOM = 512
-"""Tokens of the input at most: the length that T5 is trained with."""
+"""The maximum number of input tokens: the length that T5 is trained with."""
 
 log = logging.getLogger("pyterrier_ikat")
 
@@ -27,24 +27,25 @@ class Seq2SeqRewrite(Operator):
     """Rewrite the user's question by a sequence-to-sequence model of ``transformers``.
 
     The input is the conversation as such models of CAsT are trained on it (``castorini/t5-base-canard``): the user's utterances, oldest
-    first, the question last, joined by ``|||``; with ``responses``, the latest responses too, each after the utterance that it answers.
-    An input longer than the model's room (512 tokens at most) loses its beginning. Decoding is beam search without sampling: the same
-    frame gives the same queries.
+    first, the question last, joined by ``|||``; with ``responses``, the latest responses too, each after the utterance that it answers. The
+    beginning of an input is cut off where it exceeds the model's limit (512 tokens at most). Decoding is beam search without sampling, so
+    the same frame gives the same queries.
 
-    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; the PTKB isn't shown. Each distinct input is decoded
-    once in a process, in whatever systems it stands, or once for all with ``ikat run --cache FILE``. Writes ``qrewrite``, sets ``query``
-    to it and pushes the old one to ``query_0``; where the model says nothing, the rewrite is the question itself, which is logged.
+    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; the PTKB isn't shown. Each distinct input is
+    decoded once per process, even if several systems use it, or once for all runs with ``ikat run --cache FILE``. Writes ``qrewrite``,
+    sets ``query`` to it and pushes the old query to ``query_0``. If the model writes nothing, the rewrite is the question itself,
+    which is logged.
 
-    Source: Lin et al., Multi-Stage Conversational Passage Retrieval (2021), for the rewriter, its 10 beams and 64 tokens. Mo et al.,
-    ConvGQR (2023), puts a rewrite and an expansion together, each by a model of its own:
+    Source: Lin et al., Multi-Stage Conversational Passage Retrieval (2021), for the rewriter, its 10 beams and 64 tokens.
+    Mo et al., ConvGQR (2023), concatenates a rewrite and an expansion, each from its own model:
     ``Seq2SeqRewrite(rewriter) >> AppendQuery(Seq2SeqRewrite(expander))``.
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model.
         responses: how many of the latest responses the input shows; 0: none.
-        max_length: tokens of the output at most.
-        num_beams: the beams of the search; 1: greedy.
-        batch_size: inputs that the model gets at a time.
+        max_length: the maximum number of output tokens.
+        num_beams: the number of beams; 1: greedy.
+        batch_size: the number of inputs per batch.
 
     Raises:
         UsageError: when an argument is out of range; at first use, when the model can't be loaded.

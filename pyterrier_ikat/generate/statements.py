@@ -1,4 +1,4 @@
-"""Which statements about the user matter for a turn, and queries with their text."""
+"""Choose the statements about the user that matter for a turn, and add their text to the query."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
@@ -26,11 +26,11 @@ READERS = {"ids": read_ids, "copies": read_copies, "scores": read_scores}
 class SelectStatements(LLMOperator):
     """Ask the model which statements of the persona matter for the question.
 
-    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``,
-    a list of (id, score), best first. One call per turn; a turn without persona is not asked and gets an empty list.
-    That no statement matters is an answer, not a failure. Pieces that name no statement are left out, scores beyond 0
-    and 1 are cut to that range; both are counted in the ledger as ``dropped``. A completion that chooses nothing
-    readable (prose in place of JSON scores) is a failed turn; its fallback is no statement.
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes ``qstatements``, a list of (id,
+    score), best first. One call per turn; a turn without persona makes no call and gets an empty list. "No statement matters" is a valid
+    answer, not a failure. Pieces that name no statement are omitted, and scores outside 0 to 1 are clipped; both are counted in the
+    ledger as ``dropped``. A completion without a readable choice (such as prose instead of JSON scores) is a failed turn; the fallback is
+    an empty list.
 
     Sources: ``"ids"``: Fu et al., NII@TREC iKAT 2024, appendix A2 (with ``history=False`` and the rewrite as
     ``question``); ``"copies"``: Lupart et al., IRLab@iKAT24, Table 4, and Fu et al., appendix A6; ``"scores"``: De Lima
@@ -38,11 +38,10 @@ class SelectStatements(LLMOperator):
 
     Args:
         llm: the model to ask.
-        form: what it answers with. ``"ids"``: a JSON list of numbers, score 1 / position. ``"copies"``: the statements
-            themselves, matched exactly, then normalised, then fuzzily (similarity of at least 0.9), score 1 / position.
-            ``"scores"``: a JSON object id -> score from 0 to 1; statements of score 0 are left out.
-        given: ``"suggestion"``: also show what would help to answer, from ``qsuggestion`` (section 4.2.2, run 3 of De
-            Lima and Yang).
+        form: the format of the model's answer. ``"ids"``: a JSON list of numbers, score 1 / position. ``"copies"``: the statements
+            themselves, matched exactly, then normalised, then fuzzily (similarity of at least 0.9), score 1 / position. ``"scores"``: a
+            JSON object id -> score from 0 to 1; statements of score 0 are omitted.
+        given: ``"suggestion"``: also show the outline in ``qsuggestion`` (section 4.2.2, run 3 of De Lima and Yang).
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         history: whether the prompt shows the conversation.
@@ -127,9 +126,9 @@ class SelectStatements(LLMOperator):
 class AppendStatements(Operator):
     """Append the texts of chosen statements about the user to the query.
 
-    Reads ``qid``, ``query``, ``column`` and ``qptkb``; sets ``query`` to the query and the statements, in their order, with a space
-    between, and pushes the old one to ``query_0``. A turn without a chosen statement keeps its query. Source: the organisers' baselines of
-    iKAT 2023, with the three best statements by MiniLM (automatic) or the gold ones (manual, ``column="qgoldptkb"``).
+    Reads ``qid``, ``query``, ``column`` and ``qptkb``; sets ``query`` to the query followed by the statements in their order, separated by
+    spaces, and pushes the old query to ``query_0``. The query of a turn without a chosen statement does not change. Source: the organisers'
+    baselines of iKAT 2023, with the three best statements by MiniLM (automatic) or the gold ones (manual, ``column="qgoldptkb"``).
 
     Args:
         column: the chosen statements: a list of (id, score), as ``qstatements``, or of ids, as ``qgoldptkb``; ``None`` is no statement.

@@ -1,4 +1,4 @@
-"""Queries without an LLM: the raw utterance, all utterances, the manual rewrite, topic words, and what is appended to a query."""
+"""Queries without an LLM: the raw utterance, all utterances, the manual rewrite, topic words, and texts appended to a query."""
 
 import re
 import warnings
@@ -47,14 +47,14 @@ class RawUtterance(Operator):
 class AllUtterances(Operator):
     """Join all the user's utterances so far, and make them the query.
 
-    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old
-    one to ``query_0``. Nothing is cut: a retriever's model reads from the beginning as far as it can.
+    Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old one to ``query_0``.
+    The query is not cut; a retriever's model truncates it at the model's own limit.
 
     Args:
-        responses: whether the responses stand between the utterances. Blank messages are left out.
-        newest_first: whether the last utterance stands first, and the rest goes back from there; else the oldest stands first.
-        separator: the text between two messages. ``" [SEP] "`` with both of the others is the input of DiSCo's query encoders
-            (Lupart et al., SIGIR 2025, and the description of their models).
+        responses: whether to include the responses, between the utterances. Blank messages are omitted.
+        newest_first: whether messages run from the newest to the oldest; by default the oldest comes first.
+        separator: the text between two messages. ``" [SEP] "``, together with ``responses`` and ``newest_first``, gives the input of
+            DiSCo's query encoders (Lupart et al., SIGIR 2025, and the description of their models).
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -142,16 +142,15 @@ class QueryColumn(Operator):
 class HistoricalQueryExpansion(Operator):
     """Add the topic words of the past turns to the utterance.
 
-    A word's weight is the highest score that ``retriever`` gives any passage for that word alone, as in the historical
-    query expansion of Lin et al., Multi-Stage Conversational Passage Retrieval (2021); instead of thresholds that
-    depend on the collection, the ``words`` heaviest words of the earlier utterances are added, those of the utterance
-    itself aside.
+    A word's weight is the highest score that ``retriever`` gives any passage for that word alone, as in the historical query expansion of
+    Lin et al., Multi-Stage Conversational Passage Retrieval (2021); instead of thresholds that depend on the collection, the ``words``
+    heaviest words of the earlier utterances are added, except those that the utterance already contains.
 
     Reads ``qid``, ``query``, and ``qutterance``, ``qhistory`` where there are any; sets ``query`` and pushes the old
     one to ``query_0``.
 
     Args:
-        retriever: a retriever over the collection; it weighs the words.
+        retriever: a retriever over the collection, whose scores weight the words.
         words: how many words to add.
 
     Example:
@@ -201,10 +200,10 @@ def _words(text: str) -> list[str]:
 
 @with_fields
 class AppendQuery(Operator):
-    """Append what ``operator`` makes of the turn to the query, as ConvGQR appends an expansion to its rewrite.
+    """Append the query that ``operator`` writes for the turn to the current query, as ConvGQR appends an expansion to its rewrite.
 
-    Reads ``qid``, ``query`` and what ``operator`` reads; sets ``query`` to "<query> <the operator's query>" and pushes
-    the old one to ``query_0``. Columns that the operator writes are not kept.
+    Reads ``qid``, ``query`` and the columns that ``operator`` reads; sets ``query`` to "<query> <the operator's query>" and pushes the old
+    one to ``query_0``. Columns that the operator writes are not kept.
 
     Args:
         operator: a query rewriter, query frame to query frame, such as ``ikat.Seq2SeqRewrite(model)``.
