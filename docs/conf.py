@@ -11,7 +11,7 @@ import pyterrier_ikat
 
 project = "pyterrier_ikat"
 version = release = pyterrier_ikat.__version__
-copyright = "the pyterrier_ikat authors"  # noqa: A001 - Sphinx's name
+copyright = "the pyterrier_ikat developers"  # noqa: A001 - Sphinx's name
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
 exclude_patterns = ["readme.md", "sample.index"]
 suppress_warnings = ["config.cache"]

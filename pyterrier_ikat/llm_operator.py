@@ -170,7 +170,7 @@ class LLMOperator(AsksLLM, Operator):
 
     one_row_per_turn = True
     statements = "all"
-    """Which statements prompts show: ``"all"``, or ``"chosen"`` for those in ``qstatements`` (all where the frame lacks it)."""
+    """The statements that prompts show, ``"all"`` or ``"chosen"``. Without the column ``qstatements``, all are shown."""
 
     def __post_init__(self) -> None:
         one_of(STYLES, style=self.style)
@@ -180,7 +180,7 @@ class LLMOperator(AsksLLM, Operator):
 
     @property
     def prompt(self) -> str:
-        """Name of the prompt in recorded files: the template, then ``_llama`` and ``_human`` where they apply."""
+        """Name of the prompt in recorded files, which is that of the template, with ``_llama`` and ``_human`` where they apply."""
         return self.prompt_of(self.template())
 
     def prompt_of(self, template: str) -> str:
