@@ -1,4 +1,4 @@
-"""Fusions: one ranking per turn from the lists of its sub-queries, or from what several systems find."""
+"""Fusions: one ranking per turn from the lists of its sub-queries, or from the rankings of several systems."""
 
 from .by_rank import RRF, Interleave, Union
 from .by_score import MeanScore, RerankAgainst

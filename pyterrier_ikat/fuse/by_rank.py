@@ -14,7 +14,7 @@ from .fusion import Fusion, Ranking, rank_by_sums
 from .subqueries import Lists, Turn, sum_shares
 
 PLACES = 12
-"""Decimal places to which sums are compared."""
+"""The number of decimal places to which sums are compared."""
 
 
 class Interleave(Fusion):
@@ -26,12 +26,12 @@ class Interleave(Fusion):
     from 0, ``score`` counts down to 1. All other columns are kept, from the sub-query that brought the passage. Equal ranks within one
     list go by docno. Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 3.
 
-    Given branches, it runs each of them once on the turns and joins what they find for each ``qid``, in the order of the branches, so
-    that it stands wherever a retriever stands, also between sub-queries and their own fusion. ``docno``, ``text`` and the passage's other
-    columns come from the branch that brought it. Columns of the turn (all that start with ``q``) have one value per turn: that of the
-    last branch that returns the turn and has the column. Only ``qstatements`` is united: the first branch's statements in their order,
-    then the new ones of the others; where another branch adds some, the scores are 1/position. The earlier queries (``query_0``, ...)
-    are the incoming ones. A turn for which a branch finds nothing has what the other branches wrote; a ``NoResultWarning`` names it.
+    With branches, it runs each of them once on the turns and joins their results for each ``qid``, in the order of the branches. So it can
+    be used wherever a retriever can, also between sub-queries and their own fusion. ``docno``, ``text`` and the passage's other columns
+    come from the branch that brought it. Columns of the turn (all that start with ``q``) have one value per turn: that of the last branch
+    that returns the turn and has the column. Only ``qstatements`` is merged: the first branch's statements in their order, then the new
+    ones of the others; if another branch adds any, the scores are 1/position. The earlier queries (``query_0``, ...) are the incoming ones.
+    If a branch finds nothing for a turn, the turn has the results of the other branches, and a ``NoResultWarning`` names it.
 
     Args:
         branches: pipelines that read ``qid`` and ``query`` and give ``qid``, ``query``, ``docno``, ``rank``; if one gives ``text``, all
@@ -59,12 +59,12 @@ class Interleave(Fusion):
 
 
 class Union(Interleave):
-    """All passages of a turn once, as candidates for a re-ranker.
+    """Unite all passages of a turn, each once, as candidates for a re-ranker.
 
-    Without branches it unites what a turn's sub-queries found; given branches, what these systems find. The columns and the order are
-    those of :class:`Interleave`, so a cut keeps the best of every list; the scores only count down. Sources: the MQ4CS-QR runs of IRLab
-    at iKAT 2024 for sub-queries; for systems the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as
-    ``Union(gpt_branch, claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer`` is Claude's.
+    Without branches it unites the results of a turn's sub-queries; with branches, the results of these systems. The columns and the order
+    are those of :class:`Interleave`, so a cut keeps the best of every list; the scores only count down. Sources: the MQ4CS-QR runs of IRLab
+    at iKAT 2024 for sub-queries; for systems the GtR run of Fu, Bedi, Acharya and Kando, NII at TREC iKAT 2024, as ``Union(gpt_branch,
+    claude_branch) >> RerankAgainst(minilm, "qanswer")``, where ``qanswer`` is Claude's.
 
     Args:
         branches: see :class:`Interleave`.
@@ -93,15 +93,15 @@ class Union(Interleave):
 class RRF(Fusion):
     """Reciprocal rank fusion: a passage's score is the sum of 1 / (k + position) over the lists that found it, positions from 1.
 
-    Without branches it joins the lists of a turn's sub-queries; given branches, it runs them and joins what they find for each ``qid``.
-    It reads and gives the columns of :class:`Interleave`; those of a passage come from the list of its best rank. Equal sums go by best
-    rank, then by the number of the list that gave that rank, then by docno; their scores are parted by the least step of 32-bit floats,
-    so that scores fall strictly in every evaluator. Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet
-    and individual Rank Learning Methods, SIGIR 2009.
+    Without branches it joins the lists of a turn's sub-queries; with branches, it runs them and joins their results for each ``qid``. It
+    reads and writes the columns of :class:`Interleave`; those of a passage come from the list of its best rank. Equal sums are ordered by
+    best rank, then by the number of the list with that rank, then by docno. Their scores differ by the least step of 32-bit floats, so that
+    scores strictly decrease in every evaluator. Source: Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and
+    individual Rank Learning Methods, SIGIR 2009.
 
     Args:
         branches: see :class:`Interleave`.
-        k: damps the weight of the top positions; 60 in the paper.
+        k: reduces the weight of the top positions; 60 in the paper.
         num_results: passages per turn at most; ``None`` for all.
 
     Raises:
@@ -139,7 +139,7 @@ class RRF(Fusion):
 
 
 def interleave(lists: Lists, num_results: int | None = None) -> tuple[Integers, Integers]:
-    """Round robin over each turn's lists, without repeats; a list that has no passage left drops out.
+    """Round robin over each turn's lists, without repeats; an exhausted list is skipped.
 
     Args:
         lists: the ranked lists.

@@ -1,4 +1,4 @@
-"""Fusions that score a turn's candidates anew: against every sub-query by several models, or against one text of the turn."""
+"""Fusions that re-score a turn's candidates: against every sub-query by several models, or against one text of the turn."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 PAIRS_AT_ONCE = 500_000
-"""Rows of (sub-query, passage) that a scorer gets at a time; a turn is never divided, whatever its size."""
+"""The number of (sub-query, passage) rows per call of a scorer; a turn is never divided."""
 
 
 class MeanScore(Fusion):
     """Score every passage of a turn against every sub-query of the turn by every scorer, and rank by the weighted mean.
 
-    The candidates are the union of what the sub-queries found, at the first occurrence: all of the first sub-query's, then what the
-    second one adds, and so on. With the sub-queries' weights w, ``score`` is the sum over scorers and sub-queries of
-    (w / sum of w) * score / number of scorers. A scorer sees the pairs of many turns in one frame, so a bi-encoder encodes each passage
-    once, however many sub-queries there are. To join systems, use ``Union(first, second) >> Ensemble([...])``.
+    The candidates are the union of the sub-queries' results: all passages of the first sub-query, then the new ones of the second, and so
+    on. With the sub-queries' weights w, ``score`` is the sum over scorers and sub-queries of (w / sum of w) * score / number of scorers. A
+    scorer sees the pairs of many turns in one frame, so a bi-encoder encodes each passage once, however many sub-queries there are. To join
+    systems, use ``Union(first, second) >> Ensemble([...])``.
 
-    It reads ``qid``, ``query``, ``docno``, ``rank``, what the scorers need (mostly ``text``) and, from ``ExplodeQueries``, ``qid_0``,
-    ``qsub``, ``query_0``; ``qweight`` is the sub-query's weight, 1 where there is no such column. It gives one row per (turn, passage)
-    with ``qid`` and ``query`` of the turn, as :class:`Interleave` does; ``qweight`` is dropped. Equal scores keep the order of the
-    candidates, parted by the least step of 32-bit floats. A sub-query that found no passage isn't in the frame and doesn't count. A
+    It reads ``qid``, ``query``, ``docno``, ``rank``, the columns that the scorers need (mostly ``text``) and, from ``ExplodeQueries``,
+    ``qid_0``, ``qsub``, ``query_0``; ``qweight`` is the sub-query's weight, 1 where there is no such column. It gives one row per (turn,
+    passage) with ``qid`` and ``query`` of the turn, as :class:`Interleave` does; ``qweight`` is dropped. Equal scores keep the order of the
+    candidates and then differ by the least step of 32-bit floats. A sub-query that found no passage isn't in the frame and doesn't count. A
     frame without sub-queries has one list per turn.
 
     Source: De Lima and Yang, Passage Query Methods (InfoSense at TREC iKAT 2024), section 3.3.1, where the scores are cosines.
@@ -89,16 +89,16 @@ class MeanScore(Fusion):
 
 
 class RerankAgainst(Fusion):
-    """Unite what a turn's sub-queries found, and re-rank it by one text of the turn, such as the LLM's answer.
+    """Unite the passages of a turn's sub-queries, and re-rank them by one text of the turn, such as the LLM's answer.
 
-    The candidates are all passages of the turn: the cut comes after the scoring, which is why recall can rise. The scorer sees one row
-    per (turn, passage) with the turn's ``qid`` and with ``column`` as its ``query``; afterwards ``query`` is the turn's again. A frame
-    without sub-queries has one list per turn. For systems, use ``Union(first, second) >> RerankAgainst(...)``.
+    The candidates are all passages of the turn, and the cut comes after the scoring, so recall can rise. The scorer sees one row per (turn,
+    passage) with the turn's ``qid`` and with ``column`` as its ``query``; afterwards ``query`` is the turn's again. A frame without
+    sub-queries has one list per turn. For systems, use ``Union(first, second) >> RerankAgainst(...)``.
 
-    It reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, what the scorer needs (mostly ``text``) and, from ``ExplodeQueries``,
-    ``qid_0``, ``qsub``, ``query_0``. It gives the columns of :class:`Interleave` with the scorer's ``score``. Equal scores keep the order
-    of :class:`Union`, parted by the least step of 32-bit floats. Source: AQD_A in Abbasiantaeb and Aliannejadi, Generate then Retrieve,
-    section 3.
+    It reads ``qid``, ``query``, ``docno``, ``rank``, ``column``, the columns that the scorer needs (mostly ``text``) and, from
+    ``ExplodeQueries``, ``qid_0``, ``qsub``, ``query_0``. It gives the columns of :class:`Interleave` with the scorer's ``score``. Equal
+    scores keep the order of :class:`Union` and then differ by the least step of 32-bit floats. Source: AQD_A in Abbasiantaeb and
+    Aliannejadi, Generate then Retrieve, section 3.
 
     Args:
         scorer: any PyTerrier re-ranker.
@@ -107,7 +107,7 @@ class RerankAgainst(Fusion):
 
     Raises:
         UsageError: when ``num_results`` is below 1.
-        DataError: when a turn has no text in ``column``, or the scorer gives no finite score, or a passage that it wasn't given.
+        DataError: when a turn has no text in ``column``, a score isn't finite, or the scorer returns a passage that it wasn't given.
 
     Example:
         >>> import pandas as pd, pyterrier as pt, pyterrier_ikat as ikat
@@ -155,7 +155,7 @@ class RerankAgainst(Fusion):
         if without.any():
             turns = candidates.loc[without, "qid"].unique()
             shown = list_first(turns)
-            raise DataError(f"{len(turns)} turns have no {self.column} to re-rank by ({shown}): fill the column or leave the turns out")
+            raise DataError(f"{len(turns)} turns have no {self.column} to re-rank by ({shown}): fill the column or drop the turns")
         return with_columns(candidates.drop(columns=list(STALE_WITH_QUERY), errors="ignore"), query=candidates[self.column])
 
 
@@ -180,7 +180,7 @@ def _pair_up(turn: Integers, sub_turn: Integers) -> Iterator[tuple[Integers, Int
 
 
 def _take_pairs(frame: pd.DataFrame, passages: Integers, subs: Integers) -> pd.DataFrame:
-    """What a scorer is to score: the columns of passages, with ``qid`` and ``query`` of sub-queries; both are rows of ``frame``."""
+    """The input of a scorer: the columns of passages, with ``qid`` and ``query`` of sub-queries; both are rows of ``frame``."""
     of_passage = [name for name in frame.columns if not name.startswith("q")]
     rows = frame[of_passage].take(passages).reset_index(drop=True)
     return rows.assign(**{name: pd.Series(frame[name].to_numpy(dtype=object)[subs], dtype=object) for name in ("qid", "query")})
@@ -197,7 +197,7 @@ def _score_every_row(scorer: pt.Transformer, rows: pd.DataFrame) -> Floats:
 
 
 def _score_rows(scorer: pt.Transformer, rows: pd.DataFrame) -> tuple[pd.DataFrame, Integers, Floats]:
-    """What a scorer returns, the place in ``rows`` of each row of that, and its score.
+    """The frame that a scorer returns, the position in ``rows`` of each of its rows, and its score.
 
     Raises:
         DataError: when the scorer returns a row that it wasn't given, or one twice, or gives a score that isn't finite.

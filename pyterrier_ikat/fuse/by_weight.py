@@ -1,4 +1,4 @@
-"""The fusion of scores: each list's, normalised and weighted, are summed."""
+"""Score fusion: the normalised and weighted scores of the lists are summed."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -14,26 +14,26 @@ from .fusion import Fusion, Ranking, rank_by_sums
 from .subqueries import Lists, Turn, read_weights, sum_shares
 
 SAME = 1e-12
-"""How far apart sums may lie that are taken for equal, as a part of the highest one that a turn's lists could give."""
+"""The tolerance within which sums are equal, as a share of the highest sum that a turn's lists could give."""
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest score that an evaluator can read; sums of larger ones could overflow."""
+"""The largest score that an evaluator can read; sums of larger scores could overflow."""
 
 
 class WeightedSum(Fusion):
-    """Weighted sum of scores: a passage's score is the sum of weight * score over the lists, whose scores are normalised first.
+    """Weighted sum of scores: a passage's score is the sum of weight * normalised score over the lists.
 
-    Without branches it joins the lists of a turn's sub-queries, each with the weight in ``qweight``, 1 where there is no such column.
-    Given branches, it runs them and joins what they find for each ``qid``, each with its weight of ``weights``. It reads the columns of
-    :class:`Interleave` and ``score``, and gives those of :class:`Interleave`; the columns of a passage come from the list of its best
-    rank.
+    Without branches it joins the lists of a turn's sub-queries, each with the weight in ``qweight``, 1 where there is no such
+    column. With branches, it runs them and joins their results for each ``qid``, each with its weight from ``weights``. It reads the
+    columns of :class:`Interleave` and ``score``, and writes those of :class:`Interleave`; the columns of a passage come from the
+    list of its best rank.
 
-    ``normalise="min-max"`` puts the scores of each list of a turn between 0 (its least) and 1 (its greatest). In a list whose scores are
-    all equal, also in one of a single passage, each counts 0.5. A passage that a list lacks counts 0 there. ``"none"`` takes the scores
-    as they are, for lists of one retriever; a passage that a list lacks counts as the list's least score there. Both go by the list as
-    it comes: a deeper one has another least score, so cut branches to the same depth. Weights aren't divided by their sum.
+    ``normalise="min-max"`` scales the scores of each list of a turn to 0 (its least) to 1 (its greatest). If all scores of a list are
+    equal, as in a list of one passage, each counts 0.5. A passage missing from a list counts 0 for that list. ``"none"`` uses the scores
+    unchanged, for lists of the same retriever; a passage missing from a list counts the list's least score. Both depend on the depth of the
+    list: a deeper list has another least score, so cut all branches to the same depth. Weights aren't divided by their sum.
 
-    Sums that differ by no more than 1e-12 of the highest one possible are equal. Equal ones go by best rank, then by the number of the
-    list that gave that rank, then by docno, and are parted by the least step of 32-bit floats.
+    Sums that differ by no more than 1e-12 of the highest possible sum are equal. Equal sums are ordered by best rank, then by the number of
+    the list with that rank, then by docno; their scores differ by the least step of 32-bit floats.
 
     Source: Hui, Mo, Mao and Nie, RALI@TREC iKAT 2024 (arXiv 2412.07998), where three rewrites' BM25 scores are summed; their public code
     gives a missing passage the list's least score, and normalises by min-max or not at all.

@@ -1,4 +1,4 @@
-"""What every fusion shares: it joins the lists of a turn's sub-queries or, given pipelines, runs them and joins what they find."""
+"""The base of every fusion: it joins the lists of a turn's sub-queries or, given pipelines, runs them and joins their results."""
 
 import re
 import warnings
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Ranking = tuple[Integers, Integers, Floats | None]
 """Rows in their new order, turn after turn; the number of each row's turn; their scores, or ``None`` to count down to 1."""
 SEVERAL_VALUES = "qstatements"
-"""The column that holds what all branches wrote; of other columns of the turn one branch's value stays."""
+"""The column that merges the values of all branches; other columns of the turn keep the value of one branch."""
 
 
 class Fusion(Operator):
@@ -83,7 +83,7 @@ class Fusion(Operator):
         raise NotImplementedError
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Join the lists of a result frame or, given branches, of what they find for a query frame."""
+        """Join the lists of a result frame or, with branches, of their results for a query frame."""
         if self.branches:
             return self._join_branches(inp)
         check_results(inp, self, [*self.reads])
@@ -91,7 +91,7 @@ class Fusion(Operator):
         return set_ranks(restore_turns(inp, rows), turn, score)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """The turns again; given branches, what the last one leaves."""
+        """The turns again; with branches, the frame after the last one."""
         left, before, cuts = frame if self.branches else drop_sub_queries(frame), plan.cut, []
         for number, branch in enumerate(self.branches, 1):
             plan.cut = before
@@ -141,7 +141,7 @@ class Fusion(Operator):
     def _refuse_sub_queries(self, number: int, frame: pd.DataFrame, inp: pd.DataFrame) -> None:
         if "qid_0" in frame.columns and "qid_0" not in inp.columns:
             raise UsageError(
-                f"branch {number} of {type(self).__name__} returns sub-queries: end the branch with what joins them, "
+                f"branch {number} of {type(self).__name__} returns sub-queries: end the branch with an operator that joins them, "
                 "such as ikat.Interleave(), ikat.RRF() or ikat.Union()"
             )
 
@@ -221,9 +221,9 @@ def _unite_columns(frames: Sequence[pd.DataFrame], firsts: Sequence[Integers], r
 
 
 def _restore_incoming(joined: pd.DataFrame, turns: Integers, inp: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The earlier queries and the sub-query's columns as they came in, whatever each branch made of them.
+    """The earlier queries and the sub-query's columns of the input, whatever the branches wrote.
 
-    Where a branch pushed a query of its own, the incoming one is ``query_0``: the fusion counts as one stage.
+    If a branch pushed a query of its own, the incoming query is ``query_0``: the fusion counts as one stage.
     """
     depth = len(list(takewhile(inp.columns.__contains__, (f"query_{number}" for number in count()))))
     pushed = any(f"query_{depth}" in frame.columns for frame in frames)

@@ -20,7 +20,7 @@ from ..order import Floats, Integers
 Objects = npt.NDArray[np.object_]
 
 SUB_QUERY_COLUMNS = ("qid_0", "qquery", "qsub", "qweight")
-"""What ``ExplodeQueries`` writes of a sub-query, beside ``qid`` and ``query``."""
+"""The columns that ``ExplodeQueries`` writes beside ``qid`` and ``query``."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def sort_lists(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> L
 
 
 def _try_orders(turn: Integers, sub: Integers, rank: Floats, docno: Objects) -> Iterator[slice | Integers]:
-    """Ways to order the rows, each slower than the one before; the last is right for any rows."""
+    """Ways to order the rows, each slower than the previous one; the last is right for any rows."""
     yield slice(None)  # retrievers and re-rankers mostly give rows in order
     yield np.argsort(turn, kind="stable")  # several systems' frames, one below the other
     yield np.lexsort((rank, sub, turn))
@@ -202,7 +202,7 @@ def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
 
     Args:
         turn: the lists.
-        share: what each row counts.
+        share: the value of each row.
 
     Returns:
         For each passage the place in ``turn`` where it stands best (smallest rank, then earliest list), in that order, and its sum.
@@ -232,7 +232,7 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
         return frame.take(rows).reset_index(drop=True)
     older = list(takewhile(frame.columns.__contains__, (f"query_{number}" for number in count())))
     gone = {"qid", "qsub", "qweight", "query", *STALE_WITH_QUERY}
-    # Whole columns left away first cost nothing; chosen first, the others would be copied.
+    # Dropping whole columns first costs nothing; selecting rows first would copy them.
     kept = frame.drop(columns=[name for name in frame.columns if name in gone]).take(rows).reset_index(drop=True)
     kept.insert(0, "qid", kept.pop("qid_0"))
     pushed = _count_pushed(kept, older)
@@ -242,7 +242,7 @@ def restore_turns(frame: pd.DataFrame, rows: Integers) -> pd.DataFrame:
 
 
 def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:
-    """The turns of a frame of sub-queries without passages, as a plan has it; of another frame its rows.
+    """The turns of a frame of sub-queries without passages, as in a plan; for another frame, its rows.
 
     Example:
         >>> drop_sub_queries(pd.DataFrame({"qid": ["t"], "query": ["tea?"]}))["qid"].tolist()

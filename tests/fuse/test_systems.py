@@ -104,10 +104,10 @@ def test_a_branch_that_returns_sub_queries_is_refused_before_the_next_runs_and_i
         raise AssertionError
 
     fused = fusion(two_queries >> Finds({"t::0": "x"}), pt.apply.generic(never))
-    message = f"branch 1 of {fusion.__name__} returns sub-queries: end the branch with what joins them, such as ikat.Interleave()"
-    with pytest.raises(ikat.UsageError, match=re.escape(message)):
+    text = f"branch 1 of {fusion.__name__} returns sub-queries: end the branch with an operator that joins them, such as ikat.Interleave()"
+    with pytest.raises(ikat.UsageError, match=re.escape(text)):
         fused(TURNS)
-    with pytest.raises(ikat.UsageError, match=re.escape(message)):
+    with pytest.raises(ikat.UsageError, match=re.escape(text)):
         ikat.plan({"S": fused}, TURNS)
     assert set(fusion(two_queries >> Finds({"t::0": "x"}) >> ikat.Union(), Finds({}))(TURNS)["qid"]) == {"t"}
 
