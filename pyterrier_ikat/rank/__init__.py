@@ -17,12 +17,12 @@ from .monot5 import MonoT5
 __all__ = ["BiEncoder", "ColBERT", "CrossEncoder", "Ensemble", "ListwiseRerank", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
 
 OF_KIND: Mapping[str, Any] = {"bi": BiEncoder, "colbert": ColBERT, "monot5": MonoT5, "listwise": ListwiseRerank}
-"""What stands before the colon of a re-ranker's name -> its class."""
+"""Prefix of a re-ranker's name, before the colon -> its class."""
 
 
 @checked
 def load_reranker(name: str) -> pt.Transformer:
-    """The re-ranker of a name, as ``--reranker`` takes it; its model is loaded at first use.
+    """The re-ranker of a name, in the form of ``--reranker``; its model is loaded at first use.
 
     ``bi:NAME`` is a bi-encoder, ``colbert:NAME`` a multi-vector model, ``monot5:NAME`` a monoT5 model, ``listwise:LLM`` a language model
     that orders windows of passages, ``ensemble`` the five cross-encoders of IRLab@iKAT24, any other name a cross-encoder.

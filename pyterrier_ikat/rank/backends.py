@@ -1,4 +1,4 @@
-"""What a cross-encoder's scores can be worked out with: torch in single precision or bfloat16, OpenVINO in bfloat16."""
+"""The backends that compute a cross-encoder's scores: torch in single precision or bfloat16, OpenVINO in bfloat16."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +26,9 @@ from .scoring import Floats
 BACKENDS = ("fp32", "bf16", "openvino")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 65_536
 LEAST_TOKENS = 512
-"""Tokens of a batch at the least, where each core works on one of its own."""
+"""The minimum number of tokens per batch, where each core works on its own batch."""
 Score = Callable[[Iterable[Features]], Iterable[Any]]
-"""Gives the scores of each batch, as a tensor of one number per pair."""
+"""Returns the scores of each batch, as a tensor of one number per pair."""
 
 
 def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | None, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -36,10 +36,10 @@ def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | N
 
     Args:
         model: a name of the Hugging Face hub, or a folder.
-        max_length: tokens of a pair at most.
+        max_length: the maximum number of tokens per pair.
         backend: one of ``BACKENDS``.
-        batch_tokens: as of :func:`scores_of`; None for as many as suit the device.
-        pairs: what to score.
+        batch_tokens: see :func:`scores_of`; None chooses by the device.
+        pairs: the pairs to score.
 
     Raises:
         UsageError: when the model can't be loaded, or the backend can't run it.
@@ -52,7 +52,7 @@ def score_pairs(model: str, max_length: int, backend: str, batch_tokens: int | N
 
 
 def _suitable_tokens(loaded: Any, features: Features, backend: str) -> int:
-    """How many tokens suit the device; where each core works on a batch of its own, few pairs are cut into one for each."""
+    """The number of tokens per batch for the device; where each core works on its own batch, a few pairs are divided among the cores."""
     import torch
 
     if loaded.device.type != "cpu":
@@ -64,7 +64,7 @@ def _suitable_tokens(loaded: Any, features: Features, backend: str) -> int:
 
 
 def find_backends(model: str, max_length: int) -> list[str]:
-    """The backends that this machine can do fast."""
+    """The backends that are fast on this machine."""
     import torch
 
     on_cpu = load_cross_encoder(model, max_length).device.type == "cpu"
@@ -78,7 +78,7 @@ def find_backends(model: str, max_length: int) -> list[str]:
 
 @loaded_once(size=10)
 def load_scorer(model: str, max_length: int, backend: str) -> Score:
-    """What gives the scores of batches.
+    """The function that computes the scores of batches.
 
     Raises:
         UsageError: when the backend can't run the model.
@@ -103,7 +103,7 @@ def load_scorer(model: str, max_length: int, backend: str) -> Score:
 def _head(loaded: Any) -> str:
     """The name of the layer that gives the score, which works in single precision.
 
-    A score in bfloat16 has three digits, so that many passages would share one.
+    A score in bfloat16 has three digits, so many passages would tie.
     """
     from torch.nn import Linear
 

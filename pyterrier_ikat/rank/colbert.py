@@ -20,16 +20,15 @@ class ColBERT(Reranker):
     """Re-rank passages by a multi-vector model of ``sentence-transformers``, such as ColBERT.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
-    stay in their order, rows come in the new one; equal scores go by docno, the greatest first.
-    The score is MaxSim: for each token of the query the highest similarity of any token of the passage, summed; a model that says so gets
-    its mean. Query and passage are cut off at the tokens that the model says, and get its own prompts. Each distinct (query, text) is
-    scored once in a process, as by ``ikat.CrossEncoder``; the vectors, some 100 kB a passage, aren't kept.
-    Source: Khattab and Zaharia, ColBERT, SIGIR 2020.
+    stay in their order, rows come in the new one; equal scores go by docno, the greatest first. The score is MaxSim: for each query token
+    the highest similarity with any passage token, summed over the query tokens, or averaged if the model is configured so. Query and
+    passage are truncated at the model's own limits and get the model's own prompts. Each distinct (query, text) is scored once per process,
+    as by ``ikat.CrossEncoder``; the vectors, some 100 kB a passage, aren't kept. Source: Khattab and Zaharia, ColBERT, SIGIR 2020.
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model; checkpoints of PyLate and of Stanford's ColBERT, too.
-        batch_size: texts that the model gets at a time.
-        cache: a file that keeps the scores for later runs, instead of memory.
+        batch_size: the number of texts per batch.
+        cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
         UsageError: at first use, when the model can't be loaded, isn't a multi-vector model, or gives a score that isn't finite.
@@ -80,7 +79,7 @@ def load_multi_vector_encoder(model: str) -> Any:
         return MultiVectorEncoder(model)
 
     loaded = load("multi-vector model", model, make)
-    # The library makes a multi-vector model of any other one, with a projection that it draws at random, and says so in its log only.
+    # The library turns any other model into a multi-vector model with a random projection, and only logs it.
     again = make().state_dict()
     if any(not weights.equal(again[name]) for name, weights in loaded.state_dict().items()):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Cross-encoders as re-rankers, and the choice of the fastest backend that agrees."""
+"""Cross-encoders as re-rankers, and the choice of the fastest backend that agrees with single precision."""
 
 import logging
 import time
@@ -25,34 +25,33 @@ _chosen: dict[bytes, str] = {}
 class CrossEncoder(Reranker):
     """Re-rank passages by a cross-encoder of ``sentence-transformers``.
 
-    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all
-    other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the greatest first. Any kind of
-    cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that score by the
-    logits of their words (Qwen3-Reranker), with the prompt and chat template that they are saved with. The score is that of
-    ``sentence-transformers``' ``predict`` before a final sigmoid, which would make high scores equal. Each distinct (query, text) is scored
-    once, in whatever turns, stages and systems of a process it stands: scores are kept by hash, 24 bytes a pair, in
-    memory that all re-rankers share, at most 1 GiB. Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019; 512
-    tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4. The last layer of networks like BERT is worked
-    out for the first token alone, by which they score.
+    Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
+    stay in their order, rows come in the new one; equal scores go by docno, the greatest first. Any kind of cross-encoder works: networks
+    with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that score by the logits of their words
+    (Qwen3-Reranker), with the prompt and chat template saved with the model. The score is that of ``sentence-transformers``' ``predict``
+    before a final sigmoid, which would make high scores equal. Each distinct (query, text) is scored once per process, for all turns,
+    stages and systems: scores are kept by hash, 24 bytes a pair, in memory that all re-rankers share, at most 1 GiB. Source: Nogueira and
+    Cho, Passage Re-ranking with BERT, 2019; 512 tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4. For
+    networks like BERT, the last layer is computed only for the first token, from which they score.
 
-    The default is single precision, because a run must come out the same on any machine. Bfloat16 is faster on processors that have
-    it, and moves a few passages. ``"auto"`` times what there is on 96 pairs of the first frame that has as many, once per process and
-    model, and takes the fastest whose top-10 overlap with single precision is at least .99 on them; smaller frames before that are scored
-    in single precision. Since a time decides, another run may choose otherwise: ``chosen`` and the log (level INFO) say what it was, and
-    naming that as ``backend`` repeats it.
+    The default is single precision, because a run must give the same result on any machine. Bfloat16 is faster on processors that support
+    it, and changes the rank of a few passages. ``"auto"`` times the available backends once per process and model, on 96 pairs of the first
+    frame that has so many, and takes the fastest one whose top-10 overlap with single precision on these pairs is at least .99. Smaller
+    frames before that are scored in single precision. Because the choice depends on time, another run may choose another backend:
+    ``chosen`` and the log (level INFO) name it; pass this name as ``backend`` to repeat the run.
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model.
-        max_length: tokens of a pair at most, template and prompt included, the rest is cut off; fewer where the network has fewer
-            positions.
-        batch_tokens: tokens that the model gets at a time, padding included; by default 2,048 on a CPU (OpenVINO gets fewer of
-            few pairs, so that each core has some) and 65,536 on a GPU.
+        max_length: the maximum number of tokens per pair, with template and prompt; the rest is cut off. It is lowered to the positions
+            of the network.
+        batch_tokens: the number of tokens per batch, with padding; by default 2,048 on a CPU (fewer for a few pairs with OpenVINO, so that
+            each core gets some) and 65,536 on a GPU.
         backend: ``"fp32"``, ``"bf16"``, ``"openvino"`` (bfloat16, on a CPU, no language model; needs ``openvino``) or ``"auto"``.
-        cache: a file that keeps the scores for later runs, instead of memory.
+        cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
-        UsageError: when there is no such backend; at first use, when the model can't be loaded or run, wasn't trained to score pairs,
-            gives more than one score per pair, or a score that isn't finite.
+        UsageError: when the backend is unknown; at first use, when the model can't be loaded or run, wasn't trained to score pairs, gives
+            more than one score per pair, or a score that isn't finite.
         DataError: at use, when a row has no qid, query or text, or the cache can't be read or written.
 
     Example:
@@ -89,11 +88,11 @@ class CrossEncoder(Reranker):
         return scored_once(queries, texts, model, open_cache(self.cache), self._score_by(backend))
 
     def check_shippable(self) -> None:
-        """Refuse ``backend="auto"``, which each process would decide by itself."""
+        """Refuse ``backend="auto"``, because each process would choose its own backend."""
         if self.backend == "auto":
             raise UsageError(
                 f"{self!r} would choose its backend in each process by itself, and score in single precision where it gets fewer than "
-                f"{PAIRS} pairs at a time: the scores of a ranking would come of several; name one, "
+                f"{PAIRS} pairs at a time, so that one ranking would mix scores of several backends: name one, "
                 f"backend={' or '.join(map(repr, BACKENDS))}"
             )
 
@@ -111,9 +110,9 @@ class CrossEncoder(Reranker):
 
 
 PAIRS = 96
-"""Pairs of a trial; with fewer nothing is decided."""
+"""The number of pairs in a trial; with fewer, no backend is chosen."""
 FIRST = 8
-"""Pairs that each backend gets before its time is taken."""
+"""The number of pairs that each backend scores before it is timed."""
 TOP = 10
 LEAST_OVERLAP = 0.99
 DRAWS = 200
@@ -123,7 +122,7 @@ Score = Callable[[Sequence[tuple[str, str]]], Floats]
 
 
 def choose_fastest(backends: Mapping[str, Score], pairs: Sequence[tuple[str, str]], model: str) -> str:
-    """The backend that scores ``pairs`` in the least time, of those that agree with the first; says so in the log.
+    """The fastest backend on ``pairs`` among those that agree with the first; the choice is logged.
 
     Args:
         backends: scorers by name, ``"fp32"`` first, which the others must agree with.
@@ -154,7 +153,7 @@ def choose_fastest(backends: Mapping[str, Score], pairs: Sequence[tuple[str, str
 
 
 def draw_pairs(queries: Sequence[str], texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Distinct (query, text) pairs from all over the rows, ``PAIRS`` of them, or fewer where there aren't as many."""
+    """``PAIRS`` distinct (query, text) pairs, spread over the rows; fewer if there are not enough."""
     step = max(1, len(queries) // (2 * PAIRS))  # twice as many as needed, since the same pair may be there twice
     drawn = list(dict.fromkeys(zip(queries[::step], texts[::step], strict=True)))
     return drawn[:: max(1, len(drawn) // PAIRS)][:PAIRS]
@@ -163,8 +162,8 @@ def draw_pairs(queries: Sequence[str], texts: Sequence[str]) -> list[tuple[str, 
 def top_overlap(exact: Floats, other: Floats) -> float:
     """The share of the ten best by one score that are among the ten best by the other, from 0 to 1.
 
-    It is the mean over random halves of the pairs, as one list of ten could tell apart tenths only; always the same halves. A score that
-    isn't finite counts as the worst.
+    It is the mean over fixed random halves of the pairs, because a single list of ten would only resolve tenths. A score that isn't finite
+    counts as the worst.
     """
     random = np.random.default_rng(0)
     usable = np.where(np.isfinite(other), other, -np.inf)

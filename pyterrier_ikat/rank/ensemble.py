@@ -1,4 +1,4 @@
-"""What re-rankers are used for beside ranking a turn's passages alone: an ensemble of them, and the statements about the user."""
+"""Other uses of re-rankers: an ensemble of several, and ranking the statements about the user."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise, repeat
@@ -29,13 +29,12 @@ class Ensemble(Reranker):
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (0 to 1) and ``rank`` (from 0) and keeps every row and all other
     columns. Each scorer gets the whole frame once. Turns stay in their order, rows come in the new one; equal scores go by docno, the
-    greatest first. Where a
-    scorer gives all passages of a turn the same score, each counts 0.5; a passage that a scorer leaves out counts 0 there. Source:
-    IRLab@iKAT24, sections 3.1 and 4.2 (runs MQ4CS-QR-ensemble and HumanQR-ensemble).
+    greatest first. If a scorer gives all passages of a turn the same score, each counts 0.5; a passage that a scorer omits counts 0 for
+    that scorer. Source: IRLab@iKAT24, sections 3.1 and 4.2 (runs MQ4CS-QR-ensemble and HumanQR-ensemble).
 
     Args:
-        scorers: re-rankers, or names of cross-encoders (a name of the Hugging Face hub, or the folder of a downloaded model), which stand
-            for ``ikat.CrossEncoder(name)``. The default is the paper's five checkpoints.
+        scorers: re-rankers, or names of cross-encoders (a name of the Hugging Face hub, or the folder of a downloaded model), each loaded
+            as ``ikat.CrossEncoder(name)``. The default is the paper's five checkpoints.
 
     Raises:
         UsageError: when there is no scorer, or one isn't a re-ranker; at use, when a model can't be loaded, a score isn't finite, or
@@ -70,11 +69,11 @@ class Ensemble(Reranker):
 
 
 Rows = dict[Any, dict[Any, int]]
-"""Turn -> passage -> its first row. A dict per turn stays in the processor's cache, which one of all pairs doesn't."""
+"""Turn -> passage -> its first row. A dict per turn fits the processor's cache; one dict of all pairs doesn't."""
 
 
 def _runs(frame: pd.DataFrame) -> Iterator[tuple[Any, list[Any], range]]:
-    """The rows that stand together and have one qid: the qid, their docnos and their numbers."""
+    """Each run of adjacent rows with the same qid: the qid, their docnos and their numbers."""
     qids, docnos = frame["qid"].to_numpy(dtype=object), frame["docno"].tolist()
     starts = starts_of_runs(qids).tolist()
     for start, stop in pairwise([*starts, len(qids)]):
@@ -82,7 +81,7 @@ def _runs(frame: pd.DataFrame) -> Iterator[tuple[Any, list[Any], range]]:
 
 
 def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Floats:
-    """What the scorer gives a passage, at the passage's first row: the first score if it returns it twice, NaN if not at all."""
+    """The scorer's score of each passage, at the passage's first row: the first of two scores, NaN without one."""
     scored = scorer.transform(frame_for(scorer, frame))
     pt.validate.result_frame(scored, extra_columns=["score"], context=scorer)
     scores = scored["score"].to_numpy(dtype=np.float64)
@@ -99,7 +98,7 @@ def _aligned(frame: pd.DataFrame, row_of: Rows, scorer: pt.Transformer) -> Float
 
 @with_fields
 class RankStatements(Operator):
-    """Rank the user's statements by a re-ranker against the query, and choose the best.
+    """Rank the statements about the user against the query by a re-ranker, and choose the best.
 
     Reads ``qid``, ``query`` and, where there is one, ``qptkb``; writes ``qstatements``, a list of (id, score), best first. The re-ranker
     gets the statements of all turns at once, as rows with ``qid``, ``query``, ``docno`` (the statement's id) and ``text``. Equal scores
@@ -108,7 +107,7 @@ class RankStatements(Operator):
 
     Args:
         scorer: any PyTerrier re-ranker, such as ``ikat.BiEncoder(name)`` or ``ikat.CrossEncoder(name)``.
-        n: statements per turn at most.
+        n: the maximum number of statements per turn.
 
     Raises:
         UsageError: when ``n`` is below 1.

@@ -1,4 +1,4 @@
-"""An LLM that orders a window of passages at a time, from the end of the ranking to its beginning (RankGPT)."""
+"""Listwise re-ranking by an LLM, which orders one window of passages at a time, from the end of the ranking to its beginning (RankGPT)."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def windows(count: int, window: int, stride: int) -> list[range]:
     """The windows over the first ``count`` passages of a ranking, in the order in which they are sent: the last one first.
 
-    Each begins ``stride`` passages before the one before it, and the last begins with the first passage: that makes
-    1 + ceil((count - window) / stride) windows, one where all passages fit, none where there is nothing to order. RankGPT's own code leaves
-    the first passages out where ``stride`` doesn't divide ``count - window``.
+    Each window starts ``stride`` passages above the previous one, and the final window starts at the first passage. This makes 1 +
+    ceil((count - window) / stride) windows; one if all passages fit, none if there is nothing to order. RankGPT's own code omits the first
+    passages where ``stride`` doesn't divide ``count - window``.
 
     Example:
         >>> windows(45, 20, 10)
@@ -45,8 +45,8 @@ class Turn(NamedTuple):
     Attributes:
         qid: its qid.
         rows: the rows of its passages in the frame, by rank.
-        shown: what its prompts show beside the passages.
-        windows: places in ``rows``, in the order in which they are sent.
+        shown: the other values that its prompts show.
+        windows: positions in ``rows``, in the order in which they are sent.
     """
 
     qid: str
@@ -57,34 +57,33 @@ class Turn(NamedTuple):
 
 @with_fields
 class ListwiseRerank(LLMOperator):
-    """Re-rank each turn's ``k`` best passages by an LLM that sees the conversation and a window of passages at a time.
+    """Re-rank each turn's ``k`` best passages by an LLM that sees the conversation and one window of passages per call.
 
     Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text`` and, where there are any, ``qutterance``, ``qhistory``,
-    ``qptkb``; sets ``score`` (n, n-1, ..., 1) and ``rank``. Passages beyond ``k`` stay behind, in their order. One call per window, which
-    makes 1 + ceil((k - window) / stride) calls per turn with ``k`` passages, 9 by default. The window slides from the last of the ``k``
-    passages to the first, so that a good passage rises from window to window: with a model that makes no mistake, the best
-    ``window - stride`` of them end in the right order, and all of them where ``k`` is at most ``window``. A turn's windows wait for
-    each other, those of different turns are in flight together.
+    ``qptkb``; sets ``score`` (n, n-1, ..., 1) and ``rank``. Passages beyond ``k`` follow in their old order. Each window takes one call: 1
+    + ceil((k - window) / stride) calls per turn with ``k`` passages, 9 by default. The window slides from the last of the ``k`` passages to
+    the first, so a good passage rises from window to window. With a model that makes no mistake, the best ``window - stride`` passages end
+    in the right order, or all of them if ``k`` is at most ``window``. The windows of one turn are sent one after the other, those of
+    different turns concurrently.
 
-    Numbers that a completion leaves out, repeats or invents are repaired and counted in the ledger as ``dropped``, each by itself:
-    passages without a number follow the others in the order that they had. A completion without any number of a passage is a
-    failure; with ``on_error="fallback"`` its window stays in its order. Source: Sun et al., Is ChatGPT Good at Search? Investigating Large
-    Language Models as Re-Ranking Agents (RankGPT, arXiv 2304.09542), and its code (sunnweiwei/RankGPT), with our wording and with the
-    conversation in the place of its query.
+    Numbers that a completion omits, repeats or invents are repaired, and each is counted in the ledger as ``dropped``; omitted passages
+    follow the others in their old order. A completion that names no passage is a failure; with ``on_error="fallback"`` its window keeps its
+    order. Source: Sun et al., Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents (RankGPT, arXiv
+    2304.09542), and its code (sunnweiwei/RankGPT), with our wording and with the conversation instead of the query.
 
     Args:
         llm: the model to ask.
-        k: how many passages of each turn are re-ranked.
-        window: how many passages one call orders.
-        stride: how many passages a window begins before the last one.
-        words: how many words of a passage the prompt shows, from its beginning; RankGPT's code shows 300.
+        k: the number of passages of each turn to re-rank.
+        window: the number of passages per call.
+        stride: the number of passages by which the window moves up between two calls.
+        words: the number of words of each passage shown in the prompt, from its beginning; RankGPT's code shows 300.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
         on_error: see :class:`Answer`.
 
     Raises:
-        UsageError: when ``stride`` is larger than ``window``, which would leave passages out, or a number is too small.
+        UsageError: when ``stride`` is larger than ``window``, which would skip passages, or a number is too small.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -112,11 +111,11 @@ class ListwiseRerank(LLMOperator):
         at_least(1, k=self.k, stride=self.stride, words=self.words)
         at_least(2, window=self.window)
         if self.stride > self.window:
-            raise UsageError(f"stride={self.stride} is larger than window={self.window}: passages between two windows would be left out")
+            raise UsageError(f"stride={self.stride} is larger than window={self.window}: passages between two windows would be skipped")
         super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """The request of every window, as if each kept its order."""
+        """Count the request of every window, assuming that each keeps its order."""
         texts = self._texts(frame)
         return [self._request(turn, turn.rows, one, texts) for turn in self._turns(frame) for one in turn.windows]
 
@@ -125,7 +124,7 @@ class ListwiseRerank(LLMOperator):
         return read_ranking(text)
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
-        """No number, which leaves a window in its order."""
+        """No number: the window keeps its order."""
         return [[] for turn in self._turns(frame) for _ in turn.windows]
 
     def typical(self, frame: pd.DataFrame) -> list[list[int]]:
@@ -133,12 +132,12 @@ class ListwiseRerank(LLMOperator):
         return [list(range(1, len(one) + 1)) for turn in self._turns(frame) for one in turn.windows]
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request for each window over the ``k`` best passages of a turn, as far as the cut before leaves them."""
+        """One request for each window over the ``k`` best passages of a turn; fewer if an earlier cut keeps fewer."""
         plan.ask(self, plan.passages(frame, min(self.k, plan.cut)))
         return frame
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """The numbers that are missing, named again, or those of no passage."""
+        """The numbers that are missing, repeated, or belong to no passage."""
         asked = [(turn.qid, one) for turn in self._turns(frame) for one in turn.windows]
         return [
             f"turn {qid}, passages {one.start + 1}-{one.stop}: {repair}"
@@ -162,7 +161,7 @@ class ListwiseRerank(LLMOperator):
         """The frame that :meth:`write` makes of the outcomes of all windows.
 
         Raises:
-            StageError: when a request failed and there is to be no fallback; the later windows of its turn are not asked then.
+            StageError: when a request failed and ``on_error`` is ``"raise"``; the later windows of its turn are then not sent.
         """
         texts, turns = self._texts(frame), self._turns(frame)
         asked = [turn for turn in turns if turn.windows]

@@ -1,4 +1,4 @@
-"""An LLM's relevance judgement as re-ranker (LLaMA10)."""
+"""Pointwise re-ranking by an LLM's relevance labels (LLaMA10)."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -26,16 +26,16 @@ UNJUDGED = -1
 
 @with_fields
 class LLMRerank(LLMOperator):
-    """Keep each turn's ``depth`` best passages, in the order of the relevance label 0-4 that the model gives each.
+    """Keep each turn's ``depth`` best passages, ordered by the relevance label (0 to 4) that the model gives each passage.
 
-    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text``; sets ``score`` and ``rank``. One call
-    per passage. Passages of equal label keep their order; the rest of the ranking is cut off, as in the run
-    "llama2_only_10_docs". Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4, LLaMA10. With
-    ``on_error="fallback"`` a passage without a usable label comes after the judged ones.
+    Reads a result frame with ``qid``, ``query``, ``docno``, ``rank``, ``text``; sets ``score`` and ``rank``. One call per passage.
+    Passages with equal labels keep their order; the rest of the ranking is cut off, as in the run "llama2_only_10_docs". Source:
+    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4, LLaMA10. With ``on_error="fallback"`` a passage without a usable label
+    comes after the judged ones.
 
     Args:
         llm: the model to ask.
-        depth: how many passages of each turn are judged and kept.
+        depth: the number of passages of each turn to judge and keep.
         style: as for the other LLM operators; the prompt is the same unless your own folder has a
             ``rerank_llama.jinja``.
         prompts: a folder of your own prompt templates.
@@ -59,7 +59,7 @@ class LLMRerank(LLMOperator):
         super().__post_init__()
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
-        """One request per row, told apart by its passage."""
+        """One request per row, identified by its passage."""
         rows = zip(frame["qid"], texts_in(frame, "query"), values(frame, "docno"), texts_in(frame, "text"), strict=True)
         return [self.request(qid, {"question": query, "passage": text}, "rerank", docno) for qid, query, docno, text in rows]
 
@@ -76,12 +76,12 @@ class LLMRerank(LLMOperator):
         return [2] * len(frame)
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
-        """One request for each of the ``depth`` best passages of a turn, as far as the cut before leaves them."""
+        """One request for each of the ``depth`` best passages of a turn; fewer if an earlier cut keeps fewer."""
         plan.ask(self, plan.passages(frame, min(self.depth, plan.cut)))
         return frame
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
-        """Order each turn by label, then by the rank before; the score is the label plus a fraction that keeps that order strict."""
+        """Order each turn by label, then by the old rank; the score is the label plus a fraction that keeps this order strict."""
         turn, label = turns_of(frame), np.array(list(found), dtype=np.float64)
         order = np.lexsort((frame["rank"].to_numpy(dtype=np.float64), -label, turn))
         judged = set_ranks(frame.take(order).reset_index(drop=True), turn[order])
@@ -96,7 +96,7 @@ class LLMRerank(LLMOperator):
 
 
 def places_by_rank(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """The place of each row in its turn by rank, from 0; rows of equal rank stand in the frame's order.
+    """The position of each row in its turn by rank, from 0; rows of equal rank keep the frame's order.
 
     Raises:
         DataError: when a row has no rank.

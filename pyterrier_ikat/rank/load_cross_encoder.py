@@ -1,4 +1,4 @@
-"""Loading any sentence-transformers cross-encoder: features, batches, and the layers that decide its score."""
+"""Loading any sentence-transformers cross-encoder: features, batches, and the layers that produce its score."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -181,7 +181,7 @@ def _on_device(loaded: Any, batch: Features) -> dict[str, Any]:
 
 
 def _refuse_untrained(loaded: Any, model: str) -> None:
-    """Refuse what ``sentence-transformers`` turned into a cross-encoder by itself, unless the weights have a layer for the score."""
+    """Refuse a model that ``sentence-transformers`` itself turned into a cross-encoder, unless its weights have a layer for the score."""
     if loaded.module_kwargs:  # its files name its modules: it was saved as a cross-encoder
         return
     made_as = next(iter(loaded.config.architectures or []), type(loaded.model).__name__)
@@ -209,7 +209,7 @@ def _missing_weights(loaded: Any) -> list[str]:
 
 
 def _positions(loaded: Any) -> list[int]:
-    """How many tokens the network has an embedding of the position for; nothing where it tells positions in another way."""
+    """The number of position embeddings of the network; None where it encodes positions in another way."""
     from torch.nn import Embedding
 
     tables = [getattr(part, "position_embeddings", None) for part in loaded.modules()]
@@ -221,7 +221,7 @@ def _positions(loaded: Any) -> list[int]:
 
 
 def _refuse_other_scores(loaded: Any, model: str) -> None:
-    """Try the model; sentence-transformers has no other way to tell that it can't read pairs, or gives no score."""
+    """Score a pair as a trial; sentence-transformers has no other check that a model reads pairs and gives a score."""
     import torch
 
     try:

@@ -1,4 +1,4 @@
-"""Re-ranking by monoT5: a T5 model says whether a passage is relevant, and how sure it is."""
+"""Re-ranking by monoT5: a T5 model gives the probability that a passage is relevant."""
 
 from dataclasses import field
 from pathlib import Path
@@ -20,16 +20,15 @@ class MonoT5(Reranker):
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (the logarithm of the probability of "true", 0 at most) and ``rank``
     (from 0) and keeps every row and all other columns. Turns stay in their order, rows come in the new one; equal scores go by docno, the
-    greatest first.
-    Each distinct (query, text) is scored once in a process, as by ``ikat.CrossEncoder``. ``pyterrier_t5`` pads the pairs of a batch,
-    which changes the scores of the shorter ones a little: pairs of about equal length go together. Source: Nogueira, Jiang and Lin,
-    Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
+    greatest first. Each distinct (query, text) is scored once per process, as by ``ikat.CrossEncoder``. ``pyterrier_t5`` pads the pairs of
+    a batch, which changes the scores of the shorter ones a little, so pairs of about equal length share a batch. Source: Nogueira, Jiang
+    and Lin, Document Ranking with a Pretrained Sequence-to-Sequence Model, 2020.
 
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model.
-        tokenizer: name or folder of its tokenizer; ``pyterrier_t5`` takes that of ``t5-base``.
-        batch_size: pairs that the model gets at a time.
-        cache: a file that keeps the scores for later runs, instead of memory.
+        tokenizer: name or folder of its tokenizer; the default of ``pyterrier_t5`` is that of ``t5-base``.
+        batch_size: the number of pairs per batch.
+        cache: a file that keeps the scores for later runs; by default they are kept in memory only.
 
     Raises:
         UsageError: at first use, when the model can't be loaded or gives a score that isn't finite.

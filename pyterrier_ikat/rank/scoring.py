@@ -1,4 +1,4 @@
-"""What re-rankers share: each distinct pair scored once, the new order, and errors that say what to do."""
+"""Shared by all re-rankers: scoring each distinct pair once, the new order, and the errors."""
 
 import threading
 from abc import abstractmethod
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def as_texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """The column as texts that a tokenizer takes.
+    """The column as texts for a tokenizer.
 
     Raises:
         DataError: naming the turns of rows without a text.
@@ -36,7 +36,7 @@ def distinct(texts: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[Any]]:
 
 
 def longest_first(lengths: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The order in which texts of about equal length stand together, the longest first: batches without padding, memory trouble at once."""
+    """The order by length, the longest first: batches need little padding, and a lack of memory shows at once."""
     return np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
 
 
@@ -59,7 +59,7 @@ def ranked_by(frame: pd.DataFrame, scores: Floats, model: str) -> pd.DataFrame:
 
 
 class Reranker(Operator):
-    """Base of what re-ranks passages by their text: a subclass gives the score of each row."""
+    """Base of operators that re-rank passages by their text: a subclass gives the score of each row."""
 
     loads_models = True
 
@@ -80,11 +80,11 @@ Numbers = npt.NDArray[np.int64]
 Score = Callable[[list[tuple[str, str]]], Floats]
 
 PAIRS_AT_ONCE = 2048
-"""What is scored before it is kept: a killed run loses no more."""
+"""The number of pairs scored between two writes to the cache; a killed run loses no more."""
 HASH, SCORE = np.dtype("S16"), np.dtype(np.float64)
 
 scoring = threading.Lock()
-"""One thread scores at a time: others may be about to ask for the same pairs, and would share the same processor anyway."""
+"""One thread scores at a time: others may need the same pairs, and would share the same processor anyway."""
 
 
 def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cache: Cache, score: Score) -> Floats:
@@ -94,7 +94,7 @@ def scored_once(queries: Sequence[str], texts: Sequence[str], model: bytes, cach
         queries: one per row.
         texts: one per row.
         model: its fingerprint.
-        cache: what is known; takes up what is found. A score that isn't finite is not kept.
+        cache: the known scores, to which new ones are added. A score that isn't finite is not kept.
         score: gives the scores of a list of distinct pairs, in their order.
     """
     query_codes, query_values = distinct(queries)
@@ -135,7 +135,7 @@ def _keep(cache: Cache, keys: Sequence[bytes], of_query: Numbers, hashes: Hashes
 
 
 def merged(entry: bytes, hashes: Hashes, scores: Floats) -> bytes:
-    """The entry with these scores, too; those that aren't finite are left out."""
+    """The entry with these scores added; scores that aren't finite are omitted."""
     old_hashes, old_scores = _arrays(entry)
     finite = np.isfinite(scores)
     all_hashes, first = np.unique(np.concatenate([old_hashes, hashes[finite]]), return_index=True)

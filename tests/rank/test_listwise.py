@@ -320,7 +320,7 @@ def test_the_plan_knows_the_calls():
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be left out"),
+        ({"stride": 30}, "stride=30 is larger than window=20: passages between two windows would be skipped"),
         ({"window": 1}, "window=1: give 2 or more"),
         ({"k": 0}, "k=0: give 1 or more"),
         ({"words": 0}, "words=0: give 1 or more"),
