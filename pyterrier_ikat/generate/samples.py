@@ -45,7 +45,7 @@ class Samples(Operator):
 
     Args:
         operator: the LLM operator to sample, which asks once per turn, such as ``ikat.Rewrite(llm)``. Its model needs a temperature above
-            0; otherwise all samples are equal.
+            0, or the samples may be equal.
         n: the number of samples.
         columns: the columns that are kept of each sample.
 
