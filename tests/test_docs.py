@@ -234,6 +234,8 @@ def test_every_command_in_the_texts_has_the_options_and_methods_that_it_names():
     found = list(_commands("ikat", [*PAGES, ROOT / "CONTRIBUTING.md"]))
     assert len(found) > 30
     for page, (name, *words) in found:
+        if name == "COMMAND":  # stands for any
+            continue
         assert name in main.commands, f"{page}: ikat {name}"
         options = {option for parameter in main.commands[name].params for option in parameter.opts}
         assert {word for word in words if word.startswith("-")} <= options, f"{page}: ikat {name} {' '.join(words)}"
