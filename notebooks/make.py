@@ -1,7 +1,7 @@
 """Write the notebooks from their sources and execute them: `python notebooks/make.py [NAME ...]`.
 
-A source is `source/NAME.py` in cells, `# %%` (code) and `# %% [markdown]` (text), which editors know, too. The badge and the cell that
-installs are added here. `real_data` reads the folder that `IKAT_DATA` names, or downloads.
+A source is `source/NAME.py` in cells, `# %%` (code) and `# %% [markdown]` (text), which editors know, too. The cell that
+installs is added here. `real_data` reads the folder that `IKAT_DATA` names, or downloads.
 """
 
 import os
@@ -18,21 +18,17 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(path.stem for path in (FOLDER / "source").glob("*.py"))
-REPOSITORY = "OWNER/pyterrier_ikat"
+INSTALL = """import importlib.util
+from pathlib import Path
 
-BADGE = f"""
-[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/{REPOSITORY}/blob/main/notebooks/%s.ipynb)"""
-
-INSTALL = f"""import importlib.util
-
-if importlib.util.find_spec("pyterrier_ikat") is None:
-    %pip install -q "pyterrier_ikat[notebooks] @ git+https://github.com/{REPOSITORY}\""""
+if importlib.util.find_spec("pyterrier_ikat") is None:  # upload the wheel that `python -m build` wrote into the folder of this notebook
+    wheel = max(Path().glob("pyterrier_ikat-*.whl"), key=lambda path: path.stat().st_mtime)
+    %pip install -q "{wheel.resolve()}[notebooks]\""""
 
 
 def build(name: str) -> nbformat.NotebookNode:
     """The notebook of that name, not executed."""
     first, *others = _cells((FOLDER / "source" / f"{name}.py").read_text(encoding="utf-8"))
-    first["source"] += "\n" + BADGE % name
     cells = [first, new_code_cell(INSTALL), *others]
     for number, cell in enumerate(cells):
         cell["id"] = f"{name}-{number}".replace("_", "-")
@@ -59,7 +55,7 @@ def started(**environment: str) -> Iterator[NotebookClient]:
 def execute(notebook: nbformat.NotebookNode, kernel: NotebookClient) -> nbformat.NotebookNode:
     """The notebook with its outputs, run without any name or display option of the one before, in an empty folder; an error is raised.
 
-    Progress bars are left out.
+    Progress bars are omitted.
     """
     with tempfile.TemporaryDirectory() as folder:
         empty = f"__import__('os').chdir({folder!r})\n__import__('pandas').reset_option('^display')\n%reset -f"

@@ -2,10 +2,15 @@
 
 import importlib.util
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from nbformat.v4 import new_code_cell, new_notebook
 
 import pyterrier_ikat as ikat
@@ -91,13 +96,35 @@ def test_the_saved_cells_are_those_of_the_source(name):
 
 
 @pytest.mark.parametrize("name", make.NAMES)
-def test_a_stranger_opens_it_in_colab_and_installs_with_the_first_cell(name):
-    first, second, *_ = saved(name).cells
-    link = f"https://colab.research.google.com/github/{make.REPOSITORY}/blob/main/notebooks/{name}.ipynb"
-    assert first.source.startswith("# ")
-    assert f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({link})" in first.source
-    assert "%pip install" in second.source
-    assert not second.outputs
+def test_it_asks_a_question_installs_with_its_first_cell_and_says_what_to_try(name):
+    cells = saved(name).cells
+    assert re.match(r"# .+\n\*\*Question: .+\?\*\*\n", cells[0].source)
+    assert cells[1].source == make.INSTALL
+    assert not cells[1].outputs
+    assert "## Try next\n- " in cells[-1].source
+
+
+@pytest.mark.skipif(not (ROOT / "pyterrier_ikat").is_dir(), reason="no checkout of the package to build a wheel of")
+def test_the_first_cell_installs_an_uploaded_wheel(tmp_path, monkeypatch):
+    """In a folder with the wheel and without the package; pip gets no network and no dependencies."""
+    copy, uploaded = tmp_path / "copy", tmp_path / "uploaded"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "docs", "tests", "notebooks", "build", "*.egg-info", "__pycache__"))
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(uploaded), str(copy)]
+    subprocess.run(build, check=True)
+    shell, installed = InteractiveShell(), []
+    shell.register_magic_function(installed.append, magic_name="pip")
+    monkeypatch.chdir(uploaded)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    shell.run_cell(make.INSTALL).raise_error()
+    [command] = installed
+    quiet, what = shlex.split(command.removeprefix("install "))
+    wheel, extra = what.removesuffix("]").split("[")
+    assert (quiet, extra) == ("-q", "notebooks")
+    target = tmp_path / "installed"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(target), wheel], check=True)
+    try_it = "import pyterrier_ikat as ikat; print(ikat.__file__, len(ikat.dataset('ikat:sample').get_topics()))"
+    found = subprocess.run([sys.executable, "-c", try_it], cwd=target, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [str(target / "pyterrier_ikat" / "__init__.py"), "24"]
 
 
 @pytest.mark.parametrize("name", make.NAMES)

@@ -1,8 +1,10 @@
 # %% [markdown]
 # # Passage queries: search with texts written like the passages
-# De Lima and Yang (InfoSense) let the model write passages that would answer, retrieve with them, and score every candidate against every
-# passage query. Here on the bundled sample, offline, with recorded completions; the figures are no evidence that one system is better than
-# another.
+# **Question: do long, passage-like queries find better passages than short ones?**
+#
+# De Lima and Yang (InfoSense) let the model write passages that would answer the user. They retrieve with these passages and score every candidate
+# against each of them. Here their systems run offline on the bundled sample, with recorded completions. The scores are no evidence that one system is
+# better than another.
 
 # %%
 import warnings
@@ -24,22 +26,30 @@ systems = {
     "short and long": ikat.methods.short_and_long(llm, long_bm25, minilm),
     "short and long, run 3": ikat.methods.short_and_long(llm, long_bm25, minilm, think=True),
 }
-systems["weighted re-ranking"]
+ikat.show.draw(systems["weighted re-ranking"])
 
 # %%
 table = pt.Experiment(systems, topics, data.get_qrels(), [nDCG@5, R(rel=2)@20], verbose=False)
 table[["name", "nDCG@5", "R(rel=2)@20"]].round(3)
 
 # %% [markdown]
-# The paper's own figures, over 116 turns of iKAT 2024.
+# On the sample the three systems are close. In the paper's scores, over 116 turns of iKAT 2024, both systems with short and long queries are ahead of
+# weighted re-ranking. The sample is too small to confirm or contradict this.
 
 # %%
 ikat.methods.published("infosense_2")
 
 # %% [markdown]
-# Each passage query and its weight: 1 for all chosen statements together, the statement's score for one of them.
+# One turn shows how weighted re-ranking works. A passage query made from all chosen statements has weight 1. A passage query made from one statement
+# has the score of this statement as its weight.
 
 # %%
 results = systems["weighted re-ranking"](topics[topics["qid"] == "1-1_3"])
 for weight, text in zip(results["qweights"][0], results["qsubqueries"][0]):
     print(f"{weight:.2f} {text[:120]}...")
+
+# %% [markdown]
+# ## Try next
+# - Read another turn: change `1-1_3`.
+# - Use a cross-encoder as re-ranker: `ikat.CrossEncoder("cross-encoder/ms-marco-MiniLM-L-6-v2")`.
+# - Estimate the cost of these systems with a live model by `ikat.plan`.

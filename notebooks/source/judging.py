@@ -1,8 +1,11 @@
 # %% [markdown]
 # # Judge what was never judged
-# New systems find passages that no assessor saw. Here their top passages are pooled, a language model judges them, the new judgements are
-# merged with the official ones, and the two judges are compared (Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4). All on the
-# bundled sample, offline; the judge below is a rule, so the figures show how it works and are no evidence about any system or judge.
+# **Question: does the comparison change when every passage in the top 10 is judged?**
+#
+# New systems find passages that no assessor saw. Here the top passages of all systems are pooled, and a language model judges them. The new judgements
+# are merged with the official ones, and the two judges are compared (Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4).
+#
+# Everything runs offline on the bundled sample. The judge below is a rule, so the scores are no evidence about any system or judge.
 
 # %%
 import re
@@ -24,7 +27,8 @@ systems = {
 }
 
 # %% [markdown]
-# Figures as TREC computes them: the mean over all turns of the qrels, two-sided paired t-test with Bonferroni correction.
+# ## The systems, by the official judgements
+# Scores are means over all turns of the qrels, tested by a two-sided paired t-test with Bonferroni correction.
 # `Judged@10` is the share of the top 10 that was judged.
 
 # %%
@@ -32,8 +36,10 @@ table = ikat.experiment(systems, data, [nDCG@5, Judged@10], baseline="QR")
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "Judged@10", "turns"]].round(3)
 
 # %% [markdown]
-# The pool: what any system has among its first ten. A judge is shown each passage with the turn's rewrite, statements and gold
-# response.
+# Only a quarter of the top 10 of `raw` was judged. An unjudged passage counts as not relevant, so its score may be too low.
+#
+# ## The pool
+# The pool holds the first ten passages of every system. The judge sees each passage with the turn's rewrite, statements and gold response.
 
 # %%
 runs = {name: system(topics) for name, system in systems.items()}
@@ -42,8 +48,9 @@ shown = ikat.evaluation.with_gold(pooled, data)
 shown.head(3)
 
 # %% [markdown]
-# Any object with `.generate()` is a language model. This one counts the longer words that passage and gold response share; with
-# a key at hand, `ikat.llm("openai:gpt-4o")` judges instead.
+# ## A judge
+# Any object with `.generate()` is a language model. This one counts the longer words that passage and gold response share. With
+# a key, `ikat.llm("openai:gpt-4o")` judges instead.
 
 # %%
 class SharedWords:
@@ -59,13 +66,17 @@ judged = ikat.Judge(ikat.llm(SharedWords()))(shown)
 judged[["qid", "docno", "label", "reason"]].head(5)
 
 # %% [markdown]
-# How far do the two judges agree? Rows: the new labels, columns: the sample's own; from label 2 on a passage is relevant.
+# ## Do the two judges agree?
+# Rows are the new labels, columns are the sample's own. A passage is relevant from label 2.
 
 # %%
 print(ikat.agreement(judged, qrels))
 
 # %% [markdown]
-# Where both judged, the official label counts; everything in the pool is judged now, so `Judged@10` is 1.
+# The agreement of this rule is low, as one would expect. Report kappa beside every result that depends on an automatic judge.
+#
+# ## The systems, by the merged judgements
+# Where both judged, the official label counts. The whole pool is judged now, so `Judged@10` is 1.
 
 # %%
 merged = ikat.merge_qrels(qrels, judged)
@@ -75,7 +86,12 @@ print(f"Kendall's tau of the systems' orders by the official and the merged judg
 again[["name", "nDCG@5", "Judged@10", "turns"]].round(3)
 
 # %% [markdown]
-# Which turns of a conversation are hard? And on how many turns is a system better than the baseline?
+# Both sets of judgements order the systems alike (tau is 1), but every score is higher with the merged judgements. So scores by different judgements
+# must not be compared with each other. With four systems, tau is coarse.
+#
+# ## Which turns are hard?
+# The plot shows the mean at each depth and the number of turns. Four turns are too few for an interval. The table counts the turns on which a system is
+# better than the baseline.
 
 # %%
 depths = ikat.breakdown(runs, qrels, nDCG@5, by="depth")
@@ -83,3 +99,9 @@ ikat.show.plot_breakdown(depths);
 
 # %%
 ikat.evaluation.win_tie_loss(runs, qrels, nDCG@5, baseline="QR")
+
+# %% [markdown]
+# ## Try next
+# - Judge with a live model, and give the agreement with the official labels beside the scores.
+# - Pool only two systems and evaluate all four: which system loses?
+# - Use the command line: `ikat judge RUNS --dataset ikat:sample --index my.index --llm openai:gpt-4o --out judged.qrels`.

@@ -1,10 +1,12 @@
 # %% [markdown]
 # # Your own passages, your own model
-# Passages from a JSON lines file, an index of them, and a language model behind an address of yours (vLLM, Ollama, llama.cpp,
-# `transformers serve`, or a provider).
+# **Question: how do you run a system on your own passages with your own model, and keep its cost under control?**
 #
-# What is live here: the requests, the cache, the ledger and the budget. What is not: the model. So that the notebook runs offline, a small server
-# below speaks the same protocol and replies by rule.
+# You index passages from a JSON lines file. The language model is behind an address of yours: vLLM, Ollama, llama.cpp, `transformers serve` or a
+# provider.
+#
+# Requests, cache, ledger and budget are real here. The model is not: to run offline, a small server below speaks the same protocol and replies by
+# rule. So the notebook says nothing about the quality of answers.
 
 # %%
 import json
@@ -22,8 +24,8 @@ pd.set_option("display.max_colwidth", 90)
 
 # %% [markdown]
 # ## Passages and index
-# A line per passage, `{"id", "contents", "url"}`, in one file or a folder of them, packed (`.gz`, `.bz2`) or not; a collection of any size is
-# streamed. The index keeps the texts.
+# Each line is a passage, `{"id", "contents", "url"}`. Give one file or a folder of files, plain or packed (`.gz`, `.bz2`). Collections of any size are
+# streamed, and the index stores the texts.
 
 # %%
 passages = {
@@ -41,7 +43,7 @@ bm25.search("oil or wax")[["docno", "rank", "text"]]
 
 # %% [markdown]
 # ## A conversation
-# Any chat, with statements about the user or without. Its last message is the turn to search for.
+# Take any chat, with or without statements about the user. Its last message is the turn to search for.
 
 # %%
 chat = ikat.conversation(
@@ -56,7 +58,7 @@ chat[["qid", "qutterance", "qptkb"]]
 
 # %% [markdown]
 # ## A model behind an address
-# The stand-in for your server. With a server at hand, set only `address`, and leave `server` out here and below.
+# This class takes the place of your server. If you have a server, set only `address`, and omit `server` here and below.
 
 # %%
 class StandIn(BaseHTTPRequestHandler):
@@ -82,8 +84,8 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 address = f"http://127.0.0.1:{server.server_port}/v1"  # vLLM: http://localhost:8000/v1, Ollama: http://localhost:11434/v1
 
 # %% [markdown]
-# One line names the model. A key is never part of it: it is read from `OPENAI_API_KEY`, or from the variable that `api_key_env=...` names; a server
-# on this machine needs none. `price_in` and `price_out` are US dollars per million tokens; `cache` is the file that keeps every completion.
+# One line specifies the model. A key is never part of it: it is read from `OPENAI_API_KEY`, or from the variable given by `api_key_env=...`. A server
+# on this machine needs no key. `price_in` and `price_out` are US dollars per million tokens. `cache` is the file that stores every completion.
 
 # %%
 spec = f"openai:stand-in base_url={address} temperature=0 cache=my.sqlite price_in=1 price_out=2"
@@ -91,7 +93,8 @@ llm = ikat.llm(spec)
 systems = {"raw": ikat.RawUtterance() >> bm25, "answer first": ikat.Answer(llm) >> bm25}
 
 # %% [markdown]
-# What it will cost, and then the systems. The raw utterance finds nothing; the answer has the words of the passage.
+# First estimate the cost, then run the systems. The raw utterance finds nothing, because it shares no word with a passage. The answer finds the
+# passage about chains.
 
 # %%
 ikat.plan(systems, chat)[["system", "stage", "calls", "cached", "new", "prompt_tokens", "cost"]]
@@ -102,8 +105,8 @@ print(found["qanswer"].dropna().iloc[0])
 found[["system", "docno", "rank", "text"]]
 
 # %% [markdown]
-# ## What was spent
-# The ledger counts as the calls come in; the tokens are those that the server tells.
+# ## The cost
+# The ledger counts the calls. The numbers of tokens come from the server.
 
 # %%
 counted = ["stage", "model", "calls", "cache_hits", "failures", "prompt_tokens", "completion_tokens"]
@@ -111,7 +114,7 @@ llm.ledger.frame()[counted]
 
 # %% [markdown]
 # ## Nothing is paid for twice
-# Another session, the same line: the answer comes from the cache, no call is made.
+# In a later session, the same line finds the answer in the cache. No call is made.
 
 # %%
 later = ikat.llm(spec)
@@ -120,8 +123,8 @@ later.ledger.frame()[counted]
 
 # %% [markdown]
 # ## A limit
-# `budget` is the most US dollars to spend. When it is reached, no further call is sent; those that were finished are in the cache, so that the
-# next attempt, with a higher limit, goes on from there. One call at a time here (`concurrency=1`): calls in flight are always finished.
+# `budget` is the limit in US dollars. Once it is reached, no further call is sent. Finished calls are in the cache, so the next attempt with a higher
+# limit continues from there. This example sends one call at a time (`concurrency=1`), because calls in flight are always finished.
 
 # %%
 questions = ["My tyre loses air every night.", "And the brakes?", "Do I need a new chain?"]
@@ -133,8 +136,8 @@ except ikat.IkatError as error:
     print(type(error).__name__, error, sep=": ")
 
 # %% [markdown]
-# ## Completions to hand on
-# A file of completions replays a run anywhere, without server, key or network: a line per turn and stage. The server is off now.
+# ## Share the completions
+# A file of completions replays a run anywhere, without server, key or network. It has a line per turn and stage. The server is off now.
 
 # %%
 server.shutdown()
@@ -144,5 +147,7 @@ Path("recorded.jsonl").write_text(json.dumps(record))
 (ikat.Answer(ikat.llm("recorded:recorded.jsonl")) >> bm25)(chat)[["qid", "docno", "rank"]]
 
 # %% [markdown]
-# In place of an address, `hf:MODEL` loads a local Hugging Face model, and any object with `.generate()` is a model, too
-# ([single operators elsewhere](reuse.ipynb)).
+# ## Try next
+# - Load a local Hugging Face model with `hf:MODEL` in place of an address.
+# - Use any object with `.generate()` as a model: see [single operators elsewhere](reuse.ipynb).
+# - Index your own passages, and write a chat that they can answer.

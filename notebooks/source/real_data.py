@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Real TREC iKAT turns
-# `ikat:2023-mini` is real data that needs no licence: the 280 turns of iKAT 2023 whose gold passages are published, and those 700 passages. Its
-# qrels are that gold provenance (binary). On so few passages figures are far higher than on the collection of 116.8 million: they compare
-# systems with each other, not with the track's tables.
+# **Question: how much of a conversation must a query contain?**
 #
-# The files come from the organisers at first use (about 1.5 MB, checksums checked), or from the folder that `IKAT_DATA` names. They are the
-# organisers' and stay out of this notebook: it shows counts and figures only.
+# `ikat:2023-mini` is real data that needs no licence: 280 turns of iKAT 2023 whose gold passages are published, and these 700 passages. The qrels
+# are this gold provenance (binary). With so few passages, scores are far higher than on the full collection of 116.8 million passages. Compare
+# systems with each other here, not with the track's tables.
+#
+# At first use the files are downloaded from the organisers (about 1.5 MB, with checksums), or read from the folder in `IKAT_DATA`. The texts belong to
+# the organisers, so this notebook shows counts and scores only.
 
 # %%
 import warnings
@@ -27,7 +29,8 @@ pd.Series({
 
 # %% [markdown]
 # ## Systems without a language model
-# `get_topics("manual")` adds the manual rewrite, which only a run of type *manual* may use: here it shows how much a good query is worth.
+# Four systems search with more and more help: the last utterance, all utterances, the utterance expanded from the history, and a human's rewrite.
+# `get_topics("manual")` adds this rewrite. Only a run of type *manual* may use it; here it shows how much a good query is worth.
 
 # %%
 bm25 = ikat.PassageIndex("mini.index").index(data.get_corpus_iter(verbose=False)).bm25()
@@ -37,12 +40,12 @@ systems = {
     "expanded from the history": ikat.methods.hqe(bm25),
     "manual rewrite": ikat.methods.human_qr(bm25),
 }
-systems["expanded from the history"]
+ikat.show.draw(systems["expanded from the history"])
 
 # %% [markdown]
-# ## Figures as TREC computes them
-# The mean over all turns of the qrels (a turn without results counts 0), nDCG with linear gains, the relevance level of a binary measure
-# always shown; a paired t-test against the baseline with Bonferroni correction.
+# ## Scores as TREC computes them
+# Scores are means over all turns of the qrels. A turn without results counts 0. nDCG has linear gains, and a binary measure shows its relevance
+# level. Differences from the baseline are tested by a paired t-test with Bonferroni correction.
 
 # %%
 runs = {name: system(topics) for name, system in systems.items()}
@@ -50,8 +53,14 @@ table = ikat.evaluate(runs, qrels, [nDCG@3, nDCG@5, R(rel=1)@20], baseline="raw 
 table[["name", "nDCG@3", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=1)@20", "turns"]].round(4)
 
 # %% [markdown]
+# The human's rewrite is far ahead: a good query needs some of the conversation. All utterances together are worse than the last one alone, so more
+# text is not the answer. The expansion finds more gold passages in the first 20 than the raw utterance, but ranks them lower.
+#
+# These are BM25 rankings without re-ranker, over a small collection. The order of systems may differ with another retriever.
+#
 # ## Where is a system good?
-# By depth in the conversation: later turns lean on what was said before. And turn by turn against the baseline.
+# Later turns depend on earlier ones. The plot shows the mean at each depth of a conversation, its 95 % interval and the number of turns. The table
+# below counts the turns on which a system is better and worse than the baseline.
 
 # %%
 ikat.show.plot_breakdown(ikat.breakdown(runs, qrels, nDCG@5, by="depth"));
@@ -61,8 +70,8 @@ ikat.evaluation.win_tie_loss(runs, qrels, nDCG@5, baseline="raw utterance")
 
 # %% [markdown]
 # ## Which statements about the user matter?
-# Statements are ranked like passages, by any re-ranker; this one counts shared words of four letters and more. NIST and the organisers judged
-# them differently.
+# Any re-ranker can rank statements as it ranks passages. This one counts shared words of at least four letters. NIST and the organisers judged the
+# statements separately, so there are two sets of scores.
 
 # %%
 import re
@@ -81,8 +90,8 @@ pd.concat(figures)[["judge", "name", "nDCG@3", "P(rel=1)@3", "R(rel=1)@3", "turn
 
 # %% [markdown]
 # ## With a language model
-# What three published systems would cost on these turns, estimated before anything is asked: calls and tokens are counted from the prompts, at prices
-# that you give (US dollars per million tokens; four characters count as a token).
+# `ikat.plan` estimates the cost of three published systems on these turns. It counts calls and tokens from the prompts; four characters count as a
+# token. You give the prices, in US dollars per million tokens.
 
 # %%
 gpt = ikat.llm("openai:gpt-4o temperature=0 price_in=2.5 price_out=10 cache=none")
@@ -92,5 +101,9 @@ live = {name: method(gpt, bm25, minilm) for name, method in published.items()}
 ikat.plan(live, data.get_topics())[["system", "stage", "calls", "new", "prompt_tokens", "completion_tokens", "cost"]].round(2)
 
 # %% [markdown]
-# To run them, set `OPENAI_API_KEY`; or name [a server of your own](own_llm_and_index.ipynb). Leave `cache=none` out, and no finished call is
-# paid for twice. `ikat:2023`, `ikat:2024` and `ikat:2025` have all turns and NIST's judgements; their passages need the ClueWeb22 licence.
+# ## Try next
+# - Run these systems: set `OPENAI_API_KEY`, or name [a server of your own](own_llm_and_index.ipynb). Omit `cache=none`, so that no call is paid for twice.
+# - Add a re-ranker: `ikat.methods.raw(bm25, minilm)`.
+# - Repeat the comparison on another benchmark: `pt.get_dataset("mtrag:mini")` has 159 turns of MTRAG with human rewrites and 350 passages. It has no
+#   statements about the user, and the systems above run on it unchanged.
+# - `ikat:2023`, `ikat:2024` and `ikat:2025` have all turns and NIST's judgements; their passages need the ClueWeb22 licence.

@@ -57,6 +57,11 @@ class Ensemble(Reranker):
                 raise UsageError(f"{scorer!r} is no scorer: give a re-ranker or the name of a cross-encoder")
         self.scorers = tuple(str(scorer) if isinstance(scorer, Path) else scorer for scorer in scorers)
 
+    def subtransformers(self) -> dict[str, list[pt.Transformer]]:
+        """The re-rankers that it runs, for ``pt.inspect``, which finds none in a list that has names of models too."""
+        held = [scorer for scorer in self.scorers if isinstance(scorer, pt.Transformer)]
+        return {"scorers": held} if held else {}
+
     def score(self, frame: pd.DataFrame) -> Floats:
         """The mean of the normalised scores."""
         total, turns = np.zeros(len(frame)), turns_of(frame)

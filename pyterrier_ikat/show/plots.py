@@ -107,7 +107,7 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
 
     Returns:
         The Axes. The number of turns stands in brackets under each depth or conversation. Systems stand side by side. Over the depth,
-        vertical lines show the 95 % confidence intervals of the means, from the table's ``attrs``.
+        vertical lines show the 95 % confidence intervals of the means of five turns or more, from the table's ``attrs``.
 
     Raises:
         UsageError: when matplotlib is not installed.
@@ -120,13 +120,15 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     """
     by, systems = table.columns[0], [name for name in table.columns[1:] if name != "turns"]
     of_depth = by == "depth"
-    ax = new_axes(_width_for(len(table) * len(systems))) if ax is None else ax
+    ax = new_axes(_width_for(systems, len(table))) if ax is None else ax
     places = table[by].to_numpy(dtype=float) if of_depth else np.arange(len(table), dtype=float)
     shifts = (np.arange(len(systems)) - (len(systems) - 1) / 2) * _ROOM_OF_SYSTEMS / max(len(systems), 1)
-    intervals = table.attrs.get("half_widths", {}) if of_depth else {}
+    enough = table["turns"].to_numpy() >= _FEWEST_TURNS
+    intervals = table.attrs.get("half_widths", {}) if of_depth and enough.any() else {}
     drawn = []
     for name, shift, (colour, marker, line) in zip(systems, shifts, line_styles(), strict=False):
-        widths = [intervals.get(name, {}).get(key, np.nan) for key in table[by]]
+        of_system = intervals.get(name, {})
+        widths = np.where(enough, [of_system.get(key, np.nan) for key in table[by]], np.nan)
         look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": line if of_depth else "", "linewidth": 1}
         drawn.append(ax.errorbar(places + shift, table[name], yerr=widths if intervals else None, elinewidth=0.8, **look))
     ticks = [f"{key}{chr(10) if of_depth else ' '}({turns})" for key, turns in zip(table[by], table["turns"], strict=True)]
@@ -136,10 +138,12 @@ def plot_breakdown(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     ax.set(xlabel=xlabel, ylabel=f"mean {table.columns.name or 'score'}", ylim=(0, None))
     if len(places):
         ax.set_xlim(places[0] - 0.5, places[-1] + 0.5)
+    if np.nanmax(table[systems].to_numpy(dtype=float), initial=0.0) <= 1:  # an interval may end where no score is
+        ax.set_ylim(0, min(ax.get_ylim()[1], 1.05))
     ax.grid(axis="y", alpha=0.3)
     for start in places[1:]:  # between two depths or conversations
         ax.axvspan(start - 0.5, start - 0.5, color="black", alpha=0.15, linewidth=0.8)
-    add_legend(ax, f"system{' (mean, 95 % interval)' * bool(intervals)}", drawn, systems)
+    add_legend(ax, _WITH_INTERVALS if intervals else "system", drawn, systems)
     return ax
 
 
@@ -147,9 +151,16 @@ _ROOM_OF_SYSTEMS = 0.8
 """Share of the room between two depths in which the systems stand side by side."""
 
 
-def _width_for(marks: int) -> float:
-    """Inches for so many marks side by side."""
-    return float(np.clip(0.09 * marks, 8, 18))
+_FEWEST_TURNS = 5
+"""Turns from which on a mean has its interval drawn: that of fewer is wider than the range of most measures."""
+
+_WITH_INTERVALS = f"system: mean, and 95 % interval\nof {_FEWEST_TURNS} turns or more"
+
+
+def _width_for(systems: list[str], groups: int) -> float:
+    """Inches for marks side by side and for the legend."""
+    plot = max(0.09 * groups * len(systems), 0.36 * groups, 5.0)
+    return min(plot, 16.0) + 1.0 + 0.09 * max(map(len, [*systems, *_WITH_INTERVALS.split("\n")]))
 
 
 def plot_differences(

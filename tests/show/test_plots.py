@@ -74,14 +74,26 @@ def test_a_breakdown_has_every_system_once_and_tells_how_many_turns(by, shown):
 
 
 def test_intervals_of_a_depth_are_those_of_students_t():
-    """Three turns of depth 1 with 0, 0.5 and 1: their standard error is 0.5 / sqrt(3), the quantile of 2 degrees of freedom 4.3027."""
-    one = pd.DataFrame({"qid": ["1_1", "2_1", "3_1", "3_2"], "nDCG@5": [0.0, 0.5, 1.0, 0.25]})
+    """Five turns of depth 1 with 0, 0, 0.5, 1, 1: their deviation is 0.5, the standard error 0.5 / sqrt(5), the quantile 2.7764."""
+    one = pd.DataFrame({"qid": [*(f"{number}_1" for number in range(5)), "1_2", "2_2"], "nDCG@5": [0, 0, 0.5, 1, 1, 0, 1.0]})
     table = breakdown({"one": one}, by="depth")
-    assert table.attrs["half_widths"] == {"one": {1: pytest.approx(4.3027 * 0.5 / 3**0.5, abs=1e-4)}}
-    [drawn] = plot_breakdown(table).containers
-    low, high = drawn.lines[2][0].get_segments()[0][:, 1]
-    assert (low, high) == (pytest.approx(0.5 - 1.2421, abs=1e-4), pytest.approx(0.5 + 1.2421, abs=1e-4))
+    half = pytest.approx(2.7764 * 0.5 / 5**0.5, abs=1e-4)
+    assert table.attrs["half_widths"] == {"one": {1: half, 2: pytest.approx(12.7062 * 0.5, abs=1e-4)}}
+    ax = plot_breakdown(table)
+    five, two = ax.containers[0].lines[2][0].get_segments()
+    assert 0.5 - five[0][1] == half
+    assert five[1][1] - 0.5 == half
+    assert len(two) == 0, "the interval of two turns would be 12 times as high as the plot"
+    assert ax.get_ylim() == (0, 1.05)
     assert plot_breakdown(breakdown({"one": one})).containers[0].lines[2] == ()
+
+
+def test_the_turns_under_twenty_depths_do_not_overlap():
+    qids = [f"{conversation}_{turn}" for conversation in range(16) for turn in range(1, 21)]
+    ax = plot_breakdown(breakdown({"expanded from the history": pd.DataFrame({"qid": qids, "nDCG@5": 0.5})}, by="depth"))
+    ax.figure.canvas.draw()
+    boxes = [tick.get_window_extent() for tick in ax.get_xticklabels()]
+    assert [left for left, right in zip(boxes, boxes[1:], strict=False) if left.x1 >= right.x0] == []
 
 
 @pytest.mark.parametrize("by", ["conversation", "depth"])

@@ -434,3 +434,21 @@ def test_append_takes_operators_that_give_one_row_per_turn_only(home):
     out = run(ikat.AppendQuery(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
     assert isinstance(out, ikat.DataError)
     assert "gave 0 rows for 1 turns" in str(out)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_pt_inspect_knows_the_columns_that_an_operator_reads_and_gives(name, home):
+    operator = made(name, home, on_error="fallback")
+    frame, _ = with_required_columns(name)
+    inputs = pt.inspect.transformer_inputs(operator)
+    assert any(set(columns) <= set(frame.columns) for columns in inputs)
+    told = pt.inspect.transformer_outputs(operator, list(frame.columns))
+    assert sorted(told) == sorted(run(operator, frame).columns)
+
+
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"MultiQuery"}))  # two stages in a pipeline of PyTerrier
+def test_pt_inspect_finds_the_pipelines_that_an_operator_holds(name, home):
+    operator = made(name, home)
+    held = [value for value in operator.arguments().values() for value in (value if isinstance(value, list | tuple) else [value])]
+    found = [inner for value in pt.inspect.subtransformers(operator).values() for inner in (value if isinstance(value, list) else [value])]
+    assert found == [value for value in held if isinstance(value, pt.Transformer)]
