@@ -20,6 +20,7 @@ IN_READING_ORDER = (
     "irlab_2024",
     "infosense_2024",
     "nii_2024",
+    "rali_2024",
     "judging",
     "submission",
 )

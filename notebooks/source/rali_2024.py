@@ -36,8 +36,8 @@ table = ikat.experiment(systems, data, [nDCG@5, R(rel=2)@20], baseline="the pape
 table[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].round(3)
 
 # %% [markdown]
-# On the sample, the personal query changes almost nothing at the paper's weight of 0.4, and no difference is significant. This says little about
-# personal queries: few of the 24 turns depend on the persona.
+# On the sample, the personal query changes almost nothing at the paper's weight of 0.4, and no difference is significant. With 24 turns and no
+# re-ranker this says little about personal queries.
 #
 # ## Sum the scores of BM25 and a dense retriever
 # `WeightedSum` takes any retrievers. Scores of different kinds are not comparable, so each ranking's scores are first scaled to 0 to 1
@@ -56,8 +56,8 @@ hybrid = ikat.experiment(first_stages, data, [nDCG@5, R(rel=2)@20], baseline="BM
 hybrid[["name", "nDCG@5", "nDCG@5 p-value corrected", "R(rel=2)@20", "turns"]].round(3)
 
 # %% [markdown]
-# On the sample, dense retrieval is far ahead of BM25, and fusing the two with equal weights lowers nDCG@5: a fusion is no better than its parts by
-# itself. The 230 passages were written about a few subjects with few shared words, which favours dense retrieval. Real collections differ.
+# On the sample, dense retrieval is far ahead of BM25. Adding BM25 with equal weight raises recall a little and lowers nDCG@5: a fusion can be worse than
+# the better of its parts. The sample has 230 passages; the order may differ on a real collection.
 #
 # ## Try next
 # - Give the weighted sum more weight for BM25: `weights=(3, 1)`.
