@@ -81,7 +81,7 @@ def test_a_file_is_bounded_and_what_was_put_longest_ago_goes(tmp_path, caplog):
     assert cache.get([A]) == {A: b"put again"}
     assert (tmp_path / "results.sqlite").stat().st_size < 1.2 * (1 << 20)
     (said,) = caplog.messages
-    assert "results.sqlite (1 MiB) is full: what was kept first is removed" in said
+    assert "results.sqlite (1 MiB) is full: the oldest entries are removed" in said
 
 
 def test_that_memory_is_full_is_said_once(caplog):

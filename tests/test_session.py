@@ -289,7 +289,7 @@ def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(cut, index, tmp_p
     done = CliRunner().invoke(main, told)
     assert done.exit_code == 2
     assert done.output.startswith("ikat: ")
-    assert ("the file was cut, make the run again" if cut else "has no run.trec: remove the folder to make the run again") in done.output
+    assert ("the file was cut, repeat the run" if cut else "has no run.trec: remove the folder to repeat the run") in done.output
     path.write_bytes(whole)
     assert CliRunner().invoke(main, told).exit_code == 0
 

@@ -1,4 +1,4 @@
-"""What a dataset is: topics, answers, judgements and passages under one name; and any object that has them, as one of ours."""
+"""Datasets: topics, answers, judgements and passages under one name; and any object that has them, as one of ours."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -24,9 +24,9 @@ class IkatDataset(pt.datasets.Dataset, ABC):
 
     Attributes:
         name: the name for ``pt.get_dataset``, such as ``"ikat:2023-mini"``.
-        summary: what it offers, in one line.
+        summary: one line about its contents.
         year: the year of the track whose submissions answer its turns; None for other conversations.
-        topic_variants: what ``get_topics`` takes.
+        topic_variants: the variants that ``get_topics`` takes.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -99,7 +99,7 @@ class IkatDataset(pt.datasets.Dataset, ABC):
         return Traced(bar, getattr(passages, "where", None))
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """How many passages the collection has, and their docnos where they are few; None for what isn't known here."""
+        """The number of passages, and their docnos where they are few; None for a value that isn't known here."""
         try:
             return self._passages()[1], None
         except DataError:
@@ -208,7 +208,7 @@ class GivenDataset(IkatDataset):
         return self.given.text_loader(list(fields)) if hasattr(self.given, "text_loader") else super().text_loader(fields)
 
     def collection(self) -> tuple[int | None, frozenset[str] | None]:
-        """How many passages it has, and their docnos; None for what isn't known."""
+        """The number of passages, and their docnos; None for a value that isn't known."""
         return self.given.collection() if hasattr(self.given, "collection") else (None, None)
 
     def _method(self, name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What a user chooses of a dataset: turns by their ids or a file, judgements by a variant's name or a file."""
+"""A user's choice from a dataset: turns by their ids or a file, judgements by a variant's name or a file."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     Args:
         given: a list of ids, a text of ids with commas between them, or the path of a file with an id on each line.
         known: the turns that there are.
-        where: what has them, for the message, such as the name of a dataset.
+        where: their source, for the message, such as the name of a dataset.
 
     Raises:
         UsageError: when no turn is named, or one that isn't known; of a file it says the line.

@@ -219,7 +219,7 @@ def dataset(source: str | Path | Any) -> IkatDataset:
 
 
 class IkatProvider(pt.datasets.DatasetProvider):
-    """What ``pt.get_dataset("ikat:...")`` asks; registered as the entry point ``ikat`` of ``pyterrier.dataset_provider``."""
+    """The provider behind ``pt.get_dataset("ikat:...")``; registered as the entry point ``ikat`` of ``pyterrier.dataset_provider``."""
 
     def get_dataset(self, name: str) -> IkatDataset:
         """A new dataset object.

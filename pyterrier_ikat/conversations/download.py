@@ -263,7 +263,7 @@ def _receive(answer: requests.Response, file: IO[bytes], size: int | None) -> No
 
 
 def _difference(source: Source, path: Path) -> str:
-    """What is wrong with the file at ``path``; empty when it is the expected one."""
+    """The defect of the file at ``path``; empty when it is the expected one."""
     size = path.stat().st_size
     if source.size not in (None, size):
         return f"{size} bytes instead of {source.size}"

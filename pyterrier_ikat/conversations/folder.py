@@ -17,7 +17,7 @@ from .topics import Conversation
 TOPICS = ("topics.jsonl", "topics.json")
 QRELS = "qrels.txt"
 STATEMENTS = "ptkb"
-"""What the names of the qrels of PTKB statements begin with."""
+"""The beginning of the names of the qrels of PTKB statements."""
 HELD_BYTES = 1 << 28
 """Passage files up to this size are held in memory, to look up docnos and texts."""
 SAMPLE = Path(__file__).parent / "sample"
@@ -34,7 +34,7 @@ class FolderDataset(IkatDataset):
     ``qrels.NAME.txt``             other judgements, the variant NAME; a NAME that begins with ``ptkb`` judges PTKB statements
     =============================  ==================================================================================================
 
-    What a file says wrong is a ``DataError``, what is doubtful a ``CollectionWarning``; both name file and line.
+    An error in a file is a ``DataError``, a doubtful entry a ``CollectionWarning``; both name file and line.
 
     Args:
         folder: its path; ``~`` is the home folder.
@@ -127,7 +127,7 @@ class FolderDataset(IkatDataset):
         path = self.folder / QRELS
         if path.exists():
             return read_qrels(path)
-        warnings.warn(f"{self.folder} has no {QRELS}: nothing is judged, and there are no figures", CollectionWarning, stacklevel=4)
+        warnings.warn(f"{self.folder} has no {QRELS}: nothing is judged, so there are no scores", CollectionWarning, stacklevel=4)
         return qrels_frame([])
 
     def _doubts(self, variant: str | None, qrels: pd.DataFrame) -> Iterator[str]:

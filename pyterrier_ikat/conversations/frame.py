@@ -147,7 +147,7 @@ def texts_in(frame: pd.DataFrame, name: str) -> list[str]:
     without = [qid for qid, text in zip(frame["qid"], found, strict=True) if not isinstance(text, str)]
     if without:
         shown = list_first(without)
-        raise DataError(f"{len(without)} rows have no text in {name} (turns {shown}): fill the column or leave the turns out")
+        raise DataError(f"{len(without)} rows have no text in {name} (turns {shown}): fill the column or omit these turns")
     return found
 
 
@@ -215,7 +215,7 @@ def with_text_ids(who: str, frame: pd.DataFrame, names: Sequence[str] = ("qid", 
         ids = frame[name].astype(object)
         odd = [value for value in ids if not isinstance(value, str)]
         if odd:
-            raise DataError(f'{who}: the {name} {odd[0]!r} is no text: leave the row out, or convert by frame["{name}"].astype(str)')
+            raise DataError(f'{who}: the {name} {odd[0]!r} is no text: omit the row, or convert by frame["{name}"].astype(str)')
         frame = frame.assign(**{name: ids})
     return frame
 

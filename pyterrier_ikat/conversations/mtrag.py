@@ -38,7 +38,7 @@ COUNTS = {
 
 
 class _MtragDataset(IkatDataset):
-    """What both kinds share."""
+    """The parts that both kinds share."""
 
     def info_url(self) -> str:
         """The benchmark's repository."""
@@ -147,7 +147,7 @@ class TasksDataset(_MtragDataset):
     Args:
         name: its name.
         file: the name of the file of tasks.
-        summary: what it offers.
+        summary: one line about its contents.
     """
 
     def __init__(self, name: str, file: str, summary: str):

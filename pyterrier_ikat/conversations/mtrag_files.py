@@ -15,7 +15,7 @@ from .topics import ANSWERABILITY, Conversation, Message, Turn
 
 ROLES = {"user": "user", "agent": "assistant"}
 USER = "|user|: "
-"""What begins each question in a file of queries."""
+"""The beginning of each question in a file of queries."""
 AGAIN = "fetch the file again"
 CUT = "it may be cut short: fetch it again"
 

@@ -227,7 +227,7 @@ class PassageFiles:
                 left -= bool(content.strip())
                 if not left:
                     return f"{self.files[last]}, line {line}"
-        raise DataError(f"{self.files[last]} has changed since it was read: leave the files alone while they are indexed")
+        raise DataError(f"{self.files[last]} has changed since it was read: do not change files while they are indexed")
 
     def __repr__(self) -> str:
         return f"ikat.PassageFiles({[str(file) for file in self.files]!r})"
@@ -272,7 +272,7 @@ def chunk_documents(
 
     Args:
         documents: dicts with ``docno`` and ``text``, and maybe ``url``.
-        sentences: gives a text's sentences; the track's own, spaCy's ``senter`` of ``en_core_web_sm``, when left out.
+        sentences: gives a text's sentences; the track's own, spaCy's ``senter`` of ``en_core_web_sm``, by default.
         window: sentences of a passage.
         stride: sentences from one passage's beginning to the next one's, at most ``window``.
 

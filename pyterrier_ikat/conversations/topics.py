@@ -88,7 +88,7 @@ def topics_frame(conversations: Iterable[Conversation], manual: bool = False) ->
     allows (an automatic run knows the canonical past, nothing of turn t's own answer or of any manual rewrite).
 
     Args:
-        conversations: what :func:`read_topics` gave.
+        conversations: the result of :func:`read_topics`.
         manual: also give what only a manual run may use: ``qresolved``, the manual rewrite (the utterance where there is none),
             and ``qgoldptkb``, the list of the ids of the gold statements.
 
@@ -168,7 +168,7 @@ def conversation(
 
     Args:
         messages: chat messages ``{"role": "user" | "assistant", "content": text}``, oldest first; the last one is the user's.
-        ptkb: what is known of the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
+        ptkb: statements about the user: a dict id -> statement, or a list of statements (ids ``"1"``, ``"2"``, ...).
         number: the conversation's name; the qid is ``<number>_<turn>``.
         every_turn: one row per message of the user, each with what was said before it; the chat may then end with an answer.
 

@@ -78,12 +78,12 @@ def evaluate_actions(systems: Mapping[str, System], answers: pd.DataFrame, *, le
 
 @checked
 def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the system") -> pd.DataFrame:
-    """How often a system took each action for turns of each label.
+    """The number of times that a system took each action for turns of each label.
 
     Args:
         system: as for :func:`evaluate_actions`.
         answers: as for :func:`evaluate_actions`.
-        name: what errors call the system.
+        name: the name of the system in errors.
 
     Returns:
         One row per label that occurs: ``answerability``, a column per action, ``undecided``.
@@ -119,7 +119,7 @@ def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
 
 
 def actions_by_turn(system: System) -> dict[str, str]:
-    """What one system decided for each of its turns, empty where it decided nothing; errors as :func:`evaluate_actions`'s."""
+    """The decision of one system for each of its turns, empty where it decided nothing; errors as :func:`evaluate_actions`'s."""
     if isinstance(system, pd.DataFrame):
         missing = [name for name in ("qid", "qaction") if name not in system.columns]
         if missing:

@@ -49,7 +49,7 @@ class Evaluator:
     gains of their own or ``judged_only``, which would reach the others in the same pass of ir_measures' provider.
 
     Attributes:
-        measures: what is computed.
+        measures: the measures to compute.
         turns: the turns of the judgements, in their order.
 
     Example:
@@ -232,7 +232,7 @@ def check_baseline(runs: Mapping[str, object], baseline: str | None, what: str =
 
 
 def describe_mismatch(ours: str, theirs: str) -> str:
-    """What to say when no turn is shared: both kinds of qid, and the conversion where hyphens are the reason."""
+    """The message when no turn is shared: both kinds of qid, and the conversion where hyphens are the reason."""
     ours, theirs = str(ours), str(theirs)  # a number read as one is no qid, but must not end in another error
     examples = f"its turns are like {ours}, the wanted ones like {theirs}"
     for hyphens, underscores, whose in ((ours, theirs, "them"), (theirs, ours, "the wanted ones")):
@@ -291,5 +291,5 @@ def format_score(value: float) -> str:
 
 
 def is_derived(name: str) -> bool:
-    """Whether a column of an experiment table compares with the baseline or tells of samples, and is no measure."""
+    """Whether a column of an experiment table compares with the baseline or describes samples, and is no measure."""
     return name == "samples" or name.endswith((" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share"))

@@ -33,7 +33,7 @@ _STEP = re.compile(r"[\s*_#]*1[.)][*_]*[ \t]")
 """How a list of steps opens, and also a label with its reason behind it."""
 _SECOND = re.compile(r"^[\s*_#]*2[.)]", re.MULTILINE)
 _BEFORE_SCORE = re.compile(r"[\W_]*(?:\w+[\W_]+){0,2}")
-"""What may stand before the score on its line, such as ``**Final``."""
+"""Words that may stand before the score on its line, such as ``**Final``."""
 _REASON = re.compile(r"^[\s\W_]*(?:(?:reason|explanation|justification)\W*[:=]\W*)?", re.IGNORECASE)
 
 
@@ -138,7 +138,7 @@ class Judge(LLMOperator):
     Args:
         llm: the model to ask.
         prompts: a folder of your own prompt templates (``judge.jinja``).
-        on_error: ``"fallback"``: leave passages without a label out; ``"raise"``: judge all, then raise a
+        on_error: ``"fallback"``: omit passages without a label; ``"raise"``: judge all, then raise a
             ``StageError``.
 
     Raises:

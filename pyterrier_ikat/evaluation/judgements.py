@@ -33,7 +33,7 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
 
     Returns:
         ``qid``, ``docno``: each pair once, sorted by conversation, turn and docno, whatever the order of the runs; so
-        the order tells a judge nothing of a passage's rank.
+        the order says nothing to a judge about a passage's rank.
 
     Raises:
         UsageError: without runs by name, or with a depth below 1.
@@ -124,7 +124,7 @@ def agreement(
         qrels_b: the same: its columns.
         threshold: the least label that counts as relevant, the same for both; on the scale 0-4 of LLM judging it is 2.
         runs: name -> result frame, two at least: how far do the two agree on which of them is better?
-        measures: what orders the runs. Each is evaluated over all turns of the qrels it is evaluated by.
+        measures: the measures that order the runs. Each is evaluated over all turns of the qrels it is evaluated by.
 
     Raises:
         UsageError: when there is only one run.
@@ -204,7 +204,7 @@ def order_agreement(table_a: pd.DataFrame, table_b: pd.DataFrame, measure: ir_me
     """Kendall's tau (tau-b) of the orders in which two tables put the same systems.
 
     Args:
-        table_a: what :func:`evaluate` returned with one set of qrels.
+        table_a: the result of :func:`evaluate` with one set of qrels.
         table_b: the same runs with another.
         measure: the measure that orders them.
 

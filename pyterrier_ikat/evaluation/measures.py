@@ -19,7 +19,7 @@ _LARGEST, _LARGEST_GAIN = 2**31 - 1, 10**6
 
 
 def label(measure: ir_measures.Measure) -> str:
-    """The measure's name with its relevance level, also where ir_measures leaves the default out.
+    """The measure's name with its relevance level, also where ir_measures omits the default.
 
     Example:
         >>> from ir_measures import NumRet, R
@@ -120,7 +120,7 @@ def _check_values(measure: ir_measures.Measure, text: str) -> None:
 
 
 def _missing(measure: ir_measures.Measure) -> str:
-    """What would compute it, were it installed."""
+    """The package that would compute it."""
     able = [one for one in ir_measures.DefaultPipeline.providers if one.supports(measure)]
     hints = [one.install_instructions() or one.NAME for one in able]
     return f" (it needs {' or '.join(hints)})" if hints else ""

@@ -55,7 +55,7 @@ class _AsksAboutList(AsksLLM):
     template: ClassVar[str]
 
     def values(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
-        """What the model says of each row; None where a call failed and ``on_error`` is ``"fallback"``.
+        """The model's judgement of each row; None where a call failed and ``on_error`` is ``"fallback"``.
 
         Raises:
             StageError: when a call failed, and ``on_error`` is ``"raise"``.
@@ -224,7 +224,7 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
     """The nugget recall of each turn (arXiv 2411.09607, section 4): the share of its nuggets that the response states.
 
     Args:
-        assigned: ``qid``, ``importance``, ``label``, as :func:`assign_nuggets` gives; a nugget without a label is left out and counted.
+        assigned: ``qid``, ``importance``, ``label``, as :func:`assign_nuggets` gives; a nugget without a label is omitted and counted.
 
     Returns:
         One row per turn: ``qid``; ``all`` and ``vital``: partial support counts a half; ``all strict`` and ``vital strict``: only full
@@ -277,7 +277,7 @@ def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *
 
 
 def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float]:
-    """How far labels agree with given ones, such as those of people, on the nuggets that both labelled.
+    """The agreement of labels with given ones, such as those of people, on the nuggets that both labelled.
 
     Args:
         ours: ``qid``, ``nugget``, ``label``.

@@ -132,7 +132,7 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
     Args:
         system: as for :func:`evaluate_ptkb`.
         qrels: as for :func:`evaluate_ptkb`.
-        name: what errors call the system.
+        name: the name of the system in errors.
 
     Returns:
         One row per turn of the qrels, in their order: ``qid`` and a column per measure of :data:`TRACK_PTKB`.

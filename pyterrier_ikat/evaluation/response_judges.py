@@ -16,7 +16,7 @@ from .responses import Assessment
 
 
 def asked_column(turns: pd.DataFrame, judge: str) -> str:
-    """What the user asked: ``qresolved``, else ``qutterance``, else the first ``query`` (a rewritten one is the system's).
+    """The user's question: ``qresolved``, else ``qutterance``, else the first ``query`` (a rewritten one is the system's).
 
     Raises:
         UsageError: when the turns have no such column.
@@ -53,7 +53,7 @@ class LLMJudge(AsksLLM):
 
     @property
     def name(self) -> str:
-        """What the judge is called in tables."""
+        """The name of the judge in tables."""
         return self.topic
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
@@ -72,7 +72,7 @@ class LLMJudge(AsksLLM):
         return [self._assess(row, [next(verdicts) for _ in requests]) for row, requests in zip(rows, asked, strict=True)]
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
-        """What is asked about one response."""
+        """The prompt for one response."""
         return [self.ask_about(row)]
 
     def ask_about(self, row: dict[str, Any], item: str = "", **more: Any) -> Request:
@@ -224,7 +224,7 @@ class PairwisePreference(LLMJudge):
 
     @property
     def name(self) -> str:
-        """What the judge is called in tables."""
+        """The name of the judge in tables."""
         return f"preference over {self.against}"
 
     @property
@@ -256,8 +256,8 @@ class NuggetRecall(LLMJudge):
     """The share of the turn's nuggets (single facts a good answer has) that the response states, 0 to 1.
 
     Reads ``gold_nuggets``, a list of texts per turn; the track released nuggets for 2024 apart from its topics. One call
-    per turn: the model names the numbers of the nuggets that the response states. Numbers of no nugget are left out and
-    counted in the ledger as ``dropped``; when all are such, the turn is a failure. A turn without nuggets is left out.
+    per turn: the model names the numbers of the nuggets that the response states. Numbers of no nugget are omitted and
+    counted in the ledger as ``dropped``; when all are such, the turn is a failure. A turn without nuggets is omitted.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -277,7 +277,7 @@ class NuggetRecall(LLMJudge):
 
     @property
     def name(self) -> str:
-        """What the judge is called in tables."""
+        """The name of the judge in tables."""
         return "nugget recall"
 
     def requests(self, row: dict[str, Any]) -> list[Request]:
@@ -298,5 +298,5 @@ class NuggetRecall(LLMJudge):
             return Assessment(None, f"the model names the nuggets {verdict.value} of 1 to {total}", "failed")
         self.count(dropped=len(unknown))
         numbers = ", ".join(map(str, stated)) or "none"
-        dropped = f" (left out, not among them: {', '.join(map(str, unknown))})" if unknown else ""
+        dropped = f" (omitted, not among them: {', '.join(map(str, unknown))})" if unknown else ""
         return Assessment(len(stated) / total, f"states nuggets {numbers} of {total}{dropped}: {verdict.reason}")

@@ -40,7 +40,7 @@ class ResponseJudge(Protocol):
 
     @property
     def name(self) -> str:
-        """What the judge is called in tables."""
+        """The name of the judge in tables."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class ResponseJudge(Protocol):
 
     @property
     def basis(self) -> str:
-        """The column among them that a turn is judged by (where it is empty the turn is left out and counted), or ``""``."""
+        """The column among them that a turn is judged by (a turn where it is empty is omitted and counted), or ``""``."""
         ...
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
@@ -177,7 +177,7 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
             where ``qanswer`` is the draft) and, for groundedness, the passages that they are based on: rows with ``text`` and ``used``
             (what ``ikat.Respond`` gives), or a list of texts in ``qpassages``. Of several responses to a turn only the first is judged,
             as the track did in 2023; other turns are ignored.
-        judges: what to judge by, each with a name of its own.
+        judges: the judges, each with a name of its own.
 
     Returns:
         A row per judge and turn: ``qid``, ``judge``, ``value`` (NaN where there is none), ``reason``, ``outcome``, see
@@ -209,7 +209,7 @@ def response_means(judged: pd.DataFrame) -> pd.DataFrame:
     """The mean of each judge's values, and what it is over.
 
     Args:
-        judged: what :func:`evaluate_responses` gave.
+        judged: the result of :func:`evaluate_responses`.
 
     Returns:
         One row per judge: ``judge``; ``mean`` over ``n`` turns, those with a value from the judge and those without a

@@ -96,7 +96,7 @@ def _of_samples(samples: Sequence[Scores], measures: Sequence[ir_measures.Measur
 
 
 def notes(rows: Rows, baseline: str | None = None) -> list[str]:
-    """What a reader of the table has to know, a sentence each; nothing where no system was run several times."""
+    """Notes for a reader of the table, a sentence each; none where no system was run several times."""
     counts = sorted({row["samples"] for row in rows} - {1})
     if not counts:
         return []

@@ -45,7 +45,7 @@ def check_runs(runs: Any) -> None:
 
 
 def make_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
-    """What scores runs by these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
+    """The evaluator of runs by these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
     judged = check_qrels(qrels)
     rows = zip(*(judged[name].tolist() for name in ("qid", "docno", "label")), strict=True)
     return Evaluator(judgements_by_turn(rows), as_measures(measures))
@@ -133,7 +133,7 @@ def format_table(table: pd.DataFrame) -> str:
     """An experiment table for the terminal, with significance marks.
 
     Args:
-        table: what :func:`evaluate` returned.
+        table: the result of :func:`evaluate`.
 
     Returns:
         The table: scores to four decimals, an arrow up where a run is significantly higher than the baseline, an arrow down where it is

@@ -1,4 +1,4 @@
-"""What runs are on disk: TREC run files and run folders."""
+"""Runs on disk: TREC run files and run folders."""
 
 import lazy_loader
 

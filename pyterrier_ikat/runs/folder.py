@@ -60,7 +60,7 @@ def versions() -> dict[str, str]:
 
 
 def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What ``found`` has other than ``wanted``, in words; empty when it has all of it.
+    """The differences of ``found`` from ``wanted``, in words; empty when there are none.
 
     Example:
         >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
@@ -77,7 +77,7 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
 
 
 def _agrees(name: str, found: Any, wanted: Any) -> bool:
-    """Whether both are the same; what no failure ended (``on_error=raise``) is what ``fallback`` gives, too."""
+    """Whether both are the same; a run that no failure ended has the same results with ``on_error=raise`` and ``fallback``."""
     if name == "on_error" and isinstance(found, dict):
         return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
     return bool(found == wanted)
@@ -164,7 +164,7 @@ class RunFolder:
                 )
 
     def lines(self) -> dict[str, int]:
-        """How many lines each file but ``run.json`` has."""
+        """The number of lines of each file but ``run.json``."""
         kept = (stages_file.NAME,) if (self.path / stages_file.NAME).is_file() else ()
         return {name: self._lines(name) for name in (*FILES, *kept)}
 
@@ -191,10 +191,10 @@ class RunFolder:
             return  # a folder of an earlier version, or one that lacks the file, which its reader says
         there = self._lines(name)
         if there != written[name]:
-            raise DataError(f"{self.path / name} has {there} lines, {written[name]} were written: the file was cut, make the run again")
+            raise DataError(f"{self.path / name} has {there} lines, {written[name]} were written: the file was cut, repeat the run")
 
     def turns(self) -> list[dict[str, Any]]:
-        """What ``turns.jsonl`` has for each turn.
+        """The line of ``turns.jsonl`` for each turn.
 
         Raises:
             DataError: when the file is missing or cut short, or a line is no turn.
@@ -210,7 +210,7 @@ class RunFolder:
         return {turn["qid"] for turn in self._each_turn() if turn.get("passages")}
 
     def stages(self) -> Iterator[dict[str, Any]]:
-        """What each stage did, a dict per turn and stage; see :mod:`pyterrier_ikat.runs.stages`.
+        """The work of each stage, a dict per turn and stage; see :mod:`pyterrier_ikat.runs.stages`.
 
         Raises:
             DataError: when ``stages.jsonl.gz`` is missing, or lacks a line.
@@ -221,10 +221,10 @@ class RunFolder:
             yield line
         written = self.parameters().get("lines", {}).get(path.name, count)
         if count != written:
-            raise DataError(f"{path} has {count} lines, {written} were written: the file was cut, make the run again")
+            raise DataError(f"{path} has {count} lines, {written} were written: the file was cut, repeat the run")
 
     def measures(self) -> pd.DataFrame:
-        """The figures turn by turn: index ``qid``, a column per measure.
+        """The scores turn by turn: index ``qid``, a column per measure.
 
         Raises:
             DataError: when ``measures.csv`` can't be read.
@@ -234,7 +234,7 @@ class RunFolder:
         try:
             return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # exactly what was written, from texts
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{path} can't be read ({error}): make the run again") from error
+            raise DataError(f"{path} can't be read ({error}): repeat the run") from error
 
     def _each_turn(self) -> Iterator[dict[str, Any]]:
         path = self.path / "turns.jsonl"
@@ -244,7 +244,7 @@ class RunFolder:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 yield from (_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} can't be read ({error}): make the run again") from error
+            raise DataError(f"{path} can't be read ({error}): repeat the run") from error
         self.check_lines(path.name)
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
@@ -265,10 +265,10 @@ class RunFolder:
         if differs := describe_difference(found, parameters):
             raise UsageError(f"{self.path} holds a run with {differs}: {elsewhere}")
         if not (self.path / "run.trec").is_file():
-            raise DataError(f"{self.path} has no run.trec: remove the folder to make the run again")
+            raise DataError(f"{self.path} has no run.trec: remove the folder to repeat the run")
         self.check_lines("run.trec")
         if differs := describe_difference(found, {"versions": versions()}):
-            warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to make it anew", OtherVersionsWarning, 2)
+            warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
         return True
 
     def write(
@@ -341,14 +341,14 @@ def _append(part: Path, whole: IO[bytes]) -> None:
         with part.open("rb") as file:
             shutil.copyfileobj(file, whole)
     except FileNotFoundError as error:
-        raise DataError(f"{part} is missing: remove {part.parent}, which begins the run anew") from error
+        raise DataError(f"{part} is missing: remove {part.parent}, which restarts the run") from error
 
 
 def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}: not JSON ({error}): make the run again") from error
+        raise DataError(f"{path}, line {number}: not JSON ({error}): repeat the run") from error
     if not isinstance(found, dict) or not isinstance(found.get("qid"), str):
-        raise DataError(f"{path}, line {number}: no turn, an object with a qid: make the run again")
+        raise DataError(f"{path}, line {number}: no turn, an object with a qid: repeat the run")
     return found

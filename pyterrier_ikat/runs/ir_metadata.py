@@ -26,7 +26,7 @@ def ir_metadata(tag: str, parameters: Mapping[str, Any], measures: Sequence[str]
 
     Args:
         tag: the name of the run.
-        parameters: what ``run.json`` has.
+        parameters: the contents of ``run.json``.
         measures: the names of the measures in the run folder.
         versions: package -> version.
 

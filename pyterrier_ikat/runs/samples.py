@@ -1,4 +1,4 @@
-"""How the runs of a system that is run several times are named: NAME, NAME.sample-2, NAME.sample-3, ..."""
+"""Names of the runs of a system that is run several times: NAME, NAME.sample-2, NAME.sample-3, ..."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from .folder import RunFolder, describe_difference
 
 SAMPLE = re.compile(r"(.+)\.sample-([1-9]\d*)")
 IDENTITY = ("method", "topics_sha256", "prompts_sha256", "stages", "parts")
-"""What samples of one system have in common in ``run.json``."""
+"""The entries of ``run.json`` that samples of one system share."""
 
 
 def sample_name(name: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""What each stage of a run did, in ``stages.jsonl.gz``: one JSON line per turn and stage, in the order of the turns, then of the stages.
+"""The work of each stage of a run, in ``stages.jsonl.gz``: one JSON line per turn and stage, in the order of the turns, then of the stages.
 
 A line has ``qid`` (the turn), ``stage`` and one or more of these:
 
@@ -105,12 +105,12 @@ def read_stages(path: Path) -> Iterator[dict[str, Any]]:
             for query in (*said.get("found", ()), *said.get("scored", ())):
                 _restore(query, lists)
         except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-            raise DataError(f"{path}, line {number}: no stage of a turn ({error}): make the run again") from error
+            raise DataError(f"{path}, line {number}: no stage of a turn ({error}): repeat the run") from error
         yield said
 
 
 def count_lines(path: Path) -> int:
-    """How many lines the file has.
+    """The number of lines of the file.
 
     Raises:
         DataError: when it can't be read.
@@ -123,7 +123,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         with gzip.open(path) as file:
             yield from file
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can't be read ({error}): make the run again") from error
+        raise DataError(f"{path} can't be read ({error}): repeat the run") from error
 
 
 def _restore(query: dict[str, Any], lists: Lists) -> None:

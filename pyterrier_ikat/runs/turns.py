@@ -1,4 +1,4 @@
-"""What a run keeps of its turns: one JSON line for each, with what it wrote and how many passages it found."""
+"""The turns of a run: one JSON line for each, with its rewrite, answer, queries and number of passages."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def as_json(value: Any) -> Any:
 
 
 def as_stored(qid: str, name: str, value: Any) -> str | list[Any] | dict[str, Any] | None:
-    """What a run folder stores of the cell of a turn in the column ``name``; None for a cell without a value.
+    """The stored form of the cell of a turn in the column ``name``; None for a cell without a value.
 
     Raises:
         DataError: when it is no text, list or dict, or ``qstatements`` is no list of (id, score).

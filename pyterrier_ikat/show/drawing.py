@@ -40,7 +40,7 @@ class Drawing:
 
     Attributes:
         schematic: the structure that is drawn, as ``pt.schematic`` defines it.
-        name: what is drawn.
+        name: the name of the system.
     """
 
     def __init__(self, schematic: dict[str, Any], name: str) -> None:

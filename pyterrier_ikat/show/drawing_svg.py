@@ -44,7 +44,7 @@ def render_svg(schematic: Record, name: str) -> str:
     """The drawing of a schematic as a document of its own.
 
     Args:
-        schematic: what ``pt.schematic.transformer_schematic`` gives.
+        schematic: the result of ``pt.schematic.transformer_schematic``.
         name: what is drawn, for screen readers.
     """
     ends = [Block(8.0 + LETTER * len(word), BOX, _words(word, 4 + LETTER * len(word) / 2, BOX / 2)) for word in ("Input", "Output")]
@@ -97,7 +97,7 @@ def model_name(settings: Record) -> str:
         'a T5 rewriter trained o…'
     """
     value = next((settings[key] for key in NAMES_MODEL if settings.get(key) is not None), "")
-    words = [word for word in str(getattr(value, "model", value)).split() if "=" not in word]
+    words = [word for word in str(getattr(value, "spec", value)).split() if "=" not in word]
     text = re.split("[:/]", words[0])[-1] if len(words) == 1 else " ".join(words)
     return text if len(text) <= LONGEST_MODEL else f"{text[: LONGEST_MODEL - 1]}…"
 

@@ -1,4 +1,4 @@
-"""What the LLM calls of systems came to: as a frame, as a table for a paper, and drawn against how good they are."""
+"""Cost of the LLM calls of systems: as a frame, as a table for a paper, and plotted against their scores."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -83,7 +83,7 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
 
 
 def ledger(ledgers: Ledgers) -> Table:
-    """What the systems' LLM calls came to, as a table per system, stage and model, in LaTeX, Markdown and CSV.
+    """The cost of the systems' LLM calls, a row per system, stage and model, in LaTeX, Markdown and CSV.
 
     Args:
         ledgers: see :func:`ledger_frame`.
@@ -154,13 +154,13 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
             found = found.assign(cached_tokens=pd.NA)
         account = found[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{path} can't be read ({error}): make the run again") from error
+        raise DataError(f"{path} can't be read ({error}): repeat the run") from error
     folder.check_lines(path.name)
     return account
 
 
 AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost in US dollars"}
-"""What systems can be plotted against, and how it is called."""
+"""The amounts that systems can be plotted against, and their labels."""
 
 
 def plot_cost(
@@ -173,12 +173,12 @@ def plot_cost(
     """Draw how good each system is against what its LLM calls came to.
 
     Args:
-        table: what ``ikat.evaluation.evaluate`` or ``ikat.experiment`` returned.
+        table: the result of ``ikat.evaluation.evaluate`` or ``ikat.experiment``.
         ledgers: the systems' accounts: folders made by ``ikat run``, or a dict name -> folder or ``Ledger``; see
             :func:`~pyterrier_ikat.show.ledger_frame`.
         measure: one of the table's measures.
         against: ``"calls"``, ``"tokens"`` (sent and received) or ``"cost"`` (US dollars), of all turns together. What a
-            cache answered cost nothing; the legend tells how many requests that were.
+            cache answered cost nothing; the legend has the number of these requests.
         ax: the matplotlib Axes to draw on; new ones when None.
 
     Returns:
@@ -221,11 +221,11 @@ def plot_cost(
 
 
 def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int]:
-    """What the calls of a system came to, and how many requests the cache answered."""
+    """The cost of a system's calls, and the number of requests that the cache answered."""
     rows = ledger[ledger["system"] == name]
     if rows.empty:
         raise DataError(f"system {name} has no ledger among those of {', '.join(ledger['system'].unique())}: give its run folder or ledger")
     amounts = rows[["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]]
     if amounts.isna().any(axis=None):
-        raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AGAINST)}, or leave the system out")
+        raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AGAINST)}, or omit the system")
     return float(amounts.sum().sum()), int(rows["cache_hits"].sum())

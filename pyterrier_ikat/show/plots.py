@@ -65,7 +65,7 @@ def save_plot(ax: "Axes", path: str | Path) -> Path:
     """Write a plot for a paper: text stays text that can be searched and edited, the same plot gives the same bytes.
 
     Args:
-        ax: what a plot returned.
+        ax: the Axes that a plot returned.
         path: a file that ends with ``.svg``, ``.pdf`` or ``.png`` (200 dots per inch).
 
     Returns:
@@ -232,7 +232,7 @@ def plot_agreement(found: Agreement, first: str = "first judge", second: str = "
     Source: Abbasiantaeb and Aliannejadi, Generate then Retrieve, Tables 2 and 4.
 
     Args:
-        found: what :func:`~pyterrier_ikat.evaluation.agreement` returned.
+        found: the result of :func:`~pyterrier_ikat.evaluation.agreement`.
         first: who gave the labels of the rows.
         second: who gave the labels of the columns.
         ax: the matplotlib Axes to draw on; new ones when None.

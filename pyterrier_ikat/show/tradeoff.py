@@ -1,4 +1,4 @@
-"""How good finished runs would be for less: with fewer passages to re-rank, or fewer queries."""
+"""The scores that finished runs would have at lower cost: with fewer passages to re-rank, or fewer queries."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 
 
 class Kind(NamedTuple):
-    """What the values of a cache are, and how errors speak of its file."""
+    """The kind of the values of a cache, and the name of its file in errors."""
 
     name: str
     mark: bytes  # four letters in sqlite's header
@@ -52,7 +52,7 @@ class Cache:
 
     Args:
         path: the sqlite file, made when it is missing. None keeps everything in memory.
-        kind: what the values are. A file of another kind is refused.
+        kind: the kind of the values. A file of another kind is refused.
         max_bytes: how much a bounded cache keeps at most: 1 GiB in memory and 10 GiB in a file when None. What was kept longest ago is
             removed first.
 
@@ -100,7 +100,7 @@ class Cache:
         """Look up ``keys`` and keep what ``change`` makes of their values; no thread or process changes anything in between.
 
         Args:
-            keys: what to look up.
+            keys: the keys to look up.
             change: given the values that are known, gives the values to keep by key. None removes a key.
             durable: whether a file survives the loss of power after this call, which takes longer. It survives a kill in any case.
         """
@@ -218,7 +218,7 @@ class Cache:
             place = "memory for searches and scores" if self.path is None else f"{self.kind.name} {self.path}"
             more = "" if self.path else "; a file keeps more (ikat run --cache FILE, cache=FILE)"
             full = f"the {place} ({int(self.max_bytes) >> 20} MiB) is full"
-            log.warning("%s: what was kept first is removed, and computed again where it is needed%s", full, more)
+            log.warning("%s: the oldest entries are removed, and computed again when needed%s", full, more)
 
 
 def compute_missing(
@@ -241,8 +241,8 @@ def compute_missing(
         encode: a value as bytes; None when it is not to be kept.
         decode: bytes as a value; None when it does not serve, so that it is computed again.
         at_once: how many are computed before they are kept: a kill loses no more.
-        label: what the progress bar says.
-        unit: what the progress bar counts.
+        label: the text of the progress bar.
+        unit: the unit that the progress bar counts.
     """
     found = {key: value for key, content in cache.get(list(asked)).items() if (value := decode(content)) is not None}
     missing = [key for key in asked if key not in found]

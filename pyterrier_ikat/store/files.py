@@ -65,7 +65,7 @@ def resumable_folder(path: str | Path, keep: Callable[[Path], bool], *, last: st
         path: where the folder is to be.
         keep: whether the workplace of an interrupted block holds anything worth keeping.
         last: the file without which nothing in the folder counts.
-        part: what is made of it, where several works go on apart.
+        part: the part that is made, where several are made separately.
 
     Yields:
         The workplace ``<path>.partial`` or ``<path>.<part>.partial``; what is in its folder ``index`` is what appears under ``path``.
@@ -111,7 +111,7 @@ def put_in_place(made: Path, target: Path, last: str) -> None:
 
 
 def link(source: str | Path, target: str | Path) -> None:
-    """The file ``source`` under the name ``target``, too; a copy where the disk has no hard links."""
+    """Give the file ``source`` the second name ``target``; a copy where the disk has no hard links."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -165,7 +165,7 @@ def read_description(path: Path, *, form: int, repair: str, spare: Collection[st
     Args:
         path: the description, in the index's folder.
         form: the number of the format that can be read.
-        repair: what to do when the index is of no use, for the errors.
+        repair: how to repair an unusable index, for the errors.
         spare: files that may have been removed.
 
     Raises:

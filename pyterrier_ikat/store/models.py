@@ -16,7 +16,7 @@ ENDS = 1 << 20
 
 
 def model_state(model: str) -> list[str]:
-    """What tells a model from others, for a :func:`~pyterrier_ikat.operator.digest`: its name, or its folder and what is in it.
+    """The parts that identify a model, for a :func:`~pyterrier_ikat.operator.digest`: its name, or its folder and the files in it.
 
     Of a folder it has the size and time of change of each file, also of those that links lead to. A name of the Hugging Face hub stands
     for itself: a model that is replaced there under the same name is not told apart, nor are versions of the libraries that run it.
@@ -28,7 +28,7 @@ def model_state(model: str) -> list[str]:
 
 
 def checksum_model(model: str) -> str:
-    """What a copy of a model's folder has, too; a name of the hub stands for itself."""
+    """The parts that a copy of a model's folder shares with it; a name of the hub stands for itself."""
     folder = Path(model)
     return checksum_files(folder, (str(path.relative_to(folder)) for path in files_below(folder))) if folder.is_dir() else model
 
@@ -39,7 +39,7 @@ def is_copy(model: str, named: str, checksum: str | None) -> bool:
     Args:
         model: a name of the hub, or a folder.
         named: the name or the folder of the other one, as it was given.
-        checksum: what :func:`checksum_model` gave for that; None where it isn't known.
+        checksum: the result of :func:`checksum_model` for it; None where it isn't known.
     """
     if Path(model).is_dir() and checksum not in (None, named):
         return checksum_model(model) == checksum
@@ -49,7 +49,7 @@ def is_copy(model: str, named: str, checksum: str | None) -> bool:
 
 
 def checksum_files(folder: Path, names: Iterable[str]) -> str:
-    """What tells files of hundreds of gigabytes from others: each one's name, size, first and last mebibyte."""
+    """The parts that identify files of hundreds of gigabytes: the name, size, first and last mebibyte of each."""
     found = []
     for name in sorted(names):
         with (folder / name).open("rb") as file:
@@ -106,10 +106,10 @@ Loaded = TypeVar("Loaded")
 
 
 def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
-    """What ``make`` gives.
+    """The result of ``make``.
 
     Args:
-        kind: what the model is, for the message.
+        kind: the kind of model, for the message.
         model: its name on the Hugging Face hub, or its folder.
         make: loads it.
 

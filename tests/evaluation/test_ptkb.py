@@ -131,7 +131,7 @@ def test_run_folders(tmp_path):
     assert statement_ranking(folder).values.tolist() == [["1-1_1", "3", 2.0, 0], ["1-1_1", "1", 1.0, 1]]
     assert evaluate_ptkb({"ours": str(folder)}, QRELS)["SetR(rel=1)"].tolist() == [0.5]
     (folder / "turns.jsonl").write_text('{"qid": "1-1_1"}\n{"qid": "1-')
-    with pytest.raises(DataError, match=r"turns.jsonl, line 2: not JSON .*: make the run again"):
+    with pytest.raises(DataError, match=r"turns.jsonl, line 2: not JSON .*: repeat the run"):
         statement_ranking(folder)
 
 

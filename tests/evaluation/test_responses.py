@@ -145,7 +145,7 @@ def test_nugget_recall():
     judged = evaluate_responses(turns(4).assign(gold_nuggets=nuggets), answers(4), [NuggetRecall(llm)])
     assert judged["value"].tolist()[:2] == [0.5, 0.0]
     assert judged["outcome"].tolist() == ["judged", "judged", "failed", "no basis"]
-    assert "left out, not among them: 9" in judged["reason"][0]
+    assert "omitted, not among them: 9" in judged["reason"][0]
     assert "1. tea\n2. no caffeine" in backend.asked[0][0]["content"]
     assert llm.ledger.frame()[["failures", "dropped"]].values.tolist() == [[1, 1]]
     assert means(judged).loc["nugget recall", ["mean", "n"]].tolist() == [0.25, 2]

@@ -288,14 +288,14 @@ def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
 def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monkeypatch):
     installed = versions()
     monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
-    with pytest.warns(OtherVersionsWarning, match="aqd is reused, .* different versions .*now {'torch': '9.9'}.*remove it to make it anew"):
+    with pytest.warns(OtherVersionsWarning, match="aqd is reused, .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run"):
         assert written.reusable({"method": "aqd", "turns": 2})
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"qid": "1_1"}\n{"qid": "1_', r"turns.jsonl, line 2: not JSON .*: make the run again"),
+        ('{"qid": "1_1"}\n{"qid": "1_', r"turns.jsonl, line 2: not JSON .*: repeat the run"),
         ('{"qid": "1_1"}\n[1]', "line 2: no turn, an object with a qid"),
         ('{"qid": 1}', "line 1: no turn"),
         (b"\xff", "turns.jsonl can't be read"),
@@ -377,7 +377,7 @@ def test_other_files_that_were_cut_are_refused(written, name, cut):
     whole = (written.path / name).read_bytes()
     (written.path / name).write_bytes(cut(whole))
     reading = {"turns.jsonl": written.turns, "measures.csv": written.measures, "ledger.csv": lambda: written.check_lines("ledger.csv")}
-    with pytest.raises(DataError, match=rf"{name}(, line 2: not JSON| has . lines, . were written: the file was cut, make the run again)"):
+    with pytest.raises(DataError, match=rf"{name}(, line 2: not JSON| has . lines, . were written: the file was cut, repeat the run)"):
         reading[name]()
 
 

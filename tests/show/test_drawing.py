@@ -102,6 +102,11 @@ def test_both_branches_of_gtr_name_their_model():
     assert models == ["gpt-4o"] * 3 + ["claude-3-opus-20240229"] * 3
 
 
+def test_recorded_models_are_told_apart():
+    drawn = texts(draw(ikat.Answer(ikat.llm("recorded:sample")) >> ikat.Rewrite(ikat.llm("recorded:sample-claude"))).svg)
+    assert drawn == ["Input", "Q", "Answer", "sample", "Q", "Rewrite", "sample-claude", "Q", "Output"]
+
+
 def test_hovering_over_an_arrow_shows_the_columns():
     titles = [title.text for title in ElementTree.fromstring(draw("raw").svg).iter(f"{SVG}title")]
     assert titles[:2] == ["raw", "qid, query, qutterance, qhistory, qptkb, qconversation, qturn"]

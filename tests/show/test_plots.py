@@ -206,7 +206,7 @@ def test_the_cost_of_run_folders_is_that_of_their_ledgers(folders):
 
 def test_a_cost_that_is_not_known_is_not_drawn_as_zero():
     ledgers = {"raw": Ledger(), "QR": spent(calls=1, cost=None), "AD": spent(calls=1, cost=1.0)}
-    with pytest.raises(DataError, match="QR has unknown cost: plot against another of calls, tokens, cost, or leave the system out"):
+    with pytest.raises(DataError, match="QR has unknown cost: plot against another of calls, tokens, cost, or omit the system"):
         plot_cost(evaluated(), ledgers, against="cost")
     with pytest.raises(DataError, match="system AD has no ledger among those of raw, QR"):
         plot_cost(evaluated(), {"raw": Ledger(), "QR": Ledger()})

@@ -121,7 +121,7 @@ def test_what_is_no_run_is_refused(given, error, message):
 
 def test_a_folder_cut_short_is_refused(folders):
     (folders[0].path / "ledger.csv").unlink()
-    with pytest.raises(DataError, match=r"ledger.csv can't be read .*: make the run again"):
+    with pytest.raises(DataError, match=r"ledger.csv can't be read .*: repeat the run"):
         read_runs(folders[0])
     (folders[1].path / "run.json").unlink()
     with pytest.raises(DataError, match="full is no finished run"):

@@ -234,7 +234,7 @@ def test_ledgers_that_cannot_be_told_apart_or_read_are_refused(folders, tmp_path
         ledger_frame([tmp_path / "none"])
     for content in ("stage,model\n", "", "stage,model,calls\na,b,many\n"):
         (folders[0].path / "ledger.csv").write_text(content)
-        with pytest.raises(DataError, match=r"ledger.csv can't be read .*: make the run again"):
+        with pytest.raises(DataError, match=r"ledger.csv can't be read .*: repeat the run"):
             ledger_frame(folders)
 
 
