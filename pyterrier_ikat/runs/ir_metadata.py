@@ -66,12 +66,12 @@ def as_yaml(value: Mapping[str, Any]) -> str:
 
     Example:
         >>> print(as_yaml({"tag": "mine", "data": {"turns": 24, "names": ["a: b", {"name": "c"}]}}), end="")
-        "tag": "mine"
-        "data":
-          "turns": 24
-          "names":
+        tag: "mine"
+        data:
+          turns: 24
+          names:
             - "a: b"
-            - "name": "c"
+            - name: "c"
     """
     return "".join(f"{line}\n" for line in _lines(value))
 
@@ -79,16 +79,22 @@ def as_yaml(value: Mapping[str, Any]) -> str:
 def _lines(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, one in value.items():
-            if isinstance(one, Mapping | list):
-                yield f"{json.dumps(key)}:"
+            if isinstance(one, Mapping | list) and one:
+                yield f"{_key(key)}:"
                 yield from (f"  {line}" for line in _lines(one))
             else:
-                yield f"{json.dumps(key)}: {json.dumps(one)}"
+                yield f"{_key(key)}: {json.dumps(one)}"
     elif isinstance(value, list):
         for one in value:
             yield from (f"{'- ' if number == 0 else '  '}{line}" for number, line in enumerate(_lines(one)))
     else:
         yield json.dumps(value)
+
+
+def _key(key: str) -> str:
+    """The key as it is, where no reader could take it for a number or a truth value; else quoted."""
+    plain = re.fullmatch("[a-z]{3,}( [a-z]+)*", key) and key not in ("yes", "true", "false", "off", "null")
+    return key if plain else json.dumps(key)
 
 
 def _published(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -288,7 +288,9 @@ def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
 def test_a_finished_run_of_other_versions_is_reused_with_a_warning(written, monkeypatch):
     installed = versions()
     monkeypatch.setattr("pyterrier_ikat.runs.folder.versions", lambda: installed | {"torch": "9.9"})
-    with pytest.warns(OtherVersionsWarning, match="aqd is reused, .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run"):
+    with pytest.warns(
+        OtherVersionsWarning, match="aqd is reused, .* different versions .*now {'torch': '9.9'}.*remove it to repeat the run"
+    ):
         assert written.reusable({"method": "aqd", "turns": 2})
 
 
