@@ -1,4 +1,4 @@
-"""Systems of any kind, planned, run and compared."""
+"""Plan, run and compare systems of any kind."""
 
 import lazy_loader
 

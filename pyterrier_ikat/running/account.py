@@ -1,4 +1,4 @@
-"""What a run costs, kept as it is spent: a line for each event of a call, so that a restart begins where the last one stopped."""
+"""The costs of a run, stored call by call, so that a restarted run continues its account."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from ..llms import FatalLLMError, Ledger
 
 COSTS = "costs.jsonl"
 SPENT = ("calls", "cache_hits", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
-"""What happened once and for all; the ledger's other columns tell what the run is made of, and a restart counts them anew."""
+"""The columns for events that happened once; a restart counts the ledger's other columns anew, because they describe the run itself."""
 
 
 class Account(Ledger):
-    """The ledger of one run, over all its starts: what is counted with a request's key is in its file at once.
+    """The ledger of one run, over all its starts: a count with a request's key is written to its file at once.
 
     A request that an earlier start of the run had an answer to is no hit of the cache when it is read from there again.
 
@@ -27,7 +27,7 @@ class Account(Ledger):
         path: the file; made when the first event is counted.
 
     Attributes:
-        rest: what was counted that isn't kept in the file.
+        rest: the counts that aren't kept in the file.
 
     Example:
         >>> from pyterrier_ikat.running.account import Account
@@ -83,7 +83,7 @@ class Account(Ledger):
 
 
 class Spending:
-    """What all runs in a folder have cost, by what they keep there: finished ones and those under way, of this process or others.
+    """The cost of all runs in a folder, read from their files: finished and unfinished runs, of this process and others.
 
     Args:
         out: the folder that has a folder for each run.

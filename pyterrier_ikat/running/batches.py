@@ -1,8 +1,8 @@
 """The finished batches of turns of a run that isn't complete yet, so that a killed run repeats none of them.
 
-They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, ``run.json`` with the
-parameters of the run that they belong to, and ``costs.jsonl`` with what was spent, also on turns that aren't finished. Of a batch is
-kept what :meth:`RunFolder.write` writes: the ranking, what each turn has one of, and the ledger; beside it lies what the stages did
+They lie in ``<run folder>.partial``: one JSON file for each batch, which appears whole or not at all, ``run.json`` with the parameters of
+their run, and ``costs.jsonl`` with all costs, also of turns that aren't finished. A batch has the files that :meth:`RunFolder.write`
+writes: the ranking, the columns with one value per turn, and the ledger. Beside it is a file with the outputs of the stages
 (:mod:`pyterrier_ikat.runs.stages`), written first. Passages' texts are not kept. No more than one batch is in memory, also while the run
 folder is written.
 """
@@ -36,7 +36,7 @@ from .recorder import Recorder
 
 PARAMETERS = "run.json"
 STAGES = f".{stages_file.NAME}"
-"""How the file of a batch ends that says what the stages did."""
+"""The ending of the file with the outputs of a batch's stages."""
 
 Columns = dict[str, list[Any]]
 
@@ -46,7 +46,7 @@ class Batches:
 
     Args:
         folder: where the complete run is to be.
-        parameters: what makes the run this run; with the versions of what it depends on, so that no run is made with two.
+        parameters: the run's identity, with the versions of its dependencies, so that no run mixes two versions.
 
     Example:
         >>> from pyterrier_ikat.runs import RunFolder
@@ -178,7 +178,7 @@ class Batches:
 
 
 def _cut(numbers: Sequence[int], size: int) -> Iterator[slice]:
-    """The places of up to ``size`` numbers each that follow one another: what waits for an LLM's batch leaves gaps behind it."""
+    """Groups of up to ``size`` consecutive numbers; turns that wait for an LLM's batch leave gaps."""
     start = 0
     for end in range(1, len(numbers) + 1):
         if end == len(numbers) or end - start == size or numbers[end] != numbers[end - 1] + 1:
@@ -227,7 +227,7 @@ def _ranking(batch: Mapping[str, Columns]) -> pd.DataFrame:
 
 
 def _divided(pipeline: pt.Transformer) -> tuple[list[pt.Transformer], list[pt.Transformer]]:
-    """The stages before the first retrieval, which need little memory, and the rest, which is done batch by batch."""
+    """The stages before the first retrieval, which need little memory, and the later stages, which run batch by batch."""
     found = list(stages(pipeline))
     for place, stage in enumerate(found):
         if not getattr(stage, "one_row_per_turn", False):

@@ -1,4 +1,4 @@
-"""Systems, their turns and the judgements, checked before anything is run or paid; what running them would cost."""
+"""Systems, their turns and the judgements, checked before anything is run or paid for."""
 
 import warnings
 from collections.abc import Iterable
@@ -27,11 +27,11 @@ RANKING = ("qid", "docno", "score", "rank")
 
 
 class OtherCollectionWarning(UserWarning):
-    """The index isn't of the dataset's collection, or it can't be told."""
+    """The index isn't of the dataset's collection, or its collection is unknown."""
 
 
 class NoRewritesWarning(UserWarning):
-    """A manual run is made of a dataset that has no manual rewrites, so that it is an automatic one."""
+    """A manual system runs on a dataset without manual rewrites, so the run is an automatic one."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Sample:
 
     Attributes:
         system: the system's name.
-        number: which run of it, from 1 for the plain one.
+        number: the number of the run, 1 for the plain run.
     """
 
     system: str
@@ -56,12 +56,12 @@ class Comparison:
         systems: their expressions.
         topics: the turns of each; with the manual rewrites only for a manual run.
         qrels: the judgements of these turns; empty where none is judged.
-        unasked: judged turns that the topics given lack.
+        unasked: judged turns missing from the given topics.
         dataset: the dataset's own name: one has several, sample and ikat:sample.
         deviations: how the models and the retriever of each differ from those of its paper, one line each.
-        prompts: the folder of the prompts that were given.
+        prompts: the folder of the user's prompts.
         ledger: the account of the LLMs that were given as text.
-        samples: where systems are run several times: what each run is a run of.
+        samples: the system and number of each run, where systems are run several times.
     """
 
     methods: dict[str, Method]
@@ -76,7 +76,7 @@ class Comparison:
     samples: dict[str, Sample] = field(default_factory=dict)
 
     def sample(self, name: str) -> Sample:
-        """What the run of that name is a run of."""
+        """The system of the run with that name."""
         return self.samples.get(name, Sample(name))
 
     def groups(self) -> dict[str, list[str]]:
@@ -108,9 +108,9 @@ def prepare_comparison(
     loaded, and a system need not end in a ranking.
 
     Raises:
-        UsageError: for an unknown option, turn or variant, a resource that a method lacks or none takes, a model that can't be loaded, or
-            a system that doesn't work on the topics or makes no ranking.
-        DataError: for an index or recorded file that cannot be used, or a turn that is there twice.
+        UsageError: for an unknown option, turn or variant, a missing or unused resource, a model that can't be loaded, or a system that
+            fails on the topics or makes no ranking.
+        DataError: for an index or recorded file that can't be used, or a duplicate turn.
     """
     if dataset is None and topics is None:
         raise UsageError('there is nothing to run on: give a dataset such as "ikat:sample", or topics=...')
@@ -184,14 +184,14 @@ def _topics(data: Any, topics: pd.DataFrame | None, turns: Turns | None, manual:
 
 
 def _is_rewritten(frame: pd.DataFrame) -> bool:
-    """Whether some turn has a rewrite, or none needs one, as none has a history."""
+    """Whether some turn has a rewrite, or no turn needs one because none has a history."""
     rows = zip(values(frame, "qhistory"), values(frame, "qresolved"), values(frame, "qutterance"), strict=True)
     later = [resolved != utterance for history, resolved, utterance in rows if history]
     return any(later) or not later
 
 
 def check_system(name: str, system: pt.Transformer, turns: pd.DataFrame, index: Any = None) -> list[str] | None:
-    """The columns that a system gives for these turns; None where a stage can't be asked without data.
+    """The output columns of a system for these turns; None if a stage can't name them without data.
 
     Raises:
         UsageError: when it doesn't work on these turns, as far as their columns tell.
@@ -224,9 +224,9 @@ def check_ranking(name: str, columns: Iterable[str]) -> None:
 
 
 def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
-    """Whether an index is of the collection that was judged; another one than the dataset's, or one that can't be told, is a warning.
+    """Check that an index is of the judged collection; another or an unknown collection is a warning.
 
-    What counts are the passages: 2023, 2024 and 2025 share a collection, and so do all indexes of it.
+    Collections are compared by their passages: 2023, 2024 and 2025 share one, and so do all its indexes.
 
     Raises:
         UsageError: when it has none of the judged passages, so that every score would be 0.
@@ -249,7 +249,7 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
 
 
 def load_models(systems: Iterable[pt.Transformer]) -> None:
-    """Load every model once, so that one that cannot be loaded is found before an LLM is asked.
+    """Load every model once, so that a model that can't be loaded is reported before an LLM is asked.
 
     Raises:
         UsageError: when one can't be loaded.
@@ -268,7 +268,7 @@ def load_models(systems: Iterable[pt.Transformer]) -> None:
 
 
 def _indexes(systems: Iterable[pt.Transformer]) -> list[Any]:
-    """The indexes that are searched: not those that only give the texts of another one."""
+    """The indexes that are searched, without those that only provide the texts of another index."""
     found = [part for part in distinct_parts(systems) if hasattr(part, "docnos")]
     texts = [getattr(getattr(index, "text", None), "index", None) for index in found]
     return [index for index in found if all(index is not one for one in texts)]

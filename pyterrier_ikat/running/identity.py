@@ -1,4 +1,4 @@
-"""What makes a system's run this run: its stages, and the state of the models, indexes and folders that they are made of."""
+"""The identity of a system's run: its stages, and the state of their models, indexes and folders."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -21,15 +21,15 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def distinct_parts(systems: Iterable[pt.Transformer]) -> list[Any]:
-    """The language models, indexes and folders that systems are made of, each once."""
+    """The language models, indexes and folders that systems use, each once."""
     found = chain.from_iterable(map(parts_of, systems))
     return list({part if isinstance(part, str) else id(part): part for part in found}.values())
 
 
 def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None) -> dict[str, Any]:
-    """What a run depends on beside its topics: package, prompts, its stages, and the state of models, indexes and folders.
+    """The dependencies of a run beside its topics: package, prompts, its stages, and the state of models, indexes and folders.
 
-    Stages are told apart by their repr, without what their results don't depend on: the path of an index, which has a fingerprint, the
+    Stages are identified by their repr, without the parts that don't change results: the path of an index (which has a fingerprint), the
     budget of an LLM, an address in memory.
     """
     named = dict(_named(distinct_parts([pipeline])))
@@ -51,7 +51,7 @@ def naming(pipeline: pt.Transformer) -> Callable[[str], str]:
 
 
 def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Name -> (what a repr has in its place, part)."""
+    """Name -> (its text in a repr, part)."""
     indexes = 0
     for part in found:
         if isinstance(part, str):

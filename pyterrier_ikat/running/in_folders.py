@@ -1,4 +1,4 @@
-"""Systems run into folders: each resumes, and leaves its ranking, turns, scores and ledger."""
+"""Run systems with a folder for each, which resumes and keeps the ranking, turns, scores and ledger."""
 
 import tempfile
 import warnings
@@ -33,15 +33,15 @@ from .samples import with_samples
 from .systems import Systems, methods_in
 
 TURNS_AT_ONCE = 128
-"""Turns that are retrieved for and re-ranked at a time: 5 queries of 1000 passages each are 640,000 rows."""
+"""The number of turns retrieved and re-ranked at a time: with 5 queries of 1000 passages each, 640,000 rows."""
 
 
 class NotJudgedWarning(UserWarning):
-    """None of the turns has a judgement, so that there are no scores."""
+    """No turn has a judgement, so there are no scores."""
 
 
 class AlikeWarning(UserWarning):
-    """What is kept of a run was made by a stage whose repr doesn't tell it apart from another one."""
+    """A stored run was made by a stage whose repr doesn't identify it, so that the stage may have changed."""
 
 
 @checked
@@ -59,40 +59,41 @@ def run(
     samples: int = 1,
     **resources: Any,
 ) -> pd.DataFrame:
-    """Run systems on a dataset; each leaves a folder in ``out`` that resumes, with its ranking, turns, scores and ledger.
+    """Run systems on a dataset. Each gets a folder in ``out`` with its ranking, turns, scores and ledger, and an interrupted run resumes.
 
-    A run that is there already is not made again, and one that was stopped goes on behind its last finished batch of turns. What was
-    made by other models, prompts, passages, topics or stages is refused. Stages are told apart by their repr. A stage of another package
-    whose repr lacks what it does, such as a function in ``pt.apply``, is named by an ``AlikeWarning`` when what it left is used again.
+    An existing run is not repeated, and an interrupted run resumes after its last finished batch of turns. A folder whose run used other
+    models, prompts, passages, topics or stages is refused. Stages are identified by their repr. When stored results of a stage are used
+    again whose repr can't identify it, such as a function in ``pt.apply``, an ``AlikeWarning`` names the stage.
 
-    Stages at the beginning that say ``one_row_per_turn`` get all turns at once; the others, and all stages of other packages, get
-    ``batch`` turns at a time, and have to look at each turn by itself.
+    Stages at the beginning of a pipeline with ``one_row_per_turn`` get all turns at once. The others, and all stages of other packages, get
+    ``batch`` turns at a time, and must treat each turn independently.
 
     Args:
-        systems: name -> system; or one system, or a list of such as have a name. A system is the name of a method (``"aqd"``), a file of
-            methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name resources, or any PyTerrier pipeline.
+        systems: a dict name -> system, a single system, or a list of systems that have names. A system is the name of a method
+            (``"aqd"``), a file of methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name resources, or
+            any PyTerrier pipeline.
         dataset: an iKAT dataset or its name.
         out: the folder of the runs.
-        topics: the turns, in place of the dataset's; scores are over the judged ones among them.
+        topics: the turns, instead of the dataset's; scores are over the judged turns among them.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        batch: turns at a time behind the first stages, 128 by default.
-        measures: ir_measures measures, or their names, of the table; the folders have the track's.
+        batch: the number of turns at a time after the first stages, 128 by default.
+        measures: the measures of the returned table, from ir_measures or by name; the folders always have the track's measures.
         baseline: the system that the others are compared with.
-        samples: how many times each system that asks an LLM is run, each time with completions of its own. The first is the plain run, in
-            the folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
-        **resources: what methods take, as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``, ``reranker``,
-            ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.running.Resources`.
+        samples: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
+            folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
+        **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``,
+            ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.running.Resources`.
 
     Returns:
-        The table of scores, as :func:`pyterrier_ikat.experiment` makes it, with several samples as
-        :func:`~pyterrier_ikat.evaluation.sampled_rows` does; just the names where nothing is judged. The rankings are
+        The table of scores, as from :func:`pyterrier_ikat.experiment`, or with several samples as from
+            :func:`~pyterrier_ikat.evaluation.sampled_rows`; only the names if no turn is judged. The rankings are
         ``ikat.runs.RunFolder(f"{out}/{name}").results()``.
 
     Raises:
         UsageError: before anything is run: for an unknown system, option, turn or resource, a resource that no system uses, a model that
-            can't be loaded, a folder that can't be written to or has another run, or another process that makes one of the runs.
-        DataError: for an index or file that can't be used, or a ranking that isn't clean.
+            can't be loaded, a folder that isn't writable or holds another run, or a run that another process is making.
+        DataError: for an index or file that can't be used, or an invalid ranking.
         BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all others are finished. Run it again later.
 
     Example:
@@ -112,12 +113,12 @@ def run(
 
 
 def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = None) -> dict[str, RunFolder]:
-    """Run every system that has no finished run in its folder yet; scores of a finished run that are of other qrels are made anew.
+    """Run every system without a finished run in its folder; a finished run is scored again if its scores are from other qrels.
 
     Args:
         comparison: the systems and what they run on.
         out: the folder of the runs.
-        batch: turns at a time.
+        batch: the number of turns at a time.
 
     Raises:
         UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another one, or
@@ -180,10 +181,10 @@ def _by_measure(scores: pd.DataFrame) -> dict[str, list[float]]:
 
 
 def check_places(names: Iterable[str], out: Path) -> None:
-    """Whether each system's folder can be made; leaves nothing behind.
+    """Check that each system's folder can be made, without making it.
 
     Raises:
-        UsageError: when the name is no folder's, or ``out`` can't be written to.
+        UsageError: when a name can't be a folder's name, or ``out`` can't be written to.
     """
     for name in names:
         if Path(name).name != name or name.startswith("."):
@@ -200,7 +201,7 @@ def check_places(names: Iterable[str], out: Path) -> None:
 
 
 def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:
-    """What makes a run this run: it is reused only when all of it is the same, or only ``on_error`` more lenient than it was."""
+    """The identity of a run: a run is reused only when all of it is the same, or only ``on_error`` is more lenient than before."""
     topics, dataset = comparison.topics[name], comparison.dataset
     sample = comparison.sample(name)
     about = {"method": sample.system, "turns": len(topics), "topics_sha256": checksum_of(topics)}
@@ -212,7 +213,7 @@ def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:
 
 
 def _is_finished(system: pt.Transformer, folder: RunFolder, batches: Batches, parameters: dict[str, Any]) -> bool:
-    """Whether the run is here already; what was kept of another run is refused."""
+    """Whether the run exists already; the folder of another run is refused."""
     finished, begun = folder.reusable(parameters), batches.check()
     if (finished or begun) and (stages := alike(system)):
         name, where = folder.path.name, folder.path if finished else batches.path
@@ -253,7 +254,7 @@ def _score_again(folder: RunFolder, qrels: pd.DataFrame) -> None:
 
 
 def _ledgers(parts: Iterable[Any]) -> list[Ledger]:
-    """The accounts that models count in, each once."""
+    """The ledgers of the models, each once."""
     return list({id(part.ledger): part.ledger for part in parts if isinstance(part, LLM)}.values())
 
 
@@ -283,5 +284,5 @@ class TurnScores:
         return found.reindex(pd.Index(self.qrels["qid"].unique(), name="qid"), fill_value=0.0).reset_index()
 
     def about(self) -> dict[str, Any]:
-        """What the run folder says of them."""
+        """The content of the run folder's scores file."""
         return {"qrels_sha256": checksum_of(self.qrels), "judged_passages": self.judged}

@@ -1,4 +1,4 @@
-"""Systems compared in memory: stages that several start with run once, and nothing is kept on disk."""
+"""Compare systems in memory: stages that several systems start with run once, and nothing is kept on disk."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -39,31 +39,31 @@ def experiment(
     save: str | Path | None = None,
     **resources: Any,
 ) -> pd.DataFrame:
-    """Run systems over the judged turns, and compare them as TREC does: :func:`pyterrier_ikat.run` without folders.
+    """Run systems on the judged turns and compare them as TREC does, in memory; :func:`pyterrier_ikat.run` does so with folders.
 
-    Systems run through ``pt.Experiment(..., plan="tree")``: a stage that several start with runs once. Turns without judgements are not
-    run. Means are over all turns of the qrels, a turn for which a system finds nothing counts 0. Ties are ordered by docno, as trec_eval
-    does; what is saved is in that order, too.
+    Systems run through ``pt.Experiment(..., plan="tree")``: a stage that several systems start with runs once. Turns without judgements are
+    not run. Means are over all turns of the qrels; a turn for which a system finds nothing counts 0. Ties are ordered by docno, as
+    trec_eval does, also in saved run files.
 
     Args:
-        systems: as for :func:`pyterrier_ikat.run`; a dict may also have finished runs (result frames).
+        systems: as for :func:`pyterrier_ikat.run`; a dict may also contain finished runs (result frames).
         dataset: an iKAT dataset or its name.
         measures: ir_measures measures, or their names.
         baseline: the system that the others are compared with: two-sided paired t-test, Bonferroni.
-        topics: the turns, in place of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
+        topics: the turns, instead of the dataset's: ``get_topics("manual")`` for pipelines that use gold fields.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        names: the systems' names, where ``systems`` is a list of pipelines.
-        save: a folder in which every system leaves ``<name>.trec`` as soon as it has finished.
+        names: the systems' names, if ``systems`` is a list of pipelines.
+        save: a folder for the run files ``<name>.trec``; each is written as soon as its system has finished.
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Returns:
         PyTerrier's experiment table: see :func:`~pyterrier_ikat.evaluation.evaluate`.
 
     Raises:
-        UsageError: before anything is run: for names, baseline, measures, files, options, and systems that make no ranking.
-        DataError: when topics, qrels or a ranking are not clean, or don't fit each other.
-        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``): all of theirs are sent; run it again later.
+        UsageError: before anything is run: for invalid names, baseline, measures, files or options, and systems that make no ranking.
+        DataError: when topics, qrels or a ranking are invalid, or don't fit each other.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all batches are sent. Run it again later.
 
     Example:
         >>> topics = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "never judged"]})
@@ -121,7 +121,7 @@ def experiment(
 
 def _with_names(systems: Any, names: Sequence[str]) -> dict[str, Any]:
     if isinstance(systems, Mapping):
-        raise UsageError("the systems have names already: leave names=... out, or give the systems as a list")
+        raise UsageError("the systems have names already: omit names=..., or give the systems as a list")
     given = list(systems) if isinstance(systems, list | tuple) else [systems]
     if isinstance(names, str) or len(names) != len(given):
         raise UsageError(f"{len(given)} systems need a list of {len(given)} names: give {{'name': system, ...}}, or names=[...]")
@@ -144,7 +144,7 @@ def _run_files(folder: str | Path | None, names: Sequence[str] | Mapping[str, An
 
 
 def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels: pd.DataFrame, keep: Keep) -> None:
-    """Run systems on the judged turns of the topics, and hand over each result by its name."""
+    """Run systems on the judged turns of the topics, and pass on each result with its name."""
     ending = [pt.Compose(*map(_reading_a_copy, stages(system)), _Last(name, keep)) for name, system in systems.items()]
     # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage a turn.
     pt.Experiment(
@@ -176,7 +176,7 @@ class _Finished(pt.Transformer):
 
 
 class _Last(pt.Transformer):
-    """The end of a system. It differs from every other's, so that PyTerrier takes pipelines that are otherwise the same."""
+    """The last stage of a system. It is unique, so that PyTerrier accepts pipelines that are otherwise equal."""
 
     def __init__(self, name: str, keep: Keep) -> None:
         super().__init__()

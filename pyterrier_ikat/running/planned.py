@@ -1,4 +1,4 @@
-"""What running systems would cost, before anything is spent."""
+"""The estimated LLM calls, tokens and cost of systems."""
 
 from typing import Any
 
@@ -27,28 +27,27 @@ def plan(
 
     Nothing is asked, nothing is retrieved and no model is loaded.
 
-    Stages are followed in order. Where a completion is in the cache already, it is used and counted as cached;
-    elsewhere a stand-in of typical length takes its place, so the tokens are estimates (four characters a token), and
-    so are calls that depend on them. The stand-in for what a trained rewriter or the retriever makes of a turn is the
-    user's question, for ranked statements the first of the persona. A :class:`~pyterrier_ikat.Judge` in a pipeline is
-    asked about every passage that the cut (``% k``) before it leaves, 1000 of each turn without one. A request that
-    several systems share counts once, for the first of them.
+    The plan follows the stages in order. A completion in the cache is used and counted as cached. Otherwise a stand-in of typical length is
+    used, so tokens are estimates (four characters a token), and so are calls that depend on them. The stand-in for a trained rewriter's
+    query or a retrieved passage is the user's question; for ranked statements, the first ones of the persona. A
+    :class:`~pyterrier_ikat.Judge` in a pipeline judges every passage up to the cut (``% k``) before it, or 1000 per turn without a cut. A
+    request that several systems share counts once, for the first of them.
 
-    Operators say themselves what they ask and leave behind (``Operator.plan``). Of a stage of another package the plan knows only the
-    columns: one that finds passages for queries is a retriever, which asks nothing; one of PyTerrier itself that turns queries into
-    queries (``pt.apply.query``) is run; any other is a row whose counts are unknown.
+    Each operator estimates its own requests and output (``Operator.plan``). For a stage of another package the plan knows only the columns.
+    A stage that returns passages for queries is a retriever, which asks nothing; a stage of PyTerrier that turns queries into queries
+    (``pt.apply.query``) is run; any other stage is a row with unknown counts.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
-        dataset: an iKAT dataset or its name; or a turn frame (for a judge alone the pool that it is to judge).
-        topics: the turns, in place of the dataset's.
+        dataset: an iKAT dataset or its name; or a turn frame (for a judge alone, the pool to judge).
+        topics: the turns, instead of the dataset's.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
-        samples: how many times each system is run, as for :func:`pyterrier_ikat.run`; each sample is a system of the table.
+        samples: the number of runs of each system, as for :func:`pyterrier_ikat.run`; each sample is a system in the table.
         **resources: as for :func:`pyterrier_ikat.run`.
 
     Returns:
         One row per system, stage and model: ``system``, ``stage``, ``model``, ``calls`` (requests of the stage),
-        ``cached`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (left to pay),
+        ``cached`` (paid for already, or under way in a batch), ``shared`` (repeats of a request made before), ``new`` (still to be paid),
         ``prompt_tokens`` and ``completion_tokens`` of the new ones, ``cost`` in US dollars (missing when the price is
         unknown). The counts of a stage that can't be planned are missing. ``.total`` has the sums, which are printed below the table.
 
@@ -65,6 +64,6 @@ def plan(
 
 
 def estimate_comparison(comparison: Comparison) -> PlanTable:
-    """The plan of systems that are checked already."""
+    """The plan of checked systems."""
     chains = {name: sample.number - 1 for name, sample in comparison.samples.items()}
     return estimate(comparison.systems, comparison.topics, chains)

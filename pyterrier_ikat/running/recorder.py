@@ -1,6 +1,6 @@
-"""What the stages of a run do, seen from outside: by the columns that go in and come out, never by what the stage is.
+"""Record the work of a run's stages from outside: by their input and output columns, never by their class.
 
-Not seen are stages of other packages, and what a stage does on other threads or machines.
+Stages of other packages are not recorded, nor is the work of a stage on other threads or machines.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
 """Columns of a sub-query that begin as a turn's."""
 
 Turns = dict[str, dict[str, Any]]
-"""Turn -> what a line says of it."""
+"""Turn -> its content in a line."""
 
 Found = tuple[list[str], Floats]
 """The passages of a query, and their scores."""
@@ -31,11 +31,11 @@ NOTHING: Found = ([], np.empty(0))
 
 
 class Recorder:
-    """Keeps what the stages do of some turns until it is fetched.
+    """Keeps the stages' outputs for some turns until they are fetched.
 
     Args:
-        qids: the turns; what a stage asks under other qids is left out.
-        name_of: what a stage is called in the run folder, from its repr.
+        qids: the turns; requests with other qids are omitted.
+        name_of: gives the name of a stage in the run folder, from its repr.
 
     Example:
         >>> from pyterrier_ikat import RawUtterance
@@ -56,12 +56,12 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Inside the block, what stages do and ask is kept."""
+        """Inside the block, the outputs and requests of stages are kept."""
         with watched_by(self._watch), heard_by(self._hear):
             yield
 
     def _watch(self, stage: Any, inp: pd.DataFrame, work: Work) -> pd.DataFrame:
-        """Do the work, and keep what it did."""
+        """Do the work, and record its result."""
         if any(stage is one for one in self._working):  # a transform that calls the one of its base
             return work()
         self._working.append(stage)
@@ -163,7 +163,7 @@ def _together(*said: Turns) -> Turns:
 
 
 def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
-    """What a stage found for each query that was given queries and gives passages."""
+    """The passages of each query, for a stage that reads queries and returns passages."""
     if "docno" in inp.columns or "query" not in inp.columns or not {"docno", "score"} <= set(out.columns):
         return []
     lists = _lists(out)
@@ -173,7 +173,7 @@ def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
-    """The scores that a stage gave for each query to passages that it was given; none where it joined sub-queries."""
+    """The scores of each query's passages, for a stage that re-scores its input; none if it joined sub-queries."""
     joined = ("qid_0" in inp.columns) != ("qid_0" in out.columns)
     if joined or not {"docno", "query"} <= set(inp.columns) or not {"docno", "score", "query"} <= set(out.columns):
         return []

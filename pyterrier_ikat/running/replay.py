@@ -1,8 +1,8 @@
-"""Finished runs at a smaller depth or with fewer queries, from what their stages kept: nothing is retrieved, scored or asked again.
+"""Finished runs at a smaller depth or with fewer queries, from their stored stage outputs: nothing is retrieved, scored or asked again.
 
-Each query's list at depth k is the beginning of a deeper one, and a re-ranker that scores each passage alone gives the same scores to
-fewer of them. So the method is built again at depth k, with the kept lists as its retriever and the kept scores as its re-ranker, and what
-stands behind the retriever is run. At the run's own depth that has to give the run's own ranking.
+Each query's list at depth k is the beginning of a deeper list, and a re-ranker that scores each passage alone gives the same scores to
+fewer passages. So the method is built again at depth k, with the stored lists as its retriever and the stored scores as its re-ranker, and
+the stages after the retriever are run. At the run's own depth this must reproduce the run's ranking.
 """
 
 import inspect
@@ -35,11 +35,11 @@ Scores = dict[tuple[str, str], dict[str, float]]
 
 @dataclass(frozen=True)
 class Point:
-    """One way to run a system for less.
+    """A cheaper setting of a system.
 
     Attributes:
         depth: passages of each query at most.
-        queries: how many of each turn's queries are used, the first ones; None for all.
+        queries: use only so many queries of each turn, from the first one; None for all.
     """
 
     depth: int
@@ -53,8 +53,8 @@ class Chunk:
     Attributes:
         qids: the turns.
         rankings: the ranking at each point.
-        pairs: how many pairs of a query and a passage the re-ranker is given there.
-        queries: the most queries of a turn.
+        pairs: the number of (query, passage) pairs that the re-ranker scores at each point.
+        queries: the maximum number of queries of a turn.
     """
 
     qids: list[str]
@@ -64,7 +64,7 @@ class Chunk:
 
 
 class Replay:
-    """A finished run, to be looked at with fewer passages or queries.
+    """A finished run, replayed with fewer passages or queries.
 
     Args:
         folder: the run folder.
@@ -220,7 +220,7 @@ class _Built:
 
 
 class _KeptLists(Operator):
-    """Stands for the retriever, and marks its place."""
+    """A placeholder that marks the position of the retriever."""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         raise UsageError("the kept lists are no retriever")
@@ -247,7 +247,7 @@ class _KeptScores(Operator):
 
 
 def _frame(turns: Sequence[_Turn], first: int | None) -> pd.DataFrame:
-    """What the retriever gave for the first queries of each turn."""
+    """The retriever's stored passages for the first queries of each turn."""
     columns = list(dict.fromkeys(name for turn in turns for name, value in turn.columns.items() if isinstance(value, str)))
     expanded = any("qsub" in query for turn in turns for query in turn.queries)
     rows = []

@@ -1,4 +1,4 @@
-"""Systems run several times: each sample is a whole chain of its own, in a folder beside the plain run."""
+"""Systems run several times: each sample is a complete run with its own completions, in a folder beside the plain run."""
 
 import warnings
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def with_samples(comparison: Comparison, samples: int) -> Comparison:
     The first is the plain run. The others are named ``NAME.sample-2``, ``NAME.sample-3``, ...
 
     Raises:
-        UsageError: when there is to be no run, or a system has the name of another one's sample.
+        UsageError: when ``samples`` is below 1, or a system has the name of another system's sample.
     """
     if samples < 1:
         raise UsageError(f"{advice(f'samples={samples}', f'--samples {samples}')}: run each system at least once")

@@ -1,4 +1,4 @@
-"""Systems of any kind by name, and what they run on: an index, language models, re-rankers."""
+"""Systems of any kind by name, and their resources: an index, language models, re-rankers."""
 
 import difflib
 import os
@@ -25,7 +25,7 @@ def methods_in(systems: Systems) -> list[Method]:
     """The systems as methods, each name once.
 
     Raises:
-        UsageError: when one is none, has no name, or two have the same.
+        UsageError: when a value is no system, a system has no name, or two have the same name.
     """
     if isinstance(systems, Mapping):
         entries = [_named_method(name, system) for name, system in systems.items()]
@@ -68,24 +68,24 @@ def _named_method(name: Any, system: Any) -> Method:
 
 @dataclass(frozen=True)
 class Resources:
-    """What methods take by the names of their arguments, each as text, as on the command line, or as an object.
+    """The resources of methods, by argument name: each as text, as on the command line, or as an object.
 
     Args:
         index: a folder made by ``ikat index``, or a PISA index of SPLADE vectors; an index object.
-        llm: a specification such as ``"openai:gpt-4o temperature=0"``, or what :func:`pyterrier_ikat.llm` takes.
-        second_llm: the LLM that writes the answer in ..._given, the second one of gtr.
-        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, where ``index`` is a folder that holds several of them; or, in the place of the
-            index, any PyTerrier retriever.
-        dense: what searches dense vectors beside it, where ``index`` has none: the folder of an index that has them, its object, or a
-            retriever.
+        llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
+        second_llm: the LLM that writes the answer in the methods named ``..._given``, and the second LLM of ``gtr``.
+        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; or, instead of the index,
+            any PyTerrier retriever.
+        dense: the dense retriever beside the first stage, if ``index`` has no dense vectors: the folder of an index with them, an index
+            object, or a retriever.
         reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
-            ``listwise:openai:gpt-4o``), ``ensemble``, or several with commas; a transformer, or a list.
+            ``listwise:openai:gpt-4o``), ``ensemble``, or several of these separated by commas; or a transformer, or a list.
         rewriter: a T5 or BART rewriter's name, or an operator.
         expander: ConvGQR's T5 expansion model, or an operator.
         prompts: a folder of your own prompt templates, for all LLM operators of a method.
         splade_model: the model that encoded the passages of an index that doesn't say it.
         splade_query_model: another model for the queries of a SPLADE index, fine-tuned from that of its passages.
-        texts: the folder of a passage index that has the texts of a SPLADE index without any.
+        texts: the folder of a passage index with the texts of a SPLADE index that has none.
 
     Example:
         >>> Resources(llm="recorded:sample").opened(Ledger()).llm
@@ -107,10 +107,10 @@ class Resources:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], methods: Iterable[Method]) -> "Resources":
-        """The resources of these names, for these methods; ``none`` as text is what leaving them out means.
+        """The resources of these names, for these methods; the text ``none`` means the same as omitting one.
 
         Raises:
-            UsageError: for a name that is none, or one that no method takes.
+            UsageError: for an unknown name, or a resource that no method takes.
         """
         known = [one.name for one in fields(cls)]
         given = {name: None if isinstance(one, str) and one.strip().lower() == "none" else one for name, one in options.items()}
@@ -178,13 +178,13 @@ class Resources:
 
 
 def _beside_dense(path: str | Path, retrieves: bool) -> str | None:
-    """What a folder with dense vectors is opened for where systems search these, too: the one other kind that it holds."""
+    """The kind of index to open in a folder with dense vectors that systems search as well: the only other kind in it."""
     others = [kind for kind in Index(path).kinds if kind != "dense"]
     return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
 
 
 def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
-    """Make sure that two first stages are two: one fused with itself would be scored under the name of a hybrid."""
+    """Check that two first stages differ: one fused with itself would be scored under the name of a hybrid."""
     searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
     if retriever == dense or len(searched) > len(set(searched)):
         chosen = advice("retriever='bm25'", "--retriever bm25")
@@ -218,7 +218,7 @@ def taken_by(methods: Iterable[Method]) -> set[str]:
 
 
 def unused(name: str) -> UsageError:
-    """What to raise for an option that would change nothing."""
+    """The error for an option without any effect."""
     return UsageError(f"no system uses {option(name)}: omit it")
 
 
