@@ -67,7 +67,7 @@ judged[["qid", "docno", "label", "reason"]].head(5)
 
 # %% [markdown]
 # ## Do the two judges agree?
-# Rows are the new labels, columns are the sample's own. A passage is relevant from label 2.
+# Rows are the new labels, columns are those of the sample. A passage is relevant from label 2.
 
 # %%
 print(ikat.agreement(judged, qrels))
