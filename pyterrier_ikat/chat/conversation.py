@@ -210,7 +210,7 @@ class Chat:
             with atomic_write(path, "wb") as file:
                 file.write(text)
         except OSError as error:
-            raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): save it elsewhere") from error
+            raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): save it elsewhere") from None
         return Path(path)
 
     def _check(self, text: str) -> str:

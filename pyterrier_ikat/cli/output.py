@@ -99,10 +99,10 @@ def _title(column: Column) -> str:
 
     Example:
         >>> _title(Column("R(rel=1)@1000", [Cell(".5000")])), _title(Column("P@5", [Cell(".5000")]))
-        ('R(rel=1)\n@1000', 'P@5')
+        ('R\n(rel=1)\n@1000', 'P@5')
     """
     cells = max((len(cell.text) + column.marked for cell in column.cells), default=0)
-    return column.title if len(column.title) <= cells else re.sub(r"(?<=\S)@| ", lambda found: "\n" + found[0].strip(), column.title)
+    return column.title if len(column.title) <= cells else re.sub(r"(?<=\S)[@(]| ", lambda found: "\n" + found[0].strip(), column.title)
 
 
 def _drawn(columns: Sequence[Column]) -> Any:

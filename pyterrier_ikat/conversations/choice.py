@@ -73,7 +73,7 @@ def _lines(path: Path) -> list[tuple[int, str]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} can't be read as text ({error}): give a file with the id of a turn on each line") from error
+        raise DataError(f"{path} can't be read as text ({error}): give a file with the id of a turn on each line") from None
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 

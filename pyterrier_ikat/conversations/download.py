@@ -17,6 +17,7 @@ import pyterrier as pt
 import requests
 
 from ..errors import DataError, UsageError
+from ..progress import bar as bar_of
 
 DATA_FOLDER, HOME_FOLDER = "IKAT_DATA", "IKAT_HOME"
 TIMEOUT = (15, 60)
@@ -242,20 +243,18 @@ def _transfer(source: Source, part: Path, have: int) -> None:
             with part.open("ab" if goes_on else "wb") as file:
                 _receive(answer, file, source.size)
     except requests.HTTPError as error:
-        raise DataError(f"{source.url} can't be fetched: the server answers {error}; {_instead(part)}") from error
+        raise DataError(f"{source.url} can't be fetched: the server answers {error}; {_instead(part)}") from None
     except requests.RequestException as error:
         got = part.stat().st_size if part.exists() else 0
         again = f"{got} of {source.size or 'unknown'} bytes are there, run it again to go on" if got else "check the network"
-        raise DataError(f"{source.url} can't be fetched ({type(error).__name__}): {again}, {_instead(part)}") from error
+        raise DataError(f"{source.url} can't be fetched ({type(error).__name__}): {again}, {_instead(part)}") from None
     except OSError as error:
-        raise DataError(f"{part} can't be written ({error}); free some space there, or set {HOME_FOLDER} to another folder") from error
+        raise DataError(f"{part} can't be written ({error}); free some space there, or set {HOME_FOLDER} to another folder") from None
 
 
 def _receive(answer: requests.Response, file: IO[bytes], size: int | None) -> None:
     announced = int(answer.headers.get("Content-Length", 0)) + file.tell()
-    with pt.tqdm(
-        desc=answer.url.rsplit("/", 1)[-1], total=size or announced or None, initial=file.tell(), unit="B", unit_scale=True
-    ) as bar:
+    with bar_of(desc=answer.url.rsplit("/", 1)[-1], total=size or announced or None, initial=file.tell(), unit="B", unit_scale=True) as bar:
         for piece in answer.iter_content(1 << 16):
             bar.update(file.write(piece))
     file.flush()

@@ -231,7 +231,7 @@ class IrdsDataset(IkatDataset):
 
             why = f"{type(error).__name__}: {str(error)[:200]}"
             repair = f"check the network, or put its files into {ir_datasets.util.home_path()}, see {self.info_url()}"
-            raise DataError(f"ir_datasets can't give the {what} of {self.irds_id} ({why}); {repair}") from error
+            raise DataError(f"ir_datasets can't give the {what} of {self.irds_id} ({why}); {repair}") from None
 
     def __repr__(self) -> str:
         return f"ikat.dataset({self.name!r})"

@@ -55,12 +55,12 @@ def read_passages(path: str | Path) -> Iterator[dict[str, str]]:
             for number, line in enumerate(lines, 1):  # noqa: B007 - the error below names the line
                 if line.strip():
                     yield _passage(path, number, line)
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; give a JSON lines file of passages") from error
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; give a JSON lines file of passages") from None
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise DataError(
             f"{path}, after line {number}: can't be read on ({error}); the file is damaged or cut short, fetch it again"
-        ) from error
+        ) from None
 
 
 def load_passages(path: str | Path) -> dict[str, dict[str, str]]:
@@ -164,7 +164,7 @@ def _passage(path: Path, number: int, line: str) -> dict[str, str]:
     try:
         item: Any = json.loads(line.removeprefix("\ufeff") if number == 1 else line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from error
+        raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from None
     fields = item if isinstance(item, dict) else {}
     docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), _docno_in_parts(fields))
     text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""
@@ -314,6 +314,6 @@ def _spacy_sentences() -> Sentences:
         raise UsageError(
             f"the track's sentences need spaCy and its model ({error}): pip install 'pyterrier_ikat[chunk]' && "
             "python -m spacy download en_core_web_sm, or give sentences=, any function from a text to its sentences"
-        ) from error
+        ) from None
     nlp.enable_pipe("senter")
     return lambda text: (sentence.text for sentence in nlp(text).sents)

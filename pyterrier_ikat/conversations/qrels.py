@@ -75,11 +75,11 @@ def _grades(name: str, qrels: pd.DataFrame) -> list[int]:
         if label not in grades:
             try:
                 grades[label] = read_grade(label)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError):
                 raise DataError(
                     f"{name}: turn {qid}, passage {docno}: the label is {label!r}; labels are whole numbers of at most 4 digits, "
                     "a passage without a judgement has no row"
-                ) from error
+                ) from None
     return [grades[label] for label in labels]
 
 

@@ -16,6 +16,7 @@ from ..errors import DataError, IkatError, UsageError
 from ..llms import LLM, BatchUnderWay, StageError
 from ..llms.failures import UnderWay
 from ..operator import Operator
+from ..progress import bar as bar_of
 from .worker import Answers, Outcome, Question, pack, thaw_error
 from .workers import Workers, death_errors, find_workers
 
@@ -72,7 +73,7 @@ class Running:
         """
         with (
             ThreadPoolExecutor(self.workers.prepare(len(parts)), thread_name_prefix="ikat-ray") as pool,
-            pt.tqdm(total=len(parts), desc="Ray", unit="part") as bar,
+            bar_of(total=len(parts), desc="Ray", unit="part") as bar,
         ):
             try:
                 futures = [pool.submit(carried(self._run_one), part) for part in parts]

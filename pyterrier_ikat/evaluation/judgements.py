@@ -57,7 +57,7 @@ def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
     try:
         ordered = trec_eval_order(with_text_ids(f"run {name}", run))
     except DataError as error:
-        raise DataError(f"run {name}: {error}") from error
+        raise DataError(f"run {name}: {error}") from None
     top = ordered[ordered["rank"] < depth]
     return set(zip(top["qid"], top["docno"], strict=True))
 

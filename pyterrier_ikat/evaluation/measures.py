@@ -72,17 +72,17 @@ def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
     text = given if isinstance(given, str) else _name(given)
     try:
         measure = ir_measures.parse_measure(given) if isinstance(given, str) else given
-    except (NameError, ValueError, TypeError, SyntaxError) as error:
+    except (NameError, ValueError, TypeError, SyntaxError):
         raise UsageError(
             f"measure {text!r} is unknown: write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
-        ) from error
+        ) from None
     try:
         supported = provider_of(measure) is not None
-    except AssertionError as error:
+    except AssertionError:
         raise UsageError(
             f"measure {text!r} has no cutoff, or a parameter that is unknown or of a wrong kind: "
             f"write it as ir_measures does, such as {text.partition('@')[0]}@20"
-        ) from error
+        ) from None
     _check_values(measure, text)
     if not supported:
         also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"

@@ -68,7 +68,7 @@ def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
     try:
         return scores_by_turn(run)
     except DataError as error:
-        raise DataError(f"run {name}: {error}") from error
+        raise DataError(f"run {name}: {error}") from None
 
 
 def evaluate(

@@ -117,4 +117,4 @@ class Jobs:
             requests = {key: (stage, qid, tries) for key, (stage, qid, tries) in kept.pop("requests").items()}
             return Job(requests=requests, **{one.name: kept[one.name] for one in fields(Job) if one.name != "requests"})
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(f"{path} can't be read ({error}): remove it, and what waits in that batch is asked, and paid, again") from error
+            raise DataError(f"{path} can't be read ({error}): remove it, and what waits in that batch is asked, and paid, again") from None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyterrier as pt
 
 from ..completions.usable import usable_text
+from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .limits import Stopped, run_all
 from .listening import Exchange, tell
@@ -59,7 +60,7 @@ class Sending:
         outcomes = dict[str, Outcome]()
         label = f"{', '.join(dict.fromkeys(request.stage for request in requests.values()))} ({self.llm.model})"
         known, total = dict(requests), max(len(requests), self.calls - self.hits)
-        with pt.tqdm(total=total, desc=label, unit="call", delay=1, disable=self.llm.backend.replays) as bar:
+        with bar_of(total=total, desc=label, unit="call", delay=1, disable=self.llm.backend.replays) as bar:
 
             def done(result: dict[str, Outcome]) -> list[Batch]:
                 outcomes.update(result)

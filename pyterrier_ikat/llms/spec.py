@@ -291,13 +291,13 @@ def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
         make = found[0].load()
         inspect.signature(make).bind(name, **options)
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"the LLM {provider} cannot be loaded from {found[0].value}: {error}") from error
+        raise UsageError(f"the LLM {provider} cannot be loaded from {found[0].value}: {error}") from None
     except TypeError as error:
         raise UsageError(f"the LLM {provider} does not take these options ({error}): it is {provider}{inspect.signature(make)}") from None
     try:
         made = make(name, **options)
     except TypeError as error:
-        raise UsageError(f"the LLM {provider} can't be made of {name} with the options {', '.join(options) or 'none'}: {error}") from error
+        raise UsageError(f"the LLM {provider} can't be made of {name} with the options {', '.join(options) or 'none'}: {error}") from None
     shown = {key: value for key, value in options.items() if not _is_secret(provider, key)}
     told = {"provider": provider, "name": name, "options": shown, "identity": getattr(made, "identity", None)}
     return _object_backend(made, told, name)

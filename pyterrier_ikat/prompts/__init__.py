@@ -92,10 +92,10 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     names = [f"{name}.jinja"] if style == "gpt" else [f"{name}_{style}.jinja", f"{name}.jinja"]
     try:
         return _environment(folder).select_template(names).render(**values).strip()
-    except TemplateNotFound as error:
-        raise UsageError(f"no prompt template {' or '.join(names)} in {folder or FOLDER}: write it there") from error
+    except TemplateNotFound:
+        raise UsageError(f"no prompt template {' or '.join(names)} in {folder or FOLDER}: write it there") from None
     except TemplateError as error:
-        raise UsageError(f"prompt template {names[0]} of {folder or FOLDER}: {error}; it may use {', '.join(sorted(values))}") from error
+        raise UsageError(f"prompt template {names[0]} of {folder or FOLDER}: {error}; it may use {', '.join(sorted(values))}") from None
 
 
 _default: ContextVar[str | None] = ContextVar("prompts", default=None)

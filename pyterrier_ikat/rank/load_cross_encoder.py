@@ -229,7 +229,7 @@ def _refuse_other_scores(loaded: Any, model: str) -> None:
             found = loaded(_on_device(loaded, features_of(loaded, PROBES)))
     except Exception as error:
         why = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UsageError(f"the cross-encoder {model!r} can't score a pair: {why}") from error
+        raise UsageError(f"the cross-encoder {model!r} can't score a pair: {why}") from None
     if "scores" not in found:
         raise UsageError(f"none of the modules of {model!r} gives a score: it is no cross-encoder")
     if (labels := found["scores"].numel() // len(PROBES)) != 1:

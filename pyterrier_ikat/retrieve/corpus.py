@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from ..errors import DataError, UsageError
+from ..progress import bar
 
 Corpus = Iterable[Mapping[str, Any]]
 
@@ -38,7 +37,7 @@ class CorpusReader:
         self.count = 0
         self._digest = hashlib.sha256()
         self._ahead: list[Mapping[str, Any]] = []
-        self._items: Iterator[Mapping[str, Any]] = iter(tqdm(corpus, desc="reading passages", unit="passage", delay=2))
+        self._items: Iterator[Mapping[str, Any]] = iter(bar(corpus, desc="reading passages", unit="passage", delay=2, gives_way=True))
 
     def __iter__(self) -> "CorpusReader":
         return self

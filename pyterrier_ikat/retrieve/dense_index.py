@@ -159,7 +159,7 @@ class DenseIndex(IndexArtifact):
         try:
             from pyterrier_dr import FlexIndex
         except ImportError as error:
-            raise UsageError(f"FlexIndex needs {error.name or error}: pip install 'pyterrier_ikat[dense]'") from error
+            raise UsageError(f"FlexIndex needs {error.name or error}: pip install 'pyterrier_ikat[dense]'") from None
         self.describe()
         folder = Path(self.path) / FOLDER
         if not (folder / dense_writer.NPIDS).exists():

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..errors import DataError, UsageError
+from ..progress import bar
 from ..store.files import atomic_write
 from .dense_search import Rows, Vectors
 
@@ -56,7 +56,7 @@ def encode_passages(
     if not _holds(folder, done):  # it went to its place, and only the folder of the progress stayed
         done = Encoded(0, 0, 0.0)
     worded = (
-        (docno, text) for docno, text in tqdm(passages, total=total, desc="encoding passages", unit="passage", delay=2) if text.strip()
+        (docno, text) for docno, text in bar(passages, total=total, desc="encoding passages", unit="passage", delay=2) if text.strip()
     )
     for _ in islice(worded, done.rows):
         pass
@@ -125,7 +125,7 @@ def _read_progress(path: Path, made_by: str) -> Encoded:
     except FileNotFoundError:
         return Encoded(0, 0, 0.0)
     except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} can't be read ({error}): remove {path.parent} to begin anew") from error
+        raise DataError(f"{path} can't be read ({error}): remove {path.parent} to begin anew") from None
     if found["made_by"] != made_by:
         raise DataError(
             f"{path.parent} holds an interrupted build with another model or prefix: "

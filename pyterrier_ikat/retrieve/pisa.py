@@ -173,7 +173,7 @@ def _add(folder: Path, files: Sequence[Path], make: Callable[[Path], None], use:
         raise DataError(
             f"the index {folder} isn't ready for {use} and can't be written to ({error.strerror}): "
             "search it once where it can be, or use the parameters it was built for"
-        ) from error
+        ) from None
     try:
         for path in folder.iterdir():
             if path.is_file():

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..errors import DataError, advice
+from ..progress import bar
 from ..store.files import atomic_write, link
 from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected
@@ -106,7 +106,7 @@ def _name_full_disk(workplace: Path) -> Iterator[None]:
             raise
         raise DataError(
             f"{workplace} can't be written to ({error}): free some space there, and the same call continues where it stopped"
-        ) from error
+        ) from None
 
 
 def _read_finished(writer: TextWriter, reading: CorpusReader, shards: Path, stemmer: str) -> list[Path]:
@@ -222,7 +222,7 @@ def _merge_postings(shards: Sequence[Path], starts: Sequence[int], folder: Path)
         for file in docs:
             file.seek(8)  # behind the same two numbers
         streams = [zip(file, repeat(shard)) for shard, file in enumerate(terms)]  # noqa: B905
-        for term, found in groupby(tqdm(merge(*streams), desc="merging terms", delay=2), key=itemgetter(0)):
+        for term, found in groupby(bar(merge(*streams), desc="merging terms", delay=2), key=itemgetter(0)):
             having = [shard for _, shard in found]
             all_terms.write(term)
             _copy_term(having, docs, all_docs, starts)

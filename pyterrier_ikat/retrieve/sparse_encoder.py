@@ -9,11 +9,11 @@ from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
-from tqdm.auto import tqdm
 
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError
 from ..operator import digest
+from ..progress import bar as bar_of
 from ..store.files import atomic_write
 from ..store.models import load, loaded_once, model_state
 
@@ -131,7 +131,7 @@ def encode_passages(folder: Path, passages: Iterable[tuple[str, str]], model: st
         UsageError: when the model can't be loaded or gives a weight that isn't finite.
     """
     made_by, files = digest("splade", *model_state(model)).hex(), []
-    with tqdm(total=total, desc="encoding passages", unit="passage", delay=2) as bar:
+    with bar_of(total=total, desc="encoding passages", unit="passage", delay=2) as bar:
         for batch in _chunks(passages, BATCHES_PER_FILE * batch_size):
             file = folder / f"{_key(made_by, batch)}.npz"
             if not file.exists():
@@ -153,7 +153,7 @@ def has_terms(file: Path) -> bool:
         with file.open("rb") as opened, np.load(opened, allow_pickle=False) as batch:
             return bool(batch["terms"].size)
     except (OSError, ValueError, KeyError, EOFError, AttributeError, BadZipFile) as error:
-        raise DataError(f"{file} holds no encoded passages ({error}): remove it, and the same call encodes them again") from error
+        raise DataError(f"{file} holds no encoded passages ({error}): remove it, and the same call encodes them again") from None
 
 
 def _key(made_by: str, batch: Sequence[tuple[str, str]]) -> str:

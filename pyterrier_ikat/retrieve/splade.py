@@ -240,7 +240,7 @@ def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
         described = json.loads(path.read_text(encoding="utf-8"))
         kind, stemmer = described.get("format", "pisa"), described["stemmer"]
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} can't be read ({error}): copy the index again") from error
+        raise DataError(f"{path} can't be read ({error}): copy the index again") from None
     if (kind, stemmer) != ("pisa", "none"):
         raise DataError(
             f"{folder} is an index of format {kind!r} with stemmer {stemmer!r}: SPLADE vectors are in a PISA index with stemmer 'none'"

@@ -109,7 +109,7 @@ class TextStore:
         except (OSError, ValueError, IndexError, struct.error, lz4.block.LZ4BlockError) as error:
             raise DataError(
                 f"{self.path} can't be read ({error}): it is damaged, copy the index {self.path.parent} again or build it anew"
-            ) from error
+            ) from None
 
 
 class OpenTexts(NamedTuple):

@@ -191,7 +191,7 @@ def _read(path: Any) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which begins the run anew") from error
+        raise DataError(f"{path} can't be read ({error}): remove {path.parent}, which begins the run anew") from None
 
 
 def _check_ranking(name: str, turns: pd.DataFrame, results: pd.DataFrame) -> None:

@@ -203,8 +203,8 @@ def check_system(name: str, system: pt.Transformer, turns: pd.DataFrame, index: 
     except pt.validate.InputValidationError as error:
         if index is not None and not index.has_text:
             repair = advice("give texts=PASSAGE_INDEX", "give --texts PASSAGE_INDEX")
-            raise UsageError(f"method {name} reads the passages' text, and the index {index.path} has none: {repair} ({error})") from error
-        raise UsageError(f"system {name} does not work on these topics: {error}") from error
+            raise UsageError(f"method {name} reads the passages' text, and the index {index.path} has none: {repair} ({error})") from None
+        raise UsageError(f"system {name} does not work on these topics: {error}") from None
 
 
 def check_ranking(name: str, columns: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ from ..evaluation.samples import sampled_rows
 from ..llms import LLM, Ledger
 from ..llms.failures import UnderWay
 from ..operator import alike, parts_of
+from ..progress import within
 from ..runs import RunFolder, strictly_decreasing
 from ..runs.turns import Part, checksum_of
 from ..store.files import atomic_write, lock_folders
@@ -144,12 +145,13 @@ def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = 
         batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
         finished = {name for name in folders if _is_finished(comparison.systems[name], folders[name], batches[name], parameters[name])}
         under_way = UnderWay()
-        for name in pt.tqdm(folders, desc="systems", unit="system"):
+        for number, name in enumerate(folders, 1):
             if name in finished:
                 batches[name].remove()  # a run that was killed after its last step left them
                 _score_again(folders[name], comparison.qrels)
             else:
-                with in_chain(comparison.sample(name).number - 1), under_way.noted():
+                where = f"{name} ({number} of {len(folders)})" if len(folders) > 1 else name
+                with in_chain(comparison.sample(name).number - 1), under_way.noted(), within(where):
                     _run_one(comparison, name, folders[name], batches[name], size)
         under_way.tell()
     return folders
@@ -197,7 +199,7 @@ def check_places(names: Iterable[str], out: Path) -> None:
         with tempfile.TemporaryDirectory(dir=there, prefix=".ikat."):
             pass
     except OSError as error:
-        raise UsageError(f"{written}: {there} can't be written to ({error.strerror}): give another folder") from error
+        raise UsageError(f"{written}: {there} can't be written to ({error.strerror}): give another folder") from None
 
 
 def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:

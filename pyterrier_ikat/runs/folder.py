@@ -125,7 +125,7 @@ class RunFolder:
         try:
             found = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise DataError(f"{self.path} is no finished run: {error}") from error
+            raise DataError(f"{self.path} is no finished run: {error}") from None
         if not isinstance(found, dict):
             raise DataError(f"{self.path} is no finished run: its run.json holds no object")
         return found
@@ -234,7 +234,7 @@ class RunFolder:
         try:
             return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # exactly what was written, from texts
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{path} can't be read ({error}): repeat the run") from error
+            raise DataError(f"{path} can't be read ({error}): repeat the run") from None
 
     def _each_turn(self) -> Iterator[dict[str, Any]]:
         path = self.path / "turns.jsonl"
@@ -244,7 +244,7 @@ class RunFolder:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 yield from (_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} can't be read ({error}): repeat the run") from error
+            raise DataError(f"{path} can't be read ({error}): repeat the run") from None
         self.check_lines(path.name)
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
@@ -340,15 +340,15 @@ def _append(part: Path, whole: IO[bytes]) -> None:
     try:
         with part.open("rb") as file:
             shutil.copyfileobj(file, whole)
-    except FileNotFoundError as error:
-        raise DataError(f"{part} is missing: remove {part.parent}, which restarts the run") from error
+    except FileNotFoundError:
+        raise DataError(f"{part} is missing: remove {part.parent}, which restarts the run") from None
 
 
 def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}: not JSON ({error}): repeat the run") from error
+        raise DataError(f"{path}, line {number}: not JSON ({error}): repeat the run") from None
     if not isinstance(found, dict) or not isinstance(found.get("qid"), str):
         raise DataError(f"{path}, line {number}: no turn, an object with a qid: repeat the run")
     return found

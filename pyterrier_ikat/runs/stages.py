@@ -105,7 +105,7 @@ def read_stages(path: Path) -> Iterator[dict[str, Any]]:
             for query in (*said.get("found", ()), *said.get("scored", ())):
                 _restore(query, lists)
         except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-            raise DataError(f"{path}, line {number}: no stage of a turn ({error}): repeat the run") from error
+            raise DataError(f"{path}, line {number}: no stage of a turn ({error}): repeat the run") from None
         yield said
 
 
@@ -123,7 +123,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         with gzip.open(path) as file:
             yield from file
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can't be read ({error}): repeat the run") from error
+        raise DataError(f"{path} can't be read ({error}): repeat the run") from None
 
 
 def _restore(query: dict[str, Any], lists: Lists) -> None:

@@ -76,8 +76,8 @@ def chosen_statements(qid: str, chosen: Any) -> list[tuple[str, float]]:
         if any(not isinstance(name, str | int) for name, _ in pairs):
             raise TypeError
         return [(str(name), float(score)) for name, score in pairs]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"turn {qid}: qstatements is {chosen!r}; give a list of (id, score), best first") from error
+    except (TypeError, ValueError):
+        raise DataError(f"turn {qid}: qstatements is {chosen!r}; give a list of (id, score), best first") from None
 
 
 def used_marks(results: pd.DataFrame) -> list[bool]:

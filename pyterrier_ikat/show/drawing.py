@@ -77,7 +77,7 @@ class Drawing:
             with atomic_write(path) as file:
                 file.write(getattr(self, kinds[path.suffix.lower()]))
         except OSError as error:
-            raise UsageError(f"{path} can't be written ({error.strerror}): give another file") from error
+            raise UsageError(f"{path} can't be written ({error.strerror}): give another file") from None
         return path
 
     def _repr_html_(self) -> str:

@@ -154,7 +154,7 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
             found = found.assign(cached_tokens=pd.NA)
         account = found[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"{path} can't be read ({error}): repeat the run") from error
+        raise DataError(f"{path} can't be read ({error}): repeat the run") from None
     folder.check_lines(path.name)
     return account
 

@@ -45,8 +45,8 @@ def new_axes(width: float = 6.4, height: float = 4.8) -> "Axes":
     """
     try:
         from matplotlib import pyplot
-    except ImportError as error:
-        raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from error
+    except ImportError:
+        raise UsageError("drawing needs matplotlib: pip install pyterrier_ikat[plots]") from None
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 

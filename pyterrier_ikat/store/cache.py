@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
-from tqdm.auto import tqdm
-
 from ..errors import DataError, advice
 from ..operator import digest
+from ..progress import bar as bar_of
 
 FORMAT = 2
 TABLE = "CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
@@ -255,7 +254,7 @@ def compute_missing(
 
 def parts_of(count: int, at_once: int, label: str, unit: str) -> Iterator[slice]:
     """The slices of ``count`` things, ``at_once`` in each, with a progress bar."""
-    with tqdm(total=count, desc=label, unit=unit, delay=2, leave=False) as bar:
+    with bar_of(total=count, desc=label, unit=unit, delay=2) as bar:
         for start in range(0, count, at_once):
             end = min(start + at_once, count)
             yield slice(start, end)

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError
 from ..operator import digest
+from ..progress import without_loading_bars
 
 Arguments = ParamSpec("Arguments")
 Model = TypeVar("Model")
@@ -117,15 +118,16 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
         UsageError: when the model can't be loaded, or the library for it isn't installed.
     """
     try:
-        return make()
+        with without_loading_bars():
+            return make()
     except ImportError as error:
-        raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install 'pyterrier_ikat[rank]'") from error
+        raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install 'pyterrier_ikat[rank]'") from None
     except Exception as error:
         why = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UsageError(
             f"can't load the {kind} {model!r} ({why}): give the folder of a downloaded model, or a name on the Hugging Face hub "
             "where the hub can be reached (HF_HUB_OFFLINE not set)"
-        ) from error
+        ) from None
 
 
 @loaded_once(size=4)

@@ -53,7 +53,7 @@ def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
     try:
         found = _rankings(path)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip") from error
+        raise DataError(f"{path} can't be read ({error}): give a TREC run as plain text, or packed by gzip") from None
     if not found:
         raise DataError(f"{path} is empty: a run has lines `qid Q0 docno rank score name`")
     return found
@@ -121,7 +121,7 @@ def _pair(where: str, line: bytes) -> tuple[str, str]:
     try:
         texts = [field.decode("utf-8") for field in line.split()]
     except UnicodeDecodeError as error:
-        raise DataError(f"{where}: not UTF-8 (byte {error.object[error.start]:#04x}): give a TREC run as plain text") from error
+        raise DataError(f"{where}: not UTF-8 (byte {error.object[error.start]:#04x}): give a TREC run as plain text") from None
     if len(texts) != 6:
         raise DataError(f"{where}: {len(texts)} fields instead of the six of `qid Q0 docno rank score name`") from None
     try:
@@ -140,10 +140,10 @@ def read_judgements(path: str | Path) -> list[tuple[str, str, int]]:
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; give the path of a qrels file ({_JUDGEMENT})") from error
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; give the path of a qrels file ({_JUDGEMENT})") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not a readable text file ({error}); give a qrels file ({_JUDGEMENT})") from error
+        raise DataError(f"{path}: not a readable text file ({error}); give a qrels file ({_JUDGEMENT})") from None
     found = list(_judgements(path, lines))
     if not found:
         raise DataError(f"{path}: no judgement in it; fetch the file again ({_JUDGEMENT})")
@@ -160,11 +160,11 @@ def _judgements(path: Path, lines: list[str]) -> Iterator[tuple[str, str, int]]:
         try:
             qid, _, docno, label = fields
             grade = grades[label] if label in grades else grades.setdefault(label, read_grade(label))
-        except ValueError as error:
+        except ValueError:
             raise DataError(
                 f"{path}, line {number}: {line.strip()[:80]!r} is no judgement; {_JUDGEMENT}, "
                 "with a whole number of at most 4 digits as label"
-            ) from error
+            ) from None
         if first.setdefault((qid, docno), number) != number:
             there = first[qid, docno]
             raise DataError(f"{path}, line {number}: {qid} and {docno} were judged in line {there} already; keep one of the two")

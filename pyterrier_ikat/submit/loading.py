@@ -46,7 +46,7 @@ def _load_json(path: str | Path, place: Place) -> Values:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: can't be read ({error.strerror}); give the path of a submission") from error
+        raise DataError(f"{path}: can't be read ({error.strerror}); give the path of a submission") from None
     if content.startswith(_GZIP):
         place.error("the file is packed by gzip: submit plain text, unpack it with gunzip")
         return []

@@ -112,7 +112,7 @@ def write_submission(
             if select_errors(problems):
                 raise RefusedError(path, problems, _repair([qid for qid in topics.statements if qid not in responses], run))
     except OSError as error:
-        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from error
+        raise UsageError(f"{path} can't be written ({error.strerror}): give another path") from None
     return problems
 
 

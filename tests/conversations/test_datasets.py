@@ -1,5 +1,6 @@
 import gzip
 import json
+import sys
 
 import pandas as pd
 import pyterrier as pt
@@ -54,7 +55,8 @@ def test_topics_and_judgements_come_together(tiny):
     assert qrels["label"].tolist() == [4, 0]
 
 
-def test_progress_is_shown_unless_silenced(tiny, capsys):
+def test_progress_is_shown_unless_silenced(tiny, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     list(tiny.get_corpus_iter(verbose=False))
     assert capsys.readouterr().err == ""
     list(tiny.get_corpus_iter())

@@ -2,11 +2,11 @@
 
 import io
 
-import pyterrier as pt
 import pytest
 from chat_server import ask, refused, said
 from tqdm.std import tqdm
 
+from pyterrier_ikat import progress
 from pyterrier_ikat.llms import Backend, FatalLLMError, Reply, llm
 from pyterrier_ikat.llms.limits import Retry
 
@@ -17,11 +17,11 @@ def bars(monkeypatch):
     made = []
 
     class Noted(tqdm):
-        def __init__(self, **options):
-            super().__init__(**options, file=io.StringIO())
+        def __init__(self, *given, **options):
+            super().__init__(*given, **{**options, "disable": options["disable"] or False, "file": io.StringIO()})
             made.append(self)
 
-    monkeypatch.setattr(pt, "tqdm", Noted)
+    monkeypatch.setattr(progress, "tqdm", Noted)
     return made
 
 

@@ -132,7 +132,7 @@ def _read_scores(folder: RunFolder) -> pd.DataFrame:
     try:
         return pd.read_csv(path, dtype={"qid": object})
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} can't be read ({error}): make the run again") from error
+        raise DataError(f"{path} can't be read ({error}): make the run again") from None
 
 
 def _of_submission(name: str, run: Submission) -> RunData:
