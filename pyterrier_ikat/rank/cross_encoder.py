@@ -26,13 +26,17 @@ class CrossEncoder(Reranker):
     """Re-rank passages by a cross-encoder of ``sentence-transformers``.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` and ``rank`` (from 0) and keeps every row and all other columns. Turns
-    stay in their order, rows come in the new one; equal scores go by docno, the greatest first. Any kind of cross-encoder works: networks
-    with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that score by the logits of their words
-    (Qwen3-Reranker), with the prompt and chat template saved with the model. The score is that of ``sentence-transformers``' ``predict``
-    before a final sigmoid, which would make high scores equal. Each distinct (query, text) is scored once per process, for all turns,
-    stages and systems: scores are kept by hash, 24 bytes a pair, in memory that all re-rankers share, at most 1 GiB. Source: Nogueira and
-    Cho, Passage Re-ranking with BERT, 2019; 512 tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4. For
-    networks like BERT, the last layer is computed only for the first token, from which they score.
+    stay in their order, rows come in the new one; equal scores go by docno, the greatest first.
+
+    Any kind of cross-encoder works: networks with a head (BERT, DeBERTa, ModernBERT, ...), several modules (Ettin), language models that
+    score by the logits of their words (Qwen3-Reranker), with the prompt and chat template saved with the model. The score is that of
+    ``sentence-transformers``' ``predict`` before a final sigmoid, which would make high scores equal.
+
+    Each distinct (query, text) is scored once per process, for all turns, stages and systems: scores are kept by hash, 24 bytes a pair, in
+    memory that all re-rankers share, at most 1 GiB.
+
+    Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019; 512 tokens a pair as in Abbasiantaeb and Aliannejadi, Generate then
+    Retrieve, section 4. For networks like BERT, the last layer is computed only for the first token, from which they score.
 
     The default is single precision, because a run must give the same result on any machine. Bfloat16 is faster on processors that support
     it, and changes the rank of a few passages. ``"auto"`` times the available backends once per process and model, on 96 pairs of the first
