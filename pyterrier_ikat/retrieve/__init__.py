@@ -1,4 +1,4 @@
-"""Searching a passage collection: indexes that keep the passages' text, for BM25, RM3, SPLADE and dense vectors, and the text by docno."""
+"""Passage retrieval: indexes for BM25, RM3, SPLADE and dense vectors, which keep the passages' texts."""
 
 from ..conversations.frame import NoResultWarning
 from .artifact import PassageText

@@ -25,13 +25,13 @@ OURS = (BM25_META, SPLADE_META, DENSE_META)
 
 
 class IndexArtifact(pt.Artifact):
-    """Base of every index: a folder, what it says of itself, and the texts of its passages.
+    """Base of every index: a folder, its description, and the texts of its passages.
 
     A subclass names its description file (``META``), reads it in :meth:`_read_description`, and gives a retriever.
 
     Args:
         path: the folder.
-        text: an operator that adds ``text`` by ``docno``, in the place of the texts in the index.
+        text: an operator that adds ``text`` by ``docno``, instead of the texts in the index.
     """
 
     ARTIFACT_TYPE = "sparse_index"
@@ -40,7 +40,7 @@ class IndexArtifact(pt.Artifact):
     path: str  # type: ignore[assignment]  # as it was given
     META: ClassVar[str]
     descriptions: ClassVar[tuple[str, ...]]
-    """The files that say what the index is: when one of them changes, the index is looked at again."""
+    """The files that describe the index: when one of them changes, the description is read again."""
 
     def __init__(self, path: str | Path, text: pt.Transformer | None) -> None:
         super().__init__(str(path))
@@ -52,10 +52,10 @@ class IndexArtifact(pt.Artifact):
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
-        """What the index says of itself, read again when another one was put in its place.
+        """The index's description, read again when the index was replaced.
 
         Raises:
-            DataError: when it isn't there, isn't whole, or has another format.
+            DataError: when the index is missing, incomplete, or in another format.
         """
         folder = Path(self.path)
         now = [_state(folder / name) for name in self.descriptions]
@@ -64,7 +64,7 @@ class IndexArtifact(pt.Artifact):
         return self._described[1]
 
     def fingerprint(self) -> str:
-        """A checksum that an index of other passages, or one built with other settings, does not have."""
+        """A checksum that differs for other passages or other build settings."""
         described = {name: value for name, value in self.describe().items() if name != "files"}
         return digest(json.dumps(described, sort_keys=True)).hex()
 
@@ -74,7 +74,7 @@ class IndexArtifact(pt.Artifact):
         return Path(self.path) / PISA
 
     def warm_up(self) -> None:
-        """Load now what the first search would load: by default nothing that takes long."""
+        """Load in advance what the first search needs; by default nothing."""
 
     @property
     def has_text(self) -> bool:
@@ -101,7 +101,7 @@ class IndexArtifact(pt.Artifact):
         return PassageText(self)
 
     def with_text(self, found: pd.DataFrame) -> pd.DataFrame:
-        """``found`` with the column ``text``, or as it is when there is neither a store nor a loader of texts."""
+        """``found`` with the column ``text``; unchanged if the index has neither texts nor a loader."""
         if self.text is not None:
             return self.text.transform(found)
         return add_texts(found, self.texts) if self._stores_text else found
@@ -125,20 +125,20 @@ class IndexArtifact(pt.Artifact):
 
         Args:
             package_path: the file to make; by default the folder's name with ``.tar.lz4``.
-            texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids to share them; an index without
-                them takes them from ``text=...``, or from ``--texts`` on the command line.
-            max_file_size: bytes from which the package is cut into several files.
-            metadata_out: gets what the package says of itself.
-            verbose: print what is packed.
+            texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids sharing them; an index without texts
+                gets them from ``text=...``, or from ``--texts`` on the command line.
+            max_file_size: the number of bytes above which the package is cut into several files.
+            metadata_out: a dict that receives the package's metadata.
+            verbose: print the packed files.
 
         Returns:
             The file.
 
         Raises:
-            DataError: when the index isn't whole, or its texts are to be packed and it has none.
+            DataError: when the index is incomplete, or ``texts`` is true and it has none.
         """
         if texts and not self._stores_text:
-            raise DataError(f"the index {self.path} has no texts to pack: leave texts=True out")
+            raise DataError(f"the index {self.path} has no texts to pack: omit texts=True")
         with tempfile.TemporaryDirectory() as folder:
             self._stage(Path(folder), [name for name in self.describe()["files"] if texts or name != TEXTS])
             return pt.Artifact(folder).build_package(
@@ -165,7 +165,7 @@ class IndexArtifact(pt.Artifact):
 
         Args:
             folder: where it is made.
-            fields: what it says of itself.
+            fields: the description.
             texts: the texts of the folder that the index is added to, which is an artifact already.
         """
         if texts is None:
@@ -200,10 +200,10 @@ class IndexArtifact(pt.Artifact):
 class PassageText(Operator):
     """Adds the column ``text`` by ``docno``, from the texts kept in an index; ``PassageIndex.text_loader()`` makes it.
 
-    Rows, their order and all other columns stay as they are. Rows of the same passage share one string.
+    Rows, their order and all other columns are unchanged. Rows of the same passage share one string.
 
     Args:
-        index: where the texts are.
+        index: the index with the texts.
 
     Raises:
         DataError: naming the passages that the index lacks.
@@ -232,7 +232,7 @@ def add_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> p
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What is another once the file ``path`` was written anew; empty when there is none."""
+    """A value that changes when the file ``path`` is written again; empty if there is none."""
     try:
         about = path.stat()
     except OSError:

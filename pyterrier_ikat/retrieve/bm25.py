@@ -1,4 +1,4 @@
-"""Searching for words: BM25, and RM3, which expands its queries by the terms of the best passages."""
+"""BM25 retrieval, and RM3, which expands queries by the terms of the best passages."""
 
 import json
 import math
@@ -27,7 +27,7 @@ def check_bm25(k1: float, b: float) -> None:
     """Check the parameters of BM25.
 
     Raises:
-        UsageError: when they are out of range, or PISA can't tell them from their neighbours.
+        UsageError: when they are out of range, or have more digits than PISA distinguishes.
     """
     if not (k1 >= 0 and 0 <= b <= 1):
         raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}; the usual values here are k1=0.9, b=0.4")
@@ -37,35 +37,39 @@ def check_bm25(k1: float, b: float) -> None:
 
 
 class BM25(IndexRetriever):
-    """BM25 retrieval that carries the passages' text; ``PassageIndex.bm25()`` makes it.
+    """BM25 retrieval with the passages' text; ``PassageIndex.bm25()`` makes it.
 
-    Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
-    ``docno``, ``score``, ``rank`` (from 0) and
-    ``text``. Equal scores go by docno, the greatest first, as in trec_eval. Repeated words of a query count. A query of which nothing is
-    left (empty, only stop words, not a string) has no result; turns with none are named in a ``NoResultWarning``: an expanded turn only
-    when none of its sub-queries found anything.
-    Where there is a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched in the place of ``query``: its terms are
-    the index's already, neither stemmed nor stopped, and count as often as they weigh, to 1/10,000 of the heaviest.
+    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
+    objects), ``docno``, ``score``, ``rank`` (from 0) and ``text``. Equal scores are ordered by docno, the greatest first, as in trec_eval.
+    Repeated words of a query count. A query without any word to search for (empty, only stop words, not a string) has no result. A
+    ``NoResultWarning`` names the turns without results; a turn with sub-queries is named only when none of them found anything.
+
+    If the frame has a column ``query_toks`` (dict term -> weight), as from ``RM3``, it is searched instead of ``query``. Its terms have to
+    be terms of the index: they are neither stemmed nor stopped. A term of weight w counts w times, with weights rounded to 1/10,000 of the
+    heaviest.
+
     The score is PISA's: the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))`` with
-    ``idf = log((N - df + 0.5) / (df + 0.5))``, Robertson's, and at least 1e-6: a word of half of the passages counts next to nothing.
-    Lucene's idf, ``log(1 + ...)`` of the same, weighs such words more. That is all the difference: on words drawn at random bm25s shares
-    the whole top 10 with Robertson's idf, .84 to .94 of it with Lucene's; on the 700 passages of ikat:2023-mini Lucene's shares .94.
-    ``bm25 % k`` retrieves just k.
-    Each distinct query is searched once, whatever number of rows, turns and systems ask it: rankings, without text, are kept in the
-    process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.
-    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; k1 and b as in
-    Abbasiantaeb and Aliannejadi, Generate then Retrieve, section 4.
+    ``idf = log((N - df + 0.5) / (df + 0.5))``, Robertson's, and at least 1e-6: a word that is in half of the passages counts almost
+    nothing. Lucene's idf, ``log(1 + ...)`` of the same, gives such words more weight. There is no other difference: on words drawn at
+    random bm25s shares the whole top 10 with Robertson's idf, .84 to .94 of it with Lucene's; on the 700 passages of ikat:2023-mini
+    Lucene's shares .94.
+
+    ``bm25 % k`` retrieves only k passages. Each distinct query is searched once, for all rows, turns and systems: rankings, without text,
+    are kept in the process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.
+
+    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; k1 and b as in Abbasiantaeb and Aliannejadi, Generate then
+    Retrieve, section 4.
 
     Args:
         index: the index to search.
-        k1: how slowly repetitions of a word in a passage saturate.
-        b: how much long passages are held back, 0 to 1.
-        num_results: passages per query at most.
-        cache: a file in which rankings are kept for other processes and later runs; made when missing.
+        k1: term-frequency saturation; with a larger value, repetitions of a word saturate more slowly.
+        b: length normalisation from 0 to 1; with a larger value, long passages score lower.
+        num_results: the maximum number of passages per query.
+        cache: a file that keeps rankings for other processes and later runs; made when missing.
 
     Raises:
         UsageError: when ``k1``, ``b`` or ``num_results`` is out of range.
-        DataError: when the index isn't there or isn't whole, or a row's ``query_toks`` isn't a dict of weights.
+        DataError: when the index is missing or incomplete, or a row's ``query_toks`` isn't a dict of weights.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -90,7 +94,7 @@ class BM25(IndexRetriever):
         return word_queries(frame)
 
     def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
-        """What stands for the index, the parameters and the query."""
+        """The cache key: the index, the parameters and the query."""
         kind = "text" if isinstance(query, str) else "terms"
         return digest("bm25", version(), TIES, fingerprint, f"{self.k1:g} {self.b:g}", kind, query_bytes(query))
 
@@ -107,7 +111,7 @@ STEPS = 10_000
 
 
 def word_queries(frame: pd.DataFrame) -> list[Query]:
-    """What those rows of a query frame ask by ``query_toks``, or else by the words of ``query``, that ask for anything.
+    """The queries of the rows that have one: ``query_toks``, or else the words of ``query``.
 
     Raises:
         DataError: when ``query_toks`` is there and isn't a dict of terms to finite weights in every row.
@@ -145,26 +149,26 @@ LENGTHS = range(2, 21)
 class RM3(Operator):
     """Expand each query by the terms of its best passages, weighted by the relevance model: ``bm25 >> RM3() >> bm25``.
 
-    RM1 gives a term the mean of its share of each passage's words, weighted by the passage's score, which is divided by the sum of the
-    scores: the BM25 score itself, as in Anserini. The ``fb_terms`` heaviest terms (equal ones in alphabetical order), scaled to the sum 1,
-    are interpolated with the query's own: ``original_weight`` * share of the query's words + (1 - ``original_weight``) * feedback weight.
-    Words are PISA's, stemmed like the index, without the index's stop words; feedback terms have 2 to 20 characters. Anserini also
-    leaves out terms of over a tenth of the passages, which takes an index's statistics; here the words of Terrier's long stop list are no
-    feedback terms.
+    In RM1, a term's weight is the weighted mean of its share of each passage's words. A passage's weight is its BM25 score divided by the
+    sum of the scores, as in Anserini. The ``fb_terms`` heaviest terms (equal ones in alphabetical order), scaled to the sum 1, are
+    interpolated with the query's own: ``original_weight`` * share of the query's words + (1 - ``original_weight``) * feedback weight. Words
+    are PISA's, stemmed like the index, without the index's stop words; feedback terms have 2 to 20 characters. Anserini also omits terms
+    that occur in over a tenth of the passages, which needs the index's statistics; here the words of Terrier's long stop list are excluded
+    from the feedback terms instead.
 
-    Reads a result frame: ``qid``, ``query``, ``docno``, ``score``, ``rank``, ``text``. Gives a query frame, one row per turn: the turn's
-    columns and ``query_toks`` (dict term -> weight), which BM25 searches in the place of ``query``. A turn without a passage isn't in a
-    result frame, so it isn't in this one.
+    Reads a result frame: ``qid``, ``query``, ``docno``, ``score``, ``rank``, ``text``. Returns a query frame, one row per turn: the turn's
+    columns and ``query_toks`` (dict term -> weight), which BM25 searches instead of ``query``. A turn without passages isn't in a result
+    frame, so it isn't in the returned frame either.
 
     Source: Abdul-Jaleel et al., UMass at TREC 2004: Novelty and HARD; 10 passages, 10 terms and weight 0.5 are the organisers' baseline of
     iKAT 2023.
 
     Args:
-        fb_docs: passages of each turn that are looked at.
-        fb_terms: terms that are added at most.
+        fb_docs: the number of feedback passages per turn.
+        fb_terms: the maximum number of feedback terms.
         original_weight: the share of the query's own terms, 0 to 1.
-        stemmer: the stemmer that the index was made with: ``"porter2"`` or ``"none"``.
-        stops: the stop words that the index was made with: ``"lucene"``, ``"terrier"`` or ``"none"``.
+        stemmer: the stemmer of the index: ``"porter2"`` or ``"none"``.
+        stops: the stop words of the index: ``"lucene"``, ``"terrier"`` or ``"none"``.
 
     Raises:
         UsageError: when an argument is out of range or unknown.
@@ -195,7 +199,7 @@ class RM3(Operator):
             raise UsageError(f"original_weight={self.original_weight!r}: give a number from 0 to 1, usually 0.5")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Make a query frame with ``query_toks`` of a result frame."""
+        """Make a query frame with ``query_toks`` from a result frame."""
         pt.validate.result_frame(inp, extra_columns=["query", "score", "rank", "text"], context=self)
         turns_of(inp)
         kept = [name for name in inp.columns if name.startswith("q") and name not in STALE_WITH_QUERY]

@@ -1,4 +1,4 @@
-"""A corpus as it is read once: checked and counted."""
+"""Reading a corpus once, with checks and counts."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,8 +15,8 @@ class CorpusReader:
     """Iterates over the (docno, text) of a corpus.
 
     Args:
-        corpus: dicts with ``docno`` (a string without white space) and ``text``. Where it has a method ``where(number)``, that says where
-            a passage came from.
+        corpus: dicts with ``docno`` (a string without white space) and ``text``. Its method ``where(number)``, if present, gives the origin
+            of a passage.
 
     Raises:
         DataError: while iterating, at a passage without a usable docno or text.
@@ -68,7 +68,7 @@ class CorpusReader:
         return self._digest.copy().hexdigest()
 
     def check_same(self, where: str, count: int, sha256: str | None) -> None:
-        """Read on to the end, and compare with what an index says that it was made of.
+        """Read to the end, and compare the passages with those that an index was made from.
 
         Raises:
             UsageError: when these are other passages.
@@ -98,7 +98,7 @@ class CorpusReader:
 
 
 def check_expected(count: int, expected: int | None) -> None:
-    """Whether a corpus has as many passages as expected, where a number is.
+    """Check that a corpus has the expected number of passages, if there is one.
 
     Raises:
         DataError: when it hasn't.

@@ -20,27 +20,29 @@ if TYPE_CHECKING:
 class DenseRetriever(IndexRetriever):
     """Dense retrieval, exact; ``DenseIndex.dense()`` makes it.
 
-    Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
-    ``docno``, ``score``, ``rank`` (from 0), and ``text`` where the index has the passages' text or a loader for it. The score is the cosine
-    (-1 to 1) or the dot product of the query's and the passage's vector, as the index says; it doesn't depend on the other passages. Equal
-    scores go by docno, the greatest first, as in trec_eval.
-    Where there is a column ``query_vec`` (a vector), as from ``DenseIndex.query_encoder()`` or from feedback, it is searched in the place
-    of ``query``. Each distinct query is encoded and searched once, as by :class:`BM25`; it is cut off at the tokens that the model can
-    read. A query that is blank or not a string has no result; turns with none are named in a ``NoResultWarning``: an expanded turn only
-    when none of its sub-queries found anything. ``retriever % k`` retrieves just k.
+    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
+    objects), ``docno``, ``score``, ``rank`` (from 0), and ``text`` if the index has the passages' text or a loader for it. The score is the
+    cosine (-1 to 1) or the dot product of the query's and the passage's vector, as the index was built; it doesn't depend on the other
+    passages. Equal scores are ordered by docno, the greatest first, as in trec_eval.
+
+    If the frame has a column ``query_vec`` (a vector), as from ``DenseIndex.query_encoder()`` or from feedback, it is searched instead of
+    ``query``. Each distinct query is encoded and searched once, as by :class:`BM25`; it is truncated at the model's limit. A query that is
+    blank or not a string has no result. A ``NoResultWarning`` names the turns without results; a turn with sub-queries is named only when
+    none of them found anything. ``retriever % k`` retrieves only k passages.
+
     Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019; Karpukhin et al., Dense Passage Retrieval, EMNLP 2020.
 
     Args:
         index: the index to search.
-        num_results: passages per query at most.
-        cache: a file in which rankings are kept for other processes and later runs; made when missing.
+        num_results: the maximum number of passages per query.
+        cache: a file that keeps rankings for other processes and later runs; made when missing.
         query_prefix: the text before each query; None is what the index says.
-        device: where vectors are multiplied: ``"auto"`` is a GPU where there is one. It doesn't change the result.
+        device: the device that multiplies vectors: ``"auto"`` is a GPU if there is one. It doesn't change the result.
 
     Raises:
         UsageError: when ``num_results`` is out of range; at first use, when the model can't be loaded, or isn't the one that encoded the
             passages.
-        DataError: when the index isn't there or isn't whole, or ``query_vec`` isn't a vector of the index's dimensions.
+        DataError: when the index is missing or incomplete, or ``query_vec`` isn't a vector of the index's dimensions.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -71,7 +73,7 @@ class DenseRetriever(IndexRetriever):
         return [Query(row, vector.tobytes()) for row, vector in enumerate(vectors) if vector.any()]
 
     def key(self, fingerprint: str, query: Any) -> bytes:
-        """What stands for the index, its model and the query."""
+        """The cache key: the index, its model and the query."""
         kind = "text" if isinstance(query, str) else "vector"
         return digest("dense", TIES, fingerprint, json.dumps(self.query_prefix), kind, query)
 
@@ -87,8 +89,8 @@ class DenseRetriever(IndexRetriever):
 class QueryEncoder(Operator):
     """Adds the column ``query_vec``, the vector of ``query`` by an index's model; ``DenseIndex.query_encoder()`` makes it.
 
-    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns stay as they are; rows of the same query
-    share one vector, and each distinct query is encoded once. A query that is blank or not a string has a vector of zeros, for which
+    The retrievers of ``DenseIndex.flex`` read it. Rows, their order and all other columns are unchanged; rows of the same query share one
+    vector, and each distinct query is encoded once. A query that is blank or not a string has a vector of zeros, for which
     ``DenseRetriever`` finds nothing.
 
     Args:

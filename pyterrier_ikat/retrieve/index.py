@@ -16,22 +16,23 @@ from .passage_index import PassageIndex
 from .splade import SpladeIndex, SpladeRetriever
 
 KINDS: Mapping[str, Any] = {"bm25": PassageIndex, "splade": SpladeIndex, "dense": DenseIndex}
-"""What can be in a folder -> the class that opens it."""
+"""Kind of index -> the class that opens it."""
 OPTIONS = {"bm25": "", "splade": " --splade MODEL", "dense": " --dense MODEL"}
 
 
 class Index:
-    """An index folder of whatever kinds: its retrievers by name.
+    """An index folder with any kinds of index: its retrievers by name.
 
-    ``PassageIndex(path).index``, ``Splade(model).index`` and ``DenseIndex(path).index``, or ``ikat index SOURCE PATH`` alone, with
-    ``--splade MODEL`` and with ``--dense MODEL``, add to the folder at ``path`` when it holds an index of the same passages already.
+    ``PassageIndex(path).index``, ``Splade(model).index`` and ``DenseIndex(path).index``, or ``ikat index SOURCE PATH`` alone,
+    with ``--splade MODEL`` and with ``--dense MODEL``, add their index to the folder at ``path`` if it already holds an index of
+    the same passages.
 
     Args:
         path: the folder.
-        text: an operator that adds ``text`` by ``docno``, in the place of the texts in the index.
+        text: an operator that adds ``text`` by ``docno``, instead of the texts in the index.
 
     Raises:
-        DataError: when a retriever is asked for that the folder doesn't hold, or that isn't whole.
+        DataError: by a retriever's method, when the folder doesn't hold its index, or the index is incomplete.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -52,7 +53,7 @@ class Index:
 
     @property
     def kinds(self) -> list[str]:
-        """What the folder holds, of ``bm25``, ``splade`` and ``dense``."""
+        """The kinds of index in the folder, of ``bm25``, ``splade`` and ``dense``."""
         if made_by_pyterrier(Path(self.path)):
             return ["splade"]
         return [kind for kind, opens in KINDS.items() if (Path(self.path) / opens.META).exists()]
@@ -76,15 +77,15 @@ class Index:
         return opened.text_loader()  # type: ignore[no-any-return]
 
     def open(self, kind: str | None = None, model: str | None = None) -> PassageIndex | SpladeIndex | DenseIndex:
-        """The index of one kind, looked at.
+        """The index of one kind, opened and checked.
 
         Args:
-            kind: ``"bm25"``, ``"splade"`` or ``"dense"``; may be left out where the folder holds one kind only.
-            model: the model that encoded the passages, where the index doesn't say it or the model has moved.
+            kind: ``"bm25"``, ``"splade"`` or ``"dense"``; optional if the folder holds only one kind.
+            model: the model that encoded the passages, if the index doesn't store its name or the model has moved.
 
         Raises:
-            UsageError: when ``kind`` is unknown or isn't in the folder, or has to be chosen, or a model is given for BM25.
-            DataError: when there is no index, or it isn't whole.
+            UsageError: when ``kind`` is unknown, missing from the folder, or has to be chosen, or a model is given for BM25.
+            DataError: when the index is missing or incomplete.
         """
         kind = self._chosen(kind)
         if kind == "bm25" and model is not None:

@@ -22,22 +22,19 @@ SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 class PassageIndex(IndexArtifact):
     """An index over passages that also keeps their text.
 
-    The folder holds PISA's inverted index, the texts and a description (format, number of passages, parameters, size of every file) that
-    is checked at opening. It appears
-    under its name only when complete. Any number of threads and processes may read it, also where it can't be written to.
+    The folder holds PISA's inverted index, the texts and a description (format, number of passages, parameters, size of every file) that is
+    checked at opening. It appears under its name only when complete. Any number of threads and processes may read it, also from read-only
+    storage. The files ``pisa/inv.docs`` and ``pisa/inv.freqs``, eight tenths of PISA's files, are read only by the first search with new
+    values of k1 and b. If you need no other values and disk space is short, remove these two files.
 
-    Eight tenths of PISA's files, ``pisa/inv.docs`` and ``pisa/inv.freqs``, are read only to make the index ready for further values of k1
-    and b, as the first search with them does: where no others are wanted and the disk is small, remove these two.
-
-    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` makes one file of it to share.
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` packs it into one file to share.
 
     Args:
         path: the folder; made by ``index``.
         text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)``, for an index from a package without texts.
 
     Raises:
-        DataError: by everything but ``index``, when there is no index at ``path``, or it was cut short or made by another version of the
-        format.
+        DataError: by every method but ``index``, when the index at ``path`` is missing, incomplete, or in another version of the format.
 
     Example:
         >>> import tempfile, pyterrier_ikat as ikat
@@ -60,29 +57,29 @@ class PassageIndex(IndexArtifact):
     ) -> "PassageIndex":
         """Build the index from a corpus of any size.
 
-        Letters lose their accents and other characters than ASCII break words, in passages and queries alike; the text is kept as it came.
-        The folder appears under its name only when complete. Until then the finished part, in shards of 500,000 passages, is in
-        ``<path>.partial``: when the call was interrupted, or stopped at a damaged file, the same call goes on where it was. It
-        reads the corpus from the start, and checks by checksum that the finished part is made of the same passages. Where an index of the
-        same passages for SPLADE or of dense vectors is in the folder, BM25's is added to it, and the texts are shared; see :class:`Index`.
+        In passages and queries, accents are removed from letters, and all other non-ASCII characters separate words; the stored text is
+        unchanged. The folder appears under its name only when complete. Until then the finished part, in shards of 500,000 passages, is in
+        ``<path>.partial``: after an interruption or an error such as a damaged file, the same call resumes. It reads the corpus from the
+        start, and checks by checksum that the finished part was made from the same passages. If the folder holds a SPLADE or dense index of
+        the same passages, BM25's index is added to it, and the texts are shared; see :class:`Index`.
 
         Args:
             corpus: dicts with ``docno`` (a string without white space) and ``text``, read once: a dataset's ``get_corpus_iter()``,
                 ``ikat.PassageFiles(folder)``, or any other.
             stemmer: ``"porter2"`` or ``"none"``.
-            stops: the words left out of queries: ``"lucene"`` (33 words), ``"terrier"`` (733) or ``"none"``.
-            threads: how many threads compress the texts, and how many PISA inverts with.
-            expected: the number of passages that the corpus has, where it is known: a file that is missing isn't noticed otherwise.
+            stops: the stop words, removed from queries: ``"lucene"`` (33 words), ``"terrier"`` (733) or ``"none"``.
+            threads: the number of threads that compress the texts, and of PISA's indexing threads.
+            expected: the number of passages in the corpus, if known; without it, a missing file is not noticed.
 
         Returns:
-            This index, open. When it is there already, it is compared with the corpus, which is read once, and not built again.
+            This index, open. An existing index is not built again, but compared with the corpus, which is read once.
 
         Raises:
             UsageError: when an index of other passages, or anything else, is at the path already, another process is building it, or an
                 argument is unknown.
-            DataError: when the corpus is empty, has a passage without docno or text, or twice the same docno (both passages are named),
-                has another number of passages than expected, or isn't the one of the finished part. Nothing but finished shards is left
-                behind, whatever goes wrong.
+            DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno (both passages are named),
+                has another number of passages than expected, or differs from the corpus of the finished part. After any error only
+                finished shards remain.
         """
         for name, value, known in (("stemmer", stemmer, STEMMERS), ("stops", stops, STOPS)):
             if value not in known:
@@ -123,7 +120,7 @@ class PassageIndex(IndexArtifact):
         return BM25(self, k1, b, num_results, cache)
 
     def retriever(self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float = 0.9, b: float = 0.4) -> BM25:
-        """What searches an index of any kind: here BM25."""
+        """The retriever, by the name shared by all kinds of index: here BM25."""
         return BM25(self, k1, b, num_results, cache)
 
     def _read_description(self, folder: Path) -> dict[str, Any]:

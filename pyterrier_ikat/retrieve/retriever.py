@@ -1,4 +1,4 @@
-"""Searching indexes: what BM25 and SPLADE share, and a collection that is in several indexes."""
+"""The base of all retrievers, and retrieval from a collection that is divided into several indexes."""
 
 import os
 import struct
@@ -43,9 +43,9 @@ class Query(NamedTuple):
 
 
 class IndexRetriever(Operator):
-    """Base of what searches an index: each distinct query is searched once, as far as its ranking isn't in the cache.
+    """Base of retrievers over an index: each distinct query is searched once, unless its ranking is in the cache.
 
-    A subclass says what stands for a query (:meth:`key`) and finds rankings (:meth:`find_rankings`).
+    A subclass gives the cache key of a query (:meth:`key`) and finds rankings (:meth:`find_rankings`).
 
     Args:
         index: the index to search.
@@ -75,7 +75,7 @@ class IndexRetriever(Operator):
 
     @abstractmethod
     def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
-        """What stands for everything that decides a ranking but its depth."""
+        """The cache key: everything that determines a ranking except its depth."""
 
     @abstractmethod
     def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
@@ -190,19 +190,19 @@ def _repeat(values: "pd.Series[Any]", counts: Any) -> "pd.Series[Any]":
 class MergeShards(Operator):
     """Search the parts of a collection at the same time, and keep the best passages of all.
 
-    For a collection whose index is too large for one machine: each part has an index, and a retriever of its own, such as
+    For a collection whose index is too large for one machine: each part has its own index and retriever, such as
     ``PassageIndex(path).bm25()``, ``SpladeIndex(path).retriever()``, or one of these ``on_ray`` with the resource of the machine that
-    has the part. Reads ``qid`` and ``query``; gives what the retrievers give, of each query the ``num_results`` passages
-    of highest score, equal ones by docno (the greatest first), queries in the order of the rows.
-    ``merged % k`` lets each part retrieve just k.
+    has the part. Reads ``qid`` and ``query``; returns the columns of the retrievers, for each query the ``num_results`` passages of
+    highest score, equal scores by docno (the greatest first), queries in the order of the rows. ``merged % k`` lets each part retrieve
+    only k passages.
 
-    Scores are compared as they are. Those of learned sparse retrieval don't depend on the other passages: the result is that of one
-    index. BM25 takes the rarity of words and the mean length of passages from each part alone: the more alike the parts, the
-    closer to one index (see ``docs/scale.md`` for what was measured). Source: Callan, Distributed Information Retrieval,
-    2000, section 5, raw-score merging.
+    Scores are compared without normalisation. Scores of learned sparse retrieval don't depend on the other passages, so the result
+    equals that of one index. BM25 takes the rarity of words and the mean length of passages from each part alone: the more alike the
+    parts, the closer to one index (measured in ``docs/scale.md``). Source: Callan, Distributed Information Retrieval, 2000, section
+    5, raw-score merging.
 
     Args:
-        retrievers: one per part; no passage is in two parts.
+        retrievers: one per part; no passage may be in two parts.
         num_results: passages per query at most.
 
     Raises:

@@ -1,4 +1,4 @@
-"""SPLADE: a masked language model that weighs the terms of a text, and terms that it lacks. Its index, and retrieval over that."""
+"""SPLADE: a masked language model that weights the terms of a text and adds related ones. Its index, and retrieval over it."""
 
 import json
 from collections.abc import Sequence
@@ -27,16 +27,17 @@ PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doc
 class SpladeRetriever(IndexRetriever):
     """Learned sparse retrieval; ``SpladeIndex.retriever()`` makes it.
 
-    Reads ``qid`` and ``query``; gives for every row its passages, in the order of the rows: all columns of the row (the same objects),
-    ``docno``, ``score``, ``rank`` (from 0), and ``text`` where the index has the passages' text or a loader for it. The score is the dot
-    product of the query's and the passage's vector, their weights rounded to hundredths. Equal scores go by docno, the greatest
-    first, as in trec_eval.
-    Each distinct query is encoded and searched once, as by :class:`BM25`, by the index's ``query_model`` where it has one; it is cut off at
-    the tokens that the model can read. A query
-    that is blank, not a string, or encoded as an empty vector has no
-    result; turns with none are named in a ``NoResultWarning``: an expanded turn only when none of its sub-queries found anything.
-    ``retriever % k`` retrieves just k. Source: Formal et al., From Distillation to Hard Negative Sampling, SIGIR 2022; in iKAT:
-    IRLab@iKAT24, section 3.1.
+    Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
+    objects), ``docno``, ``score``, ``rank`` (from 0), and ``text`` if the index has the passages' text or a loader for it. The score is the
+    dot product of the query's and the passage's vector, their weights rounded to hundredths. Equal scores are ordered by docno, the
+    greatest first, as in trec_eval.
+
+    Each distinct query is encoded and searched once, as by :class:`BM25`, by the index's ``query_model`` where it has one; it is truncated
+    at the model's limit. A query that is blank, not a string, or encoded as an empty vector has no result. A ``NoResultWarning`` names the
+    turns without results; a turn with sub-queries is named only when none of them found anything. ``retriever % k`` retrieves only k
+    passages.
+
+    Source: Formal et al., From Distillation to Hard Negative Sampling, SIGIR 2022; in iKAT: IRLab@iKAT24, section 3.1.
 
     Args:
         index: the index to search.
@@ -72,23 +73,23 @@ class SpladeRetriever(IndexRetriever):
 class SpladeIndex(IndexArtifact):
     """An index of SPLADE vectors; ``Splade.index`` makes one, with the passages' text.
 
-    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` makes one file of it to share.
-    It also opens an index that PyTerrier made by ``PisaIndex(...).toks_indexer()`` with its scale of 100, as the iKAT organisers
-    distribute one: name the model that encoded the passages, and give ``text`` if the passages' text is wanted. What PISA needs for
-    retrieval is added to such an index at the first search. There, as in PyTerrier's own pipeline, terms with a capital (``[SEP]``) count
-    nothing: PISA looks terms up in lower case.
+    It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` packs it into one file to share. It also opens an
+    index that PyTerrier made by ``PisaIndex(...).toks_indexer()`` with its scale of 100, as the iKAT organisers distribute one: name the
+    model that encoded the passages, and give ``text`` if the passages' text is wanted. The files that PISA needs for retrieval are added to
+    such an index at the first search. There, as in PyTerrier's own pipeline, terms with a capital letter (``[SEP]``) are ignored, because
+    PISA looks terms up in lower case.
 
     Args:
         path: the folder.
         model: the model that encoded the passages, a name of the Hugging Face hub or the folder of a downloaded model. An index made by
-            ``Splade.index`` knows its own; name it only when the model's folder has moved.
+            ``Splade.index`` stores its name; give it only if the model's folder has moved.
         text: an operator that adds ``text`` by ``docno``, such as ``ikat.TextLoader(path)`` or ``PassageIndex.text_loader()``, instead of
             the texts in the index.
-        query_model: another model for queries, of the same vocabulary: one that was fine-tuned while the passages' encoder stayed as it
-            was, as in Lupart et al., DiSCo, SIGIR 2025 (arXiv 2410.14609), where it reads the whole conversation.
+        query_model: another model for queries, with the same vocabulary, fine-tuned while the passages' encoder was frozen, as in Lupart et
+            al., DiSCo, SIGIR 2025 (arXiv 2410.14609), where it reads the whole conversation.
 
     Raises:
-        DataError: at ``retriever``, when there is no index at ``path``, or it was cut short or isn't one of learned impacts.
+        DataError: at ``retriever``, when the index at ``path`` is missing, incomplete, or not an index of learned impacts.
         UsageError: at ``retriever``, when ``model`` is missing or isn't the one that encoded the passages; at the first search, when
             ``query_model`` has another vocabulary.
 
@@ -124,7 +125,7 @@ class SpladeIndex(IndexArtifact):
         k1: float | None = None,
         b: float | None = None,
     ) -> SpladeRetriever:
-        """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are BM25's: here they mean nothing.
+        """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are ignored, because they are BM25's.
 
         With ``query_model`` it is over ``SpladeIndex(path, query_model=...)``, this index with another model for queries.
         """

@@ -1,4 +1,4 @@
-"""Making an index of SPLADE vectors: passages are encoded, and encoding goes on where it was interrupted."""
+"""Making an index of SPLADE vectors: passages are encoded, and an interrupted encoding resumes."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class Splade:
     Args:
         model: a name of the Hugging Face hub, or the folder of a downloaded model: a sparse encoder, or a bare masked language model,
             which gets SPLADE's pooling by maximum.
-        batch_size: passages that the model gets at a time.
+        batch_size: the number of passages per batch.
 
     Raises:
         UsageError: when ``batch_size`` is below 1; at ``index``, when the model can't be loaded.
@@ -51,14 +51,15 @@ class Splade:
     def index(self, path: str | Path, corpus: Iterable[Mapping[str, Any]]) -> SpladeIndex:
         """Encode a corpus and build an index of it that also keeps the passages' text.
 
-        Weights are rounded to hundredths. A blank text, or one that the model gives no weight, is kept but never found. The folder
-        appears under its name only when complete. Encoded passages are kept in the folder ``<path>.splade.partial`` until then: when the
-        call was interrupted, the same call again (same model, batch size and passages, whatever their order) goes on where it was; a change
-        of the model or the passages makes it encode anew what changed.
+        Weights are rounded to hundredths. A blank text, or one that the model gives no weight, is kept but never found. The folder appears
+        under its name only when complete. Encoded passages are kept in the folder ``<path>.splade.partial`` until then: after an
+        interruption, the same call (same model, batch size and passages, in any order) resumes; if the model or passages changed, it
+        encodes the changed part again.
 
         Args:
-            path: the folder of the index. Where an index of the same passages for BM25 or of dense vectors is there, the SPLADE vectors are
-                added to it, and the texts are shared; see :class:`Index`. One that this call would make is returned.
+            path: the folder of the index. If it holds an index of the same passages for BM25 or dense vectors, the SPLADE vectors are
+                added to it, and the texts are shared; see :class:`Index`. An index equal to that of this call is returned without
+                building it again.
             corpus: dicts with ``docno`` (a string without white space) and ``text``; read once.
 
         Returns:
@@ -67,8 +68,8 @@ class Splade:
         Raises:
             UsageError: when an index of other passages or of another model, or anything else, is at the path already, or the model can't
                 be loaded.
-            DataError: when the corpus is empty or has a passage without docno or text, or twice the same docno, or when the model gives
-                no passage a term.
+            DataError: when the corpus is empty, has a passage without docno or text or a duplicate docno, or the model gives no
+                passage a term.
         """
         index = SpladeIndex(path)
         if (Path(path) / META).exists():

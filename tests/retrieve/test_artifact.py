@@ -64,7 +64,7 @@ def test_a_package_has_the_texts_only_when_it_is_told_to_and_ranks_as_the_index_
         return
     with pytest.raises(ikat.DataError, match=r"has no texts: give ikat\.\w+\(\.\.\., text="):
         opened.texts(["d1"])
-    with pytest.raises(ikat.DataError, match="has no texts to pack: leave texts=True out"):
+    with pytest.raises(ikat.DataError, match="has no texts to pack: omit texts=True"):
         opened.build_package(str(tmp_path / "again"), texts=True)
     loaded = type(index)(opened.path, text=index.text_loader())
     pd.testing.assert_frame_equal(loaded.retriever()(ASKED), expected)
