@@ -1,4 +1,4 @@
-"""What the organisers' checkers look at, and what they miss."""
+"""The checks of the organisers' checkers, and further ones."""
 
 import re
 from collections import Counter
@@ -28,18 +28,18 @@ _TOKEN = re.compile(r"\w+(?=n['’]t\b)|n['’]t\b|['’]\w+|\w+|[^\w\s]")
 def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
     """Check a submission, this package's or anybody's, against a dataset's topics; all problems in one pass.
 
-    Every turn of the topics once and no other; the year's fields with their types, no repeated keys; run type and names;
-    responses that are not empty, ranked from 1, and of at most 250 words (white space after NFKC; in 2025 over all responses of
-    a turn); at most 1000 passages, none twice, with finite scores that strictly decrease, at least one marked as used;
-    citations that are references; PTKB statements that the user has, in the topics' words. Whether a passage is in the
-    collection is not looked up: only the form of its id is.
+    The checks are: every turn of the topics once and no other turn; the year's fields with their types and without repeated keys; run type
+    and names; non-empty responses, ranked from 1, of at most 250 words (split at white space after NFKC; in 2025 over all responses of a
+    turn); at most 1000 passages, each once, with finite, strictly decreasing scores, and at least one marked as used; citations that are in
+    the references; PTKB statements of the user, in the topics' words. The form of a passage id is checked, but not whether the passage is
+    in the collection.
 
     Args:
         path: the file, in the format of the dataset's year.
         dataset: such as ``pt.get_dataset("ikat:2025")``; the sample and the mini collection are submitted like 2023.
 
     Returns:
-        The problems, errors and warnings; an empty list for a file without any.
+        The errors and warnings; an empty list if there are none.
 
     Raises:
         DataError: when there is no such file.
@@ -88,7 +88,7 @@ def repair_turn_id(qid: str, known: Collection[str]) -> str | None:
 
 
 def check_turn_ids(run: Run, topics: Topics | None, place: Place) -> list[str]:
-    """No turn is there twice, and none that the topics lack, where they are given; the turn that each one means."""
+    """Check that no turn occurs twice or is missing from the topics, if given; return the turn that each qid means."""
     meant: list[str] = []
     seen: Counter[str] = Counter()
     for turn in run.turns:
@@ -162,7 +162,7 @@ def _check_response(place: Place, response: Response) -> None:
 
 
 def _check_used(place: Place, passages: Sequence[Passage]) -> None:
-    """Some passage is marked as used for the response."""
+    """Check that some passage is marked as used for the response."""
     if not passages:
         place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
         return
@@ -245,7 +245,7 @@ def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: b
 
 
 def check_statements(place: Place, statements: Sequence[Statement], known: Mapping[str, str] | None) -> None:
-    """Each is one of the user's, named exactly as in the topics, and named once; one that is named by its words alone may be new."""
+    """Each statement is the user's, named exactly as in the topics, and once; a statement given only by its words may be new."""
     if known is not None:
         for number, one in enumerate(statements):
             _check_statement(place.at(number), one, known)
@@ -281,7 +281,7 @@ def check_length(place: Place, texts: Sequence[str], consequence: str = "") -> N
 
 
 def check_tokens(place: Place, text: str) -> None:
-    """A warning for a text within 250 words that has more tokens, the unit of 2023 and 2024."""
+    """Warn of a text within 250 words that has more than 250 tokens, the unit of 2023 and 2024."""
     tokens = count_tokens(text)
     if tokens > WORDS >= count_words(text):
         place.warning(

@@ -103,7 +103,7 @@ class Topics:
         """The turns of a dataset of the track; the sample and the mini collection are submitted like 2023.
 
         Raises:
-            UsageError: when it is of no year: the years have different formats.
+            UsageError: when the dataset belongs to no year, because each year has its own format.
         """
         data = datasets.dataset(dataset)
         if data.year is None:

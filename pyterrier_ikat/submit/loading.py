@@ -1,4 +1,4 @@
-"""A submission's file as a strict reader sees it: repeated keys, broken characters and lines that are cut short are problems, not luck."""
+"""Strict reading of a submission's file: repeated keys, broken characters and truncated lines are reported as problems."""
 
 import json
 import re
@@ -20,7 +20,7 @@ class Repeated(dict[str, Any]):
 
 
 def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run | None]:
-    """The year of a submission, told by its shape where ``year`` is None, and the submission.
+    """The year of a submission (recognised by its shape if ``year`` is None), and the submission.
 
     The submission is None, noted, where it can't be read or has the shape of another year.
 

@@ -1,4 +1,4 @@
-"""A problem of a submission: where it is, how bad, and how to repair it; the fields it may be in."""
+"""A problem in a submission: its place, severity and repair; and type checks of fields."""
 
 import json
 import re
@@ -13,13 +13,13 @@ ERROR, WARNING = "error", "warning"
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a submission.
+    """One problem in a submission.
 
     Attributes:
-        severity: ``"error"``: it must not be submitted like this; ``"warning"``: it may be, but somebody should look.
-        turn: the turn's id; empty for what concerns the whole file.
+        severity: ``"error"``: the file must not be submitted; ``"warning"``: it may be submitted, but check this first.
+        turn: the turn's id; empty if the problem concerns the whole file.
         field: the path of the field, such as ``responses[0].passage_provenance[3].score``, counted from 0.
-        message: what is wrong, and the repair.
+        message: the problem and its repair.
 
     Example:
         >>> print(Problem("error", "9-1_3", "responses[0].text", "it is empty: write a response"))
@@ -38,7 +38,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a submission we are; what is wrong there is added to the shared list ``found``."""
+    """A place in a submission; its problems are added to the shared list ``found``."""
 
     found: list[Problem] = field(default_factory=list)
     turn: str = ""
@@ -99,7 +99,7 @@ def _line(field: str, same: Sequence[Problem], turns: int) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` without what a terminal or a UTF-8 file can't show, and not endless."""
+    """``text`` without unprintable characters, and cut to a limit."""
     if not text.isprintable():
         text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,4 +1,4 @@
-"""Reading a submission back, anybody's: a ranking, responses and statements that can be evaluated."""
+"""Read any submission back as a ranking, responses and statements that can be evaluated."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _BESIDES = re.compile(
 )
 """The fields that a ranking doesn't need."""
 _RESPONSES = re.compile(r"(line \d+\.)?responses.*")
-"""What else it doesn't need in 2025, where the references are the ranking."""
+"""Further fields that it doesn't need in 2025, where the references are the ranking."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,20 @@ class Submission:
 
 
 def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Submission:
-    """Read a submission of 2023, 2024 or 2025; the year is told by the file's shape.
+    """Read a submission of 2023, 2024 or 2025; the year is recognised by the file's shape.
 
-    The ranking is that of the organisers' own converters: in 2025 the references by score; before, the passages of the responses
-    in the order of their ranks, each once; with several responses a score is divided by the response's rank + 1. Statements
-    without scores (2024, 2025) get n, n - 1, ..., 1; one that is there twice keeps its first place.
+    The ranking is that of the organisers' own converters: in 2025, the references by score; in 2023 and 2024, the passages of the responses
+    in the order of their ranks, each once. With several responses, a score is divided by the response's rank + 1. Statements without scores
+    (2024, 2025) get n, n - 1, ..., 1; a duplicate keeps its first position.
 
     Args:
         path: the file.
-        dataset: what it was made for. It turns the statements of 2025 into ids; without it, and of new statements, the words are the ids.
+        dataset: the dataset of the submission. With it, the statements of 2025 become ids; without it, and for new statements, the words
+            are the ids.
 
     Raises:
-        DataError: when a field is missing or has a wrong type, a turn is there twice, the dataset lacks a turn, a statement is
-            not the user's, or the file is of another year than the dataset; :func:`validate` tells everything else.
+        DataError: when a field is missing or has a wrong type, a turn occurs twice or isn't in the dataset, a statement is not the user's,
+            or the file is of another year than the dataset. For all other problems use :func:`validate`.
     """
     topics = None if dataset is None else Topics.of(dataset)
     run, year = _load(path, topics, lambda problem, run, year: True)
@@ -66,10 +67,10 @@ def read_submission(path: str | Path, dataset: IkatDataset | None = None) -> Sub
 
 
 def read_ranking(path: str | Path) -> pd.DataFrame:
-    """The ranking of a submission as :func:`read_submission` gives it, whatever is wrong with names, responses and statements.
+    """The ranking of a submission as in :func:`read_submission`, ignoring problems with names, responses and statements.
 
     Raises:
-        DataError: when the file is cut or no submission, a turn is there twice, or a passage, its score or a whole ranking is missing.
+        DataError: when the file is truncated or no submission, a turn occurs twice, or a passage, its score or a whole ranking is missing.
     """
     return _results_frame(_load(path, None, _hides_passages)[0])
 

@@ -1,4 +1,4 @@
-"""Writing a submission from a run's folder or frames: whatever the check refuses is not written."""
+"""Write a submission from a run's folder or frames; a submission with errors is not written."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,29 +48,28 @@ class RefusedError(DataError):
 def write_submission(
     run: RunFolder | Frames, dataset: IkatDataset, path: str | Path, *, run_id: str, run_type: str, team: str | None = None
 ) -> list[Problem]:
-    """Write a run in the format of the dataset's year, check it, and only then put it at ``path``.
+    """Write a run in the format of the dataset's year; the file appears at ``path`` only if it passes the check.
 
-    One response per turn. Responses of more than 250 words are cut at the end of a sentence. Scores are written so that they
-    strictly decrease for every tool that reads them: as 32-bit floats, in 2025 also with six decimals. In 2024
-    ``eval_response`` is true.
+    One response per turn. Responses of more than 250 words are cut at the end of a sentence. Scores are written so that they strictly
+    decrease in every tool: as 32-bit floats, and in 2025 also with six decimals. In 2024 ``eval_response`` is true.
 
     Args:
         run: the folder of a finished run whose system wrote responses (Respond), or two frames: results (``qid``, ``docno``,
-            ``score``, ``rank``, ``used``, optionally ``text``) and turns. Either may have the responses, ``qanswer``, and
-            ``qstatements``; what the results say of a turn counts before what the turns say, so that a draft in the turns,
-            which Respond calls ``qdraft`` in its results, is not submitted.
+            ``score``, ``rank``, ``used``, optionally ``text``) and turns. Either frame may have the responses, ``qanswer``, and
+            ``qstatements``. The values in the results take precedence, so that a draft in the turns, which Respond calls ``qdraft`` in
+            its results, is not submitted.
         dataset: the topics to answer; the sample and the mini collection are submitted like 2023.
-        path: the file to write; an old one stays as it is until the new one is whole and valid.
+        path: the file to write; an old file is replaced only when the new one is complete and valid.
         run_id: the run's name, without white space.
         run_type: 2023: automatic, manual; 2024: also only_response; 2025: automatic, generation-only.
-        team: the team's id; in 2025 only, and there it is needed.
+        team: the team's id; required in 2025, and not allowed before.
 
     Returns:
         The warnings of :func:`validate`.
 
     Raises:
-        UsageError: when the run has no responses, the run type is not one of the year, a run that saw manual rewrites is called
-            automatic, the team is missing or not asked for, or ``path`` can't be written.
+        UsageError: when the run has no responses, the year has no such run type, a run with manual rewrites is called automatic, the team
+            is missing or not allowed, or ``path`` can't be written.
         DataError: when the run has turns that the topics lack, says two things of a turn, has only a draft for one, marks a passage as
             used by anything but true or false, or its ranking is not clean.
         RefusedError: when the check refuses the submission; it lists all errors.
@@ -173,7 +172,7 @@ def _results_first(name: str, results: Mapping[str, Value], turns: Mapping[str, 
         if turns.get(qid, value) not in (value, drafts.get(qid)):
             raise DataError(
                 f"turn {qid}: the results have another {name} than the turns, and only one can be submitted: "
-                f"drop the column {name} from the frame that is not to be heard"
+                f"drop the column {name} from the frame with the wrong value"
             )
     if any(turns.get(qid, value) != value for qid, value in results.items()) and (lacking := [qid for qid in turns if qid not in results]):
         raise DataError(
@@ -244,7 +243,7 @@ def _cut_long(turns: Sequence[SubmittedTurn]) -> None:
 
 
 def _repair(unanswered: Sequence[str], run: RunFolder | Frames) -> str:
-    """What to do about turns without a response; Respond writes none where no passage was found."""
+    """Advice about turns without a response; Respond writes none if no passage was found."""
     if not unanswered:
         return ""
     where = f'"response" to their lines in {run.path / "turns.jsonl"}' if isinstance(run, RunFolder) else "their qanswer to the turns"
