@@ -1,4 +1,4 @@
-"""Talking to a system: its own answers become the history; saved as a topics file."""
+"""Talk to a system: its answers become the history, and the chat can be saved as a topics file."""
 
 from .conversation import Chat, ChatTurn, Source
 from .terminal import Persona, open_chat, read_persona, talk

@@ -1,4 +1,4 @@
-"""A conversation with a system, turn by turn: what was said, what the system found and answered, as text and as HTML."""
+"""A conversation with a system, turn by turn: utterances, passages and responses, as text and as HTML."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from ..operator import parts_of
 from ..store.files import atomic_write
 
 SHOWN = 5
-"""How many passages a system without responses shows."""
+"""The number of passages shown for a system without responses."""
 WORDS, WIDTH = 20, 100
 
 
@@ -51,9 +51,9 @@ class ChatTurn:
     Attributes:
         turn_id: its number in the conversation, from 1.
         utterance: the user's words.
-        response: the system's answer; empty where the system gives none or found no passage.
+        response: the system's answer; empty if the system writes none or found no passage.
         sources: the passages that the response is based on; without a response the best 5.
-        rewrite: the query that an LLM or a rewriter made of the utterance; empty where there is none.
+        rewrite: the query that an LLM or a rewriter made of the utterance; empty if there is none.
     """
 
     turn_id: int
@@ -64,10 +64,10 @@ class ChatTurn:
 
     @classmethod
     def of(cls, turn_id: int, utterance: str, results: pd.DataFrame) -> "ChatTurn":
-        """The turn that a system's results make.
+        """The turn made from a system's results.
 
-        ``qanswer`` is the response where ``Respond`` wrote it (the frame has ``used``) or where the system finds no passages
-        at all; that of a ranking without ``used`` is a draft that was searched with.
+        ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the system retrieves no passages at all. In a
+        ranking without ``used`` it is a draft that served as a query.
         """
         texts = {name: clean_text(next(iter(values(results, name, "")), "")) for name in ("qanswer", "qrewrite")}
         if "docno" not in results.columns:
@@ -79,7 +79,7 @@ class ChatTurn:
         return cls(turn_id, utterance, texts["qanswer"] if responds else "", sources, texts["qrewrite"])
 
     def __repr__(self) -> str:
-        """The system's part as text, without characters that a terminal would obey."""
+        """The system's part as text, without terminal control characters."""
         parts = [f"(searched for: {self.rewrite})"] if self.rewrite else []
         parts += [line for paragraph in self.response.splitlines() for line in textwrap.wrap(strip_controls(paragraph), WIDTH) or [""]]
         parts += [f"  [{place}] {source.docno}  {source.beginning}" for place, source in enumerate(self.sources, 1)]
@@ -100,7 +100,7 @@ class ChatTurn:
 
 
 def strip_controls(text: str) -> str:
-    """The text without control characters but line feeds and tabs: passages and LLMs may send a terminal orders."""
+    """The text without control characters except line feeds and tabs, because passages and LLM output may contain terminal commands."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", " ", text)
 
 
@@ -110,24 +110,24 @@ def clean_text(text: str) -> str:
 
 
 class Chat:
-    """Talk to a system: what it answers becomes the history of the next turn.
+    """Talk to a system: each of its answers becomes part of the history of the next turn.
 
-    Every turn is what a run's turn is, a frame of one row (see ``ikat.conversation``), and a saved chat is a topics file: read again, its
-    turns are the frames that the system saw. A turn that failed is not kept: say it again.
+    As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat is a topics file, and reading it gives the
+    frames that the system saw. A failed turn is not kept and can be repeated.
 
     Args:
-        system: a pipeline from turns to passages. Its response is what ``Respond`` writes; a system without it shows passages only.
-        ptkb: what is known of the user: a dict id -> statement, or a list of statements.
+        system: a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond`` shows only passages.
+        ptkb: the statements about the user: a dict id -> statement, or a list of statements.
         number: the conversation's name; qids are ``<number>_<turn>``.
-        save_to: a file that isn't there yet; the chat is saved in it after each turn.
-        script: what the user has to say, turn by turn, for an LLM that replays recorded completions, which are recorded by turn.
+        save_to: a new file; the chat is saved in it after each turn.
+        script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn.
 
     Attributes:
         turns: the turns so far.
         saved: how many of them are in ``save_to``.
 
     Raises:
-        UsageError: when ``number`` isn't one word, an LLM asks in batches, or ``save_to`` is there already or can't be written.
+        UsageError: when ``number`` isn't one word, an LLM asks in batches, or ``save_to`` already exists or can't be written.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -167,8 +167,8 @@ class Chat:
         """Say something, and get the system's turn.
 
         Raises:
-            UsageError: when the text is empty, or isn't what the recorded conversation goes on with; or when the chat can't be saved:
-                then the turn is kept in ``turns``.
+            UsageError: when the text is empty or differs from the recorded conversation; also when the chat can't be saved, but then the
+                turn is kept in ``turns``.
             IkatError: when the system fails; the turn isn't kept.
         """
         utterance = self._check(text)
@@ -186,11 +186,11 @@ class Chat:
         return [{"role": role, "content": text} for role, text in said if text]
 
     def expected(self) -> str | None:
-        """What the script goes on with; None without a script, or behind its end."""
+        """The script's next utterance; None without a script, or after its end."""
         return self.script[len(self.turns)] if self.script and len(self.turns) < len(self.script) else None
 
     def topics(self) -> list[dict[str, Any]]:
-        """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance``: the passages that were used."""
+        """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
         turns = []
         for turn in self.turns:
             used = [source.docno for source in turn.sources] if turn.response else []

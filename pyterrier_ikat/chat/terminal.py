@@ -1,4 +1,4 @@
-"""A chat in the terminal: who talks, with which method, and the lines that go to and fro."""
+"""A chat in the terminal: the persona, the method, input and output."""
 
 import json
 import sys
@@ -24,12 +24,12 @@ NUMBER = "chat"
 
 @dataclass(frozen=True)
 class Persona:
-    """What is known of the user.
+    """The persona of a chat.
 
     Attributes:
         ptkb: statement id -> statement.
         number: the conversation's name; qids are ``<number>_<turn>``.
-        utterances: what the user says turn by turn in the topics file that the persona comes from.
+        utterances: the user's utterances, turn by turn, in the persona's topics file.
     """
 
     ptkb: dict[str, str] = field(default_factory=dict)
@@ -42,12 +42,12 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
 
     Args:
         source: a text file with one statement per line; a JSON file with a list of statements or an object id -> statement; a topics file
-            of TREC iKAT, or ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder. None for a user of whom nothing is known.
-        number: the conversation's name; where ``source`` has several conversations, the one whose persona is wanted.
+            of TREC iKAT, or ``topics.jsonl``; or a dataset, such as ``ikat:sample`` or a folder. None for a user without a persona.
+        number: the conversation's name; if ``source`` has several conversations, the conversation with the wanted persona.
 
     Raises:
         DataError: when the file is missing, unreadable or holds no statements.
-        UsageError: when ``number`` isn't one word, or ``source`` has several conversations and none of that name.
+        UsageError: when ``number`` isn't one word, or ``source`` has several conversations and none has that name.
 
     Example:
         >>> persona = read_persona("ikat:sample", "2-1")
@@ -98,9 +98,9 @@ def _persona_of(conversations: list[Conversation], source: str, number: str | No
 
 
 def talk(chat: Chat, read: Callable[[str], str] | None = None, echo: Callable[[str], None] = print) -> None:
-    """Read what the user says until the input ends or is interrupted, and print the system's turns.
+    """Read the user's lines until the input ends or is interrupted, and print the system's turns.
 
-    An error of a turn is printed, and the chat goes on. Where the completions are recorded, an empty line says what is recorded.
+    An error in a turn is printed, and the chat continues. With recorded completions, an empty line stands for the recorded utterance.
 
     Args:
         chat: the conversation, which is changed.
@@ -161,7 +161,7 @@ def open_chat(
         options: the resources, see :class:`~pyterrier_ikat.running.Resources`.
 
     Raises:
-        UsageError: for an unknown or manual method, a resource that it lacks, or a model that can't be loaded.
+        UsageError: for an unknown or manual method, a missing resource, or a model that can't be loaded.
         DataError: for an index, persona or recorded file that can't be used.
     """
     entry = find(name)
