@@ -1,4 +1,4 @@
-"""More than one machine: the same expressions, run over turns on a Ray cluster."""
+"""Run any pipeline over turns on a Ray cluster."""
 
 from .pipeline import OnRay, on_ray
 

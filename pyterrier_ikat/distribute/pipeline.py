@@ -1,4 +1,4 @@
-"""Any expression over turns, run on a Ray cluster: the frame is cut into parts, and put together again."""
+"""Run any pipeline over turns on a Ray cluster: the frame is cut into parts, and the results are joined."""
 
 import logging
 import warnings
@@ -64,10 +64,10 @@ class Running:
         self.over = Event()
 
     def run(self, parts: Sequence[pd.DataFrame]) -> list[Outcome]:
-        """How each part ended, in their order; an error that is none of ours ends them all.
+        """The outcome of each part, in their order; an error that isn't one of this package ends all parts.
 
         Raises:
-            IkatError: what a language model raised; the first to come ends all parts, finished calls are in the caches.
+            IkatError: raised by a language model; the first such error ends all parts, and finished calls are in the caches.
             UsageError: when a part ended the process that ran it, ``TRIES`` times.
             BatchUnderWay: when parts wait for an LLM's batches, after all others have ended.
         """
@@ -145,7 +145,7 @@ class OnRay(Operator):
         if partitions < 1:
             raise UsageError(f"partitions={partitions!r}: cut the turns into at least one part")
         if resources is not None and not any(resources.values()):
-            raise UsageError(f"resources={resources!r}: give what a process takes up, such as {{'CPU': 1, 'GPU': 1}}")
+            raise UsageError(f"resources={resources!r}: give the resources of a process, such as {{'CPU': 1, 'GPU': 1}}")
         self.pipeline = pipeline
         self.partitions = partitions
         self.resources = None if resources is None else dict(resources)
@@ -180,31 +180,31 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
     """Run a pipeline over turns on the Ray cluster that this process is connected to.
 
     The frame is cut into parts of whole turns (a turn's sub-queries and passages stay together), which go to processes all over the
-    cluster. Gives what the pipeline gives in one process, row for row (turn by turn, where a frame mixes turns); only a neural
-    model's scores depend, by float noise, on which texts share a batch. ``CrossEncoder(backend="auto")`` would choose in each process by
-    itself and is refused: name the backend. Each process opens the indexes once, at first use and from the
-    same path everywhere, and loads each model once; the processes stay for all pipelines that use them, and end with the last one. Each
-    has a memory of searches and scores of its own: what one has found, another one does again.
+    cluster. The result equals that of one process, row for row (turn by turn, if a frame mixes turns); only a neural model's scores vary by
+    float noise, depending on the texts that share a batch. ``CrossEncoder(backend="auto")`` would choose a backend in each process and is
+    refused: name the backend. Each process opens the indexes once, at first use and from the same path on every node, and loads each model
+    once. The processes are shared by all pipelines that use them, and end with the last one. Rankings and scores are cached per process, so
+    another process may compute the same ones again.
 
-    Language models are asked by the calling process: a process on the cluster sends its requests back. So keys, cache,
-    budget and the limit on concurrent calls stay here, and the ledger counts what it counts in one process. A local model
-    (``hf:``) runs here, too: put it on a vLLM server and name that by ``base_url``. A process that dies loses nothing: its
-    part runs again elsewhere, up to 3 times in all, and what it had asked is not asked again.
+    Only the calling process asks language models: the processes on the cluster send it their requests. So keys, cache, budget and the limit
+    on concurrent calls stay in the calling process, and the ledger counts as in a run on one machine. A local model (``hf:``) would run
+    there, too: serve it with vLLM instead, and give the server's address as ``base_url``. When a process dies, its part runs again
+    elsewhere, up to 3 times in all, and its finished requests are not sent again.
 
     Needs ``pip install 'pyterrier_ikat[ray]'`` on every node, and ``ray.init(...)`` before the first use.
 
     Args:
-        pipeline: any PyTerrier expression whose stages look at each turn by itself; input with ``qid``, or ``qid_0`` for sub-queries.
-        partitions: parts at most. A part is what is run again; 2 to 4 per process balance long and short turns.
-        resources: what each process takes up, in Ray's words; ``{"CPU": 1}`` when None. With ``{"CPU": 4, "GPU": 1}`` each
-            has 4 cores and a GPU; ``{"part-1": 1}`` is a node started with ``ray start --resources='{"part-1": 1}'``. There
-            are as many processes as the parts need and the nodes have room for.
+        pipeline: any PyTerrier expression whose stages treat each turn independently; its input has ``qid``, or ``qid_0`` for sub-queries.
+        partitions: the maximum number of parts. A part is the unit of repetition; 2 to 4 parts per process balance long and short turns.
+        resources: the resources of each process, in Ray's terms; ``{"CPU": 1}`` when None. With ``{"CPU": 4, "GPU": 1}`` each has 4 cores
+            and a GPU; ``{"part-1": 1}`` is a node started with ``ray start --resources='{"part-1": 1}'``. There are as many processes as
+            the parts need and the nodes have room for.
 
     Raises:
         UsageError: when an argument is out of range; at use, when Ray isn't installed or connected, no node has the resources, a stage
             can't be sent or has ``backend="auto"``, or a part kills its process 3 times.
         DataError: when nodes have different indexes at the same path.
-        IkatError: what the pipeline raises, as in one process. A ``StageError`` names the failed turns of all parts.
+        IkatError: raised by the pipeline, as in one process. A ``StageError`` names the failed turns of all parts.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat

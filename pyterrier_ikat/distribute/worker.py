@@ -1,4 +1,4 @@
-"""What goes between machines, and what runs in a process of a Ray node: one pipeline, one part of the turns at a time.
+"""The messages between machines, and the work of a process on a Ray node: one pipeline, one part of the turns at a time.
 
 A language model never travels: its key, connections, cache, ledger and budget stay in the calling process. In its place a pipeline
 takes a `FarLLM` along. The pipeline runs in a thread; where it asks a language model, the caller gets a `Question` in the place of the
@@ -47,9 +47,9 @@ class FarLLM:
     Attributes:
         number: which of the pipeline's language models it stands for.
         model: the model's name.
-        on_error: what operators do that do not say it themselves where a call fails.
-        kept_in: where it keeps finished calls.
-        text: what ``repr`` shows.
+        on_error: the default of operators for failed calls.
+        kept_in: the place where it keeps finished calls.
+        text: its text in ``repr``.
         ask: brings the requests home, and the completions back (see `LLM.ask`).
         ledger: takes what operators count themselves (fallbacks, dropped pieces), for the ledger at home.
     """
@@ -129,11 +129,11 @@ def thaw_error(kind: type[IkatError], args: tuple[Any, ...], state: dict[str, An
 
 @dataclass(frozen=True)
 class Question:
-    """What a running part wants to know.
+    """A question from a running part to its caller.
 
     Attributes:
         llm: the number of the language model.
-        requests: what to ask it.
+        requests: the requests to it.
     """
 
     llm: int

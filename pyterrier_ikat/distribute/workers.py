@@ -25,7 +25,7 @@ class Workers:
     """Processes that each hold the same share of the cluster; made by `find_workers`, ended with the last pipeline that has them.
 
     Args:
-        resources: what one process takes up, in Ray's words.
+        resources: the resources of one process, in Ray's terms.
 
     Attributes:
         busy: held by the pipeline that runs on them: pipelines take turns.
