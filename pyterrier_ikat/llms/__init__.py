@@ -1,4 +1,4 @@
-"""One way to ask a language model: backends, cache, ledger, budget and typed failures."""
+"""The common interface to language models: backends, cache, ledger, budget and typed failures."""
 
 from .failures import (
     BadRequest,

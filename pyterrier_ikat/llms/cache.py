@@ -1,7 +1,7 @@
-"""Finished completions in one file, so that nothing that was paid for is asked again.
+"""Finished completions in one file, so that no request is paid for twice.
 
-Every completion is kept when it arrives: a killed run repeats no finished call. Many threads and processes may share a file; what one of
-them is asking, the others wait for. Nobody who asks waits for another one meanwhile, so that nobody waits in a circle.
+Every completion is kept when it arrives: a killed run repeats no finished call. Many threads and processes may share a file; while one of
+them asks a request, the others wait for it. A process never waits while it is asking, so there is no deadlock.
 """
 
 import json

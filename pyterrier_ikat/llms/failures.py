@@ -1,4 +1,4 @@
-"""What can go wrong when a language model is asked: typed, so that a failure never becomes the text of a query or an answer."""
+"""The failures of language models, as types, so that a failure never becomes the text of a query or an answer."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ class LLMFailure(IkatError):
         stage: the operator that asked.
         qid: the turn that it was asked for.
         reason: what happened, in one line.
-        kept: True when a completion came and is in the cache, so that asking again gives the same one.
+        kept: True when the completion is in the cache, so that asking again gives the same failure.
     """
 
     def __init__(self, stage: str, qid: str, reason: str, *, kept: bool = False) -> None:
@@ -39,11 +39,11 @@ class CutOff(LLMFailure):
 
 
 class Unfinished(LLMFailure):
-    """The server names another reason than the end of the answer: ``error``, ``abort``, ``tool_calls``, a word that we don't know."""
+    """The server names another reason than the end of the answer: ``error``, ``abort``, ``tool_calls``, or an unknown word."""
 
 
 class OnlyReasoning(LLMFailure):
-    """The model thought aloud and wrote no answer, or its reasoning has no end."""
+    """The completion has only reasoning and no answer, or its reasoning does not end."""
 
 
 class Empty(LLMFailure):
@@ -88,7 +88,7 @@ class Transient(Exception):  # noqa: N818 - it is a signal to the retry loop, no
 
 
 class StageEnded(IkatError):
-    """A stage ended before all of its requests were asked.
+    """A stage ended before all of its requests were sent.
 
     Attributes:
         done: requests that are finished and kept.
@@ -131,7 +131,7 @@ class BudgetExceeded(StageEnded):
         spent: US dollars that the run folder has cost, or without one this language model.
         budget: US dollars allowed.
         where: the run folder, or ``""``.
-        about: US dollars that the requests left would cost, by what the others did, or None when nothing is known.
+        about: the estimated cost of the remaining requests in US dollars, from the cost of the others, or None when unknown.
         at_most: US dollars to which a batch of the requests left may bring the cost, where the budget isn't spent yet.
     """
 
@@ -179,7 +179,7 @@ class StageError(IkatError):
 
 
 class Waiting(NamedTuple):
-    """A batch of requests that the provider has not answered yet.
+    """A batch of requests that the provider has not yet answered.
 
     Attributes:
         stage: the operators that asked.
@@ -195,7 +195,7 @@ class Waiting(NamedTuple):
 
 
 class BatchUnderWay(IkatError):
-    """Requests wait in batches at the provider (``batch=on``): the same call later goes on from there, and pays for nothing again.
+    """Requests wait in batches at the provider (``batch=on``). The same call later continues from there, and nothing is paid for twice.
 
     Attributes:
         waiting: the batches.

@@ -24,7 +24,8 @@ class GeneratorBackend(Backend):
 
     Args:
         generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
-        identity: what decides its answers beside its class and ``model_id``, as JSON values; the object's own ``identity`` when None.
+        identity: everything that determines its answers beside its class and ``model_id``, as JSON values; the object's own
+            ``identity`` when None.
         name: its name in the ledger where it has no ``model_id``; that of its class when None.
 
     Raises:

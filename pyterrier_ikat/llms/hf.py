@@ -30,7 +30,7 @@ class HFBackend(Remade, Backend):
         name: a model of the hub, or a folder.
         params: decoding parameters (temperature, top_p, top_k, max_tokens, seed); ``max_tokens`` is 1024 when not given.
         device: ``cpu``, ``cuda``, ...; else a GPU when there is one.
-        batch_size: the most chats at a time.
+        batch_size: the maximum number of chats per batch.
     """
 
     of_this_process = {"_lock": threading.Lock, "_loaded": type(None)}

@@ -1,4 +1,4 @@
-"""The account of all calls: how many, how long, how many tokens and what they cost, per stage and model; and what they may cost."""
+"""The account of all calls: number, time, tokens and cost per stage and model; and the budget."""
 
 import threading
 from collections import Counter
@@ -21,21 +21,21 @@ MAY_BE_OMITTED = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "
 
 BETWEEN = ", "
 CHARACTERS_PER_TOKEN = 4
-"""What a token has in English text, about: for estimates."""
+"""The average number of characters per token in English text, for estimates."""
 
 
 class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
-    ``calls`` are requests that a model was asked, ``retries`` the further attempts at them, ``cache_hits`` requests answered without a
-    call, ``failures`` requests without a usable completion (refused and unreadable ones, too), ``fallbacks`` turns that went on without
-    one, ``dropped`` pieces of completions that were left out or repaired (ids that do not exist, scores out of range, copies of no
-    statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``cached_tokens`` those
-    of the ``prompt_tokens`` that the provider had in its own cache; ``seconds`` is the time of the calls added up, ``cost`` in US dollars
-    what was paid. ``worth`` is what the calls would cost that the cache answered, by the tokens that were stored and the prices of today;
-    ``alone`` what all distinct requests would, each once, with nothing in the cache. ``model`` is the name that was asked for, ``served``
-    who answered, as the server says, also where the answer came from the cache: several names are separated by commas. What one call does
-    not tell (tokens, or the price) makes the sum unknown (``pd.NA``), never 0.
+    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``cache_hits`` requests answered without a call,
+    ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for which a fallback replaced
+    the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores out of range, copies of
+    no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``cached_tokens``
+    those of the ``prompt_tokens`` that the provider had in its own cache; ``seconds`` is the time of the calls added up, ``cost`` in US
+    dollars what was paid. ``worth`` is the cost that the cache saved, by the stored token counts and today's prices; ``alone`` is the cost
+    of all distinct requests, each once, with an empty cache. ``model`` is the requested model, ``served`` the model that answered, as named
+    by the server, also for cached answers; several names are separated by commas. If a call lacks its tokens or price, the sum is unknown
+    (``pd.NA``), never 0.
 
     Example:
         >>> ledger = Ledger()
@@ -211,13 +211,13 @@ class Budget(Remade):
     Args:
         price_in: US dollars per million prompt tokens, or None when not known.
         price_out: US dollars per million completion tokens, or None when not known.
-        price_cached: US dollars per million prompt tokens that the provider had in its own cache, or None for ``price_in``. A call that
-            doesn't tell how many there were is paid in full.
-        limit: the most US dollars to spend, or None for no limit. Calls in flight when it is reached are still finished.
+        price_cached: US dollars per million prompt tokens that the provider had in its own cache, or None for ``price_in``. A call without
+            this number of tokens is counted at the full price.
+        limit: the maximum cost in US dollars, or None for no limit. Calls in flight when it is reached are still finished.
         model: the model whose prices they are.
 
     Attributes:
-        spent: US dollars that were spent through this object.
+        spent: the cost through this object, in US dollars.
 
     Raises:
         UsageError: for a limit without prices, or a price of cached tokens alone.

@@ -19,7 +19,7 @@ from .network import CONNECT
 
 LONGEST_WAIT = 60.0
 FIRST_ANSWER = 15.0
-"""Seconds in which a server that has never answered is given up: a wrong address needs no patience."""
+"""Seconds after which a server that has never answered is given up, because its address is probably wrong."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Retry:
     ``Retry-After`` is obeyed within [0, 60] seconds; else the wait doubles from 1 second, with jitter.
 
     Attributes:
-        tries: attempts at one call, the first one included.
+        tries: the number of attempts at one call, including the first.
         max_seconds: the most seconds that one call waits between its attempts, all waits added up; no wait begins that would end later.
-            Each attempt has its own time-out, and the wait for a free place among the other calls is nobody's failure.
+            Each attempt has its own time-out; the wait for a free slot does not count.
         sleep: how to wait; None waits so that an interrupted run ends at once.
         clock: seconds that never run backwards.
     """

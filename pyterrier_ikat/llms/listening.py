@@ -1,4 +1,4 @@
-"""Who listens to what language models are asked: a run folder keeps the prompts and completions of its turns."""
+"""Listeners to requests, by which a run folder keeps the prompts and completions of its turns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=(
 def heard_by(listener: Listener) -> Iterator[None]:
     """Inside the block, ``listener`` gets the requests and outcomes of each finished `LLM.ask`, cached ones too, in their order.
 
-    Not heard is what is asked on other threads or machines.
+    Requests on other threads or machines are not heard.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -39,6 +39,6 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 def tell(exchanges: Sequence[Exchange]) -> None:
-    """Tell all who listen."""
+    """Call all listeners."""
     for listener in _listeners.get():
         listener(exchanges)

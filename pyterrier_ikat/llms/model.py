@@ -1,4 +1,4 @@
-"""One way to ask a language model, whatever it runs on: cached, retried, counted and within a budget."""
+"""A language model on any backend: requests are cached, retried, counted and limited by a budget."""
 
 import re
 import warnings
@@ -39,23 +39,23 @@ def same_model(asked: str, served: str) -> bool:
 class LLM:
     """A language model; made by `llm`.
 
-    Two of them are equal when they answer alike: same provider, model, base URL, decoding parameters and ``on_error``. Those made from
-    objects with ``.generate`` are equal when the objects are, or their ``identity`` is.
+    Two models are equal when they have the same provider, model, base URL, decoding parameters and ``on_error``. Those made from objects
+    with ``.generate`` are equal when the objects are, or their ``identity`` is.
 
     Args:
-        backend: how the model is reached.
+        backend: the connection to the model.
         ledger: the account to count in; a new one when None.
         cache: where finished completions are kept; None for nowhere.
-        budget: prices and the most US dollars to spend.
+        budget: prices, and the maximum cost in US dollars.
         retry: how transient failures are retried.
-        on_error: what operators do that do not say it themselves where a call fails: ``"raise"`` or ``"fallback"``.
-        batches: how its requests are put into batches, which are answered within a day; None where each is a call of its own.
-        text: what ``repr`` shows as the argument of `llm`.
+        on_error: the default of operators for failed calls: ``"raise"`` or ``"fallback"``.
+        batches: the settings for batches, which are answered within a day; None if each request is its own call.
+        text: the argument of `llm` shown by ``repr``.
 
     Attributes:
         ledger: the account.
         model: the model's name.
-        spec: what names it, without secrets.
+        spec: its specification, without secrets.
     """
 
     def __init__(
@@ -85,19 +85,20 @@ class LLM:
         return "process" if self.cache.path == ":memory:" else "file"
 
     def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
-        """Ask everything, many requests at a time, each distinct one once.
+        """Ask all requests concurrently, each distinct request once.
 
-        Several threads and processes may ask at a time: what one of them is asking, the others wait for and read from the cache.
+        Several threads and processes may ask at the same time: if one of them is already asking a request, the others wait for it and read
+        the answer from the cache.
 
         Args:
-            requests: what is asked.
-            then: where an answer leads to a further request: gets the place of a request in ``requests`` and its outcome as soon as that
-                is there, and gives the request that follows, or None. What follows is sent while the others are still on their way.
-            calls: with ``then``, how many requests that makes in all, as far as it is known: for the progress and for what is left.
+            requests: the requests.
+            then: for follow-up requests: gets the position of a request in ``requests`` and its outcome as soon as it arrives, and returns
+                the follow-up request, or None. Follow-ups are sent while other requests are still running.
+            calls: with ``then``, the total number of requests, if known: for the progress bar and the remaining count.
 
         Returns:
-            For each request, in their order, its completion or the failure that is left after all retries; where others followed it, that
-            of the last one.
+            For each request, in their order, its completion, or its failure after all retries; with follow-ups, the outcome of
+                the last one.
 
         Raises:
             FatalLLMError: when no call can succeed (key, model, quota); finished calls are kept.
@@ -120,7 +121,7 @@ class LLM:
         return (Sending if self.batches is None else BatchSending)(self, follow=follow, calls=calls)
 
     def peek(self, request: Request) -> Completion | None:
-        """What is known without a call: the completion in the cache, or in the recorded file, or None. Counts nothing."""
+        """The completion known without a call, from the cache or the recorded file, or None. Nothing is counted."""
         request = of_chain(request)
         if (reply := self.backend.find(request)) is not None:
             return None if failure_of(request, reply) else as_read(reply.completion(self.model, 0.0))
@@ -136,11 +137,11 @@ class LLM:
         return [key in there for key in keys]
 
     def fingerprint(self) -> dict[str, Any]:
-        """What decides its answers."""
+        """Everything that determines its answers."""
         return dict(self.backend.identity)
 
     def open(self) -> None:
-        """Make the client ready, which takes longer than to ask.
+        """Load the client in advance, which takes longer than a call.
 
         Raises:
             FatalLLMError: when there is no key.
@@ -154,7 +155,7 @@ class LLM:
             self.cache.close()
 
     def check_served(self, served: str | None) -> None:
-        """Warn once of each model that answers in the place of the one that was asked for; a dated snapshot of it is the same model."""
+        """Warn once of each model that answers instead of the requested one; a dated snapshot is the same model."""
         first = object()  # of several threads one tells
         if not served or self.backend.replays or same_model(self.model, served) or self._warned_of.setdefault(served, first) is not first:
             return

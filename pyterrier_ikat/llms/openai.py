@@ -1,4 +1,4 @@
-"""OpenAI-compatible servers: what is asked, and what their answers and refusals mean."""
+"""OpenAI-compatible servers: requests, and the meaning of answers and refusals."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The options that a specification of a language model may have: what each provider understands, and what a value may be."""
+"""The options in the specification of a language model: those of each provider, and their valid values."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ class Kind(NamedTuple):
     """A kind of option.
 
     Attributes:
-        words: what its values are called.
+        words: the name of its values in messages.
         convert: makes a value of a text.
         holds: whether a value is allowed.
     """

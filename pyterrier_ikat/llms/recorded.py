@@ -27,8 +27,8 @@ class RecordedBackend(Backend):
     """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
 
     A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage; the most specific record wins, one with a
-    prompt before one with an item. A list as ``completion`` holds several samples. Where a system is run several times, run n+1 begins n
-    places later in the list; where that has none, the last one is taken.
+    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, run n+1 begins n
+    positions later in the list; beyond its end, the last completion is used.
 
     Args:
         path: the file, or ``"sample"`` for the completions written for the bundled sample (``"sample-claude"``: those
@@ -50,7 +50,7 @@ class RecordedBackend(Backend):
         """Replay the completions of ``requests``.
 
         Raises:
-            DataError: when the file lacks any of them; it names all of the turns, and a line to add.
+            DataError: when the file lacks any of them; the message names all these turns, and a line to add.
         """
         missing = [request for request in requests if self.find(request) is None]
         if missing:

@@ -1,4 +1,4 @@
-"""What is asked and answered, and what a backend is."""
+"""Requests, completions and the protocol of backends."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Request:
         stage: the operator that asks, such as ``"answer"``; the ledger and recorded files go by it.
         qid: the turn that it is asked for.
         prompt: the prompt template's id, such as ``"queries_given_answer"``.
-        item: what within the turn it is about (a docno, a statement's id), or ``""``.
+        item: the part of the turn that it is about (a docno, a statement's id), or ``""``.
         sample: the number of this sample, from 0, when the same messages are asked several times.
         params: decoding parameters that override the model's own, such as ``{"max_tokens": 5}``.
         chain: the number of the run of the system that asks, from 0, when a system is run several times; `LLM` fills it in.
@@ -104,11 +104,11 @@ class Completion:
         text: what the model wrote.
         model: the model as the server names it.
         finish_reason: why it stopped, in the server's words, or None.
-        prompt_tokens: tokens read, or None when the server does not tell.
-        completion_tokens: tokens written, or None when the server does not tell.
+        prompt_tokens: the number of tokens read, or None if the server does not report it.
+        completion_tokens: the number of tokens written, or None if the server does not report it.
         seconds: how long the call took when it was made.
         cached: True when no call was made for this request.
-        cached_tokens: those of the tokens read that the provider had in its own cache, or None when the server does not tell.
+        cached_tokens: the number of read tokens that the provider had in its own cache, or None if the server does not report it.
     """
 
     text: str
@@ -176,16 +176,16 @@ def _written(content: Any) -> tuple[Any, bool]:
 
 
 class Backend:
-    """How one kind of language model is reached; caching, retries, threads and accounts are `LLM`'s.
+    """The connection to one kind of language model; `LLM` adds caching, retries, threads and accounts.
 
     A subclass gives ``model``, ``identity`` and :meth:`complete`, and whatever else differs from the defaults. Two backends are equal
     when their identities are.
 
     Attributes:
         model: the name in the ledger.
-        identity: everything that decides what a request is answered with (provider, model, base URL, default decoding
-            parameters under ``"params"``); JSON values only, no secret; part of the cache key and of a run's identity.
-        identified: whether ``identity`` tells its answers from those of every other model, so that they may be kept in a file.
+        identity: everything that determines the answers (provider, model, base URL, default decoding parameters under ``"params"``); JSON
+            values only, no secret; part of the cache key and of a run's identity.
+        identified: whether ``identity`` distinguishes its answers from those of every other model, so that they may be kept in a file.
         batch_size: the most requests that one `complete` takes.
         concurrency: the most `complete` calls at a time.
         timeout: the most seconds of a call; None where nothing ends it.

@@ -77,7 +77,7 @@ def parse(text: str) -> Spec:
 
 
 def deciding_options(spec: str) -> str:
-    """The words of a specification that the answers depend on: no time-out, number of calls at a time, cache, budget or on_error.
+    """The words of a specification that change the answers: without time-out, concurrency, cache, budget and on_error.
 
     Example:
         >>> deciding_options("openai:gpt-4o temperature=0 budget=5 price_in=2.5 price_out=10 concurrency=8 on_error=fallback")
@@ -146,7 +146,7 @@ def llm(
     on_error: str | None = None,
     batch: bool | None = None,
 ) -> LLM:
-    """A language model to build operators with.
+    """Make a language model for operators.
 
     Args:
         spec_or_object: one of
@@ -158,8 +158,8 @@ def llm(
               batches, which the provider answers within a day, with ``batch_discount`` (the share of the prices that this saves, 0.5),
               ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests and 200 MB, as OpenAI takes them).
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model. Keys: ``device``, ``batch_size``.
-            - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` those of the bundled sample.
-            - ``"NAME:REST key=value ..."``: what an installed package registers as NAME in the entry point group
+            - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample.
+            - ``"NAME:REST key=value ..."``: a provider that an installed package registers as NAME in the entry point group
               ``pyterrier_ikat.llm``: a function ``make(rest, **options)`` that returns an object with ``.generate`` or a `Backend`.
             - an object with ``.generate(list)``, such as a pyterrier_rag backend: see the arguments below; or a `Backend`.
 
@@ -168,20 +168,20 @@ def llm(
             ``price_cached`` (US dollars per million tokens; the last for prompt tokens that the provider had in its own cache) and
             ``budget`` (US dollars). Keys of all: ``on_error``.
         ledger: the account to count in; a new one when None.
-        identity: of an object: what decides its answers beside its class and ``model_id``, such as ``{"temperature": 0, "version": 3}``;
+        identity: of an object: what determines its answers beside its class and ``model_id``, such as ``{"temperature": 0, "version": 3}``;
             the object's own ``identity`` when None. With one, its completions are kept in the cache file like those of other models.
         cache: of an object: the file in which completions are kept, or ``"none"``. Without an ``identity`` they are kept in this process,
             unless a file is named and ``model_id`` alone tells the answers from those of every other model.
         price_in: of an object: US dollars per million prompt tokens.
         price_out: of an object: US dollars per million completion tokens.
         price_cached: of an object: US dollars per million prompt tokens that the provider had in its own cache.
-        budget: of an object: the most US dollars to spend; its outputs have to tell ``prompt_tokens`` and ``completion_tokens``.
-        retries: of an object: how often a call is tried again.
-        on_error: of an object: ``raise``, or ``fallback``: operators go on with their fallback where a call fails, and count it.
-        batch: of an ``openai`` specification: ``True`` is its ``batch=on``. A stage then ends in a `BatchUnderWay` until it is answered.
+        budget: of an object: the maximum cost in US dollars; its outputs need ``prompt_tokens`` and ``completion_tokens``.
+        retries: of an object: the number of retries of a failed call.
+        on_error: of an object: ``raise``, or ``fallback``: operators use their fallback for a failed call, and count it.
+        batch: of an ``openai`` specification: ``True`` means ``batch=on``. A stage then raises `BatchUnderWay` until it is answered.
 
     Raises:
-        UsageError: for a specification that is not understood; it lists what is valid. For an `LLM` that counts in another ledger.
+        UsageError: for an invalid specification; the message lists what is valid. For an `LLM` that counts in another ledger.
             For a file that would keep completions of a model that nothing tells from others.
         DataError: for a file of recorded completions that is missing or malformed.
 
@@ -253,7 +253,7 @@ def _model(
 
 
 def _batches(backend: OpenAIBackend, options: Mapping[str, Any]) -> BatchSettings | None:
-    """How requests are put into batches, if they are.
+    """The settings for batches; None without ``batch=on``.
 
     Raises:
         UsageError: when they can't be.
@@ -279,7 +279,7 @@ def _backend(provider: str, name: str, options: dict[str, Any]) -> Backend:
 
 
 def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
-    """What an installed package makes of a specification.
+    """The model that an installed package makes of a specification.
 
     Raises:
         UsageError: when several packages register the name, it cannot be loaded, takes other options, or makes no model.
