@@ -1,4 +1,4 @@
-"""The systems of the papers: one file per paper, decorated functions that each make an operator expression.
+"""The systems of the papers: one file per paper, with a decorated function per system that makes its operator expression.
 
 Every file of this folder is read, so a new one needs no entry anywhere. The functions are here by their names, such as
 ``ikat.methods.aqd(llm, bm25, minilm)``.

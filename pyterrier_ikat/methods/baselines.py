@@ -1,4 +1,4 @@
-"""The systems that papers compare with: without an LLM, with trained rewriters, and the organisers'.
+"""Baselines of the papers: without an LLM, with trained rewriters, and those of the organisers.
 
 ``rewriter`` and ``expander`` are operators that make a query of the conversation, such as ``ikat.Seq2SeqRewrite(model)``.
 """

@@ -1,4 +1,4 @@
-"""Every system by its name: those of the papers, and those of a user's file; what each costs and what its paper reports."""
+"""All systems by name, from the papers and from a user's file, with their costs and published scores."""
 
 import difflib
 import sys
@@ -36,12 +36,12 @@ TABLES: dict[str, Table] = {name: table for paper in _PAPERS for name, table in 
 
 
 def find(name: str) -> Method:
-    """The method of that name: one of the papers, or ``FILE.py:NAME``.
+    """The method of that name: from the papers, or ``FILE.py:NAME``.
 
     In a user's file, ``NAME`` is a method, a function whose arguments name resources, or a pipeline.
 
     Raises:
-        UsageError: when there is none; it names the nearest.
+        UsageError: when there is no such method; the message names the nearest one.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -63,7 +63,7 @@ def find(name: str) -> Method:
 
 
 def find_all(name: str) -> list[Method]:
-    """As :func:`find`; of a name that ends in ``.py`` all methods of the file."""
+    """As :func:`find`; for a name that ends in ``.py``, all methods of the file."""
     return _in(_loaded(name)) if name.endswith(".py") else [find(name)]
 
 
@@ -116,8 +116,8 @@ class _Unasked(Backend):
 def per_turn(entry: Method) -> tuple[str, str]:
     """The LLM calls and the queries to the retriever of one turn, as its plan counts them.
 
-    ``s`` stands for the number of chosen statements where they depend on it. The turn has one response behind it, and one before that
-    which is long enough to be summarised.
+    ``s`` stands for the number of chosen statements where they depend on it. The counted turn follows two responses; the earlier one is
+    long enough to be summarised.
 
     Example:
         >>> per_turn(find("aqd")), per_turn(find("rtg"))
@@ -147,7 +147,7 @@ def _counted(entry: Method, statements: int) -> tuple[int, int]:
 
 
 def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
-    """Methods as a table: those of the papers, or those given.
+    """A table of methods: those of the papers, or the given ones.
 
     Returns:
         One row per method: ``name``, ``paper``, ``tables`` (those that report it), ``expression``, ``llm_calls`` and
@@ -181,7 +181,7 @@ def _row(entry: Method) -> dict[str, Any]:
 
 
 def scores_of(entry: Method) -> dict[str, dict[str, float]]:
-    """What papers report of a method: table -> measure -> score, as printed."""
+    """The published scores of a method: table -> measure -> score, as printed."""
     frames = {name: table.frame() for name, table in {**TABLES, **entry.tables}.items()}
     return {name: frame.loc[entry.name].to_dict() for name, frame in frames.items() if entry.name in frame.index}
 

@@ -1,8 +1,8 @@
-"""What a method is: a function that makes an operator expression of named resources, and what its paper says of it.
+"""A method: a function that makes an operator expression from named resources, with the facts of its paper.
 
 The arguments of the function name the resources: ``llm``, ``second_llm``, ``rewriter``, ``expander``, ``retriever``, ``dense``,
-``reranker``. Those with a default can be left out. :func:`method` gives it a name, and makes it known to ``ikat run``, ``ikat methods``
-and ``ikat.run``.
+``reranker``. Resources with a default are optional. :func:`method` gives the function a name, and makes it known to ``ikat run``, ``ikat
+methods`` and ``ikat.run``.
 """
 
 import inspect
@@ -93,7 +93,7 @@ class Table:
 
 
 class StandIn(Operator):
-    """Stands for a resource in a printed expression and in a plan, where it counts the rows that it is given."""
+    """A placeholder for a resource in a printed expression and in a plan, where it counts its input rows."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -122,13 +122,13 @@ class Method:
         name: its name on the command line.
         system: the function that makes the expression.
         paper: where it comes from.
-        settings: what this variant fixes of the function's arguments.
+        settings: the function's arguments that this variant fixes.
         models: the paper's models and parameters, by resource, as text.
         bm25: the paper's BM25 parameters where they are not k1 0.9, b 0.4.
-        roles: which resource takes the place of another one, such as ``{"llm": "second_llm"}``.
-        given: what is used of ``second_llm`` and ``dense`` although the function has a default for it.
+        roles: resources that replace others, such as ``{"llm": "second_llm"}``.
+        given: those of ``second_llm`` and ``dense`` that the method requires although the function has a default.
         several: whether ``reranker`` may be a list.
-        uses_gold: whether it reads what only the organisers know, such as the manual rewrite.
+        uses_gold: whether it reads the organisers' gold data, such as the manual rewrite.
     """
 
     name: str
@@ -173,12 +173,12 @@ class Method:
 
     @property
     def needs(self) -> list[str]:
-        """The resources that it cannot do without."""
+        """The required resources."""
         return [resource for argument, resource in self.resources.items() if self._requires(argument)]
 
     @property
     def takes(self) -> list[str]:
-        """The resources that it uses when they are given."""
+        """The optional resources."""
         return [resource for argument, resource in self.resources.items() if not self._requires(argument)]
 
     def deviations(self, given: Mapping[str, str | None]) -> list[str]:
@@ -195,14 +195,14 @@ class Method:
         return self.uses_gold or self.settings.get("question") == "qresolved" or bool(self.settings.get("manual"))
 
     def build(self, *, prompts: str | Path | None = None, **given: Any) -> pt.Transformer:
-        """The operator expression over the resources in ``given``; those it does not need are ignored.
+        """The operator expression over the resources in ``given``; unneeded ones are ignored.
 
         Args:
-            prompts: a folder of your own prompt templates, which all of its LLM operators read that name no other one.
+            prompts: a folder of your own prompt templates, for all of its LLM operators without a folder of their own.
             **given: resources by name.
 
         Raises:
-            UsageError: when a resource it needs is missing, or the retriever returns fewer passages than ``depth``.
+            UsageError: when a required resource is missing, or the retriever returns fewer passages than ``depth``.
         """
         taken = {argument: given.get(resource) for argument, resource in self.resources.items()}
         missing = [self.resources[name] for name, value in taken.items() if value is None and self._requires(name)]
@@ -248,14 +248,14 @@ def method(name: Decorated) -> Decorated: ...
 @overload
 def method(name: str | None = None, *, paper: str = "", **said: Any) -> Callable[[Decorated], Decorated]: ...
 def method(name: str | Decorated | None = None, *, paper: str = "", **said: Any) -> Any:
-    """Make a function a method: a decorator.
+    """A decorator that makes a function a method.
 
     One function may be several methods, each with a name, settings and models of its own: decorate it once for each.
 
     Args:
         name: the method's name; the function's own when None.
         paper: where it comes from.
-        **said: what else a :class:`Method` says: ``settings``, ``models``, ``bm25``, ``roles``, ``given``, ``several``, ``uses_gold``.
+        **said: further attributes of :class:`Method`: ``settings``, ``models``, ``bm25``, ``roles``, ``given``, ``several``, ``uses_gold``.
 
     Raises:
         UsageError: when the function has an argument without default that is no resource.

@@ -16,7 +16,7 @@ PAPER = "Lupart, Aliannejadi and Kanoulas, DiSCo"
 def disco(
     retriever: pt.Transformer, reranker: pt.Transformer | None = None, *, separator: str = " [SEP] ", depth: int = 1000
 ) -> pt.Transformer:
-    """DiSCo: the conversation itself, newest message first, is what SPLADE's query encoder reads. No LLM call, one query per turn.
+    """DiSCo: SPLADE's query encoder reads the conversation itself, newest message first. No LLM call, one query per turn.
 
     The utterance, then the responses and utterances before it, ``separator`` between them, as the description of their models says; the
     encoder reads as far as it can (256 tokens in their code, to which the model's own limit has to be set). ``retriever`` is SPLADE with

@@ -48,7 +48,7 @@ def _variants(*, human: bool = False, given: bool = False) -> Callable[[Decorate
 
 
 def other_first_stages(paper: str, uses_gold: bool = False) -> Callable[[Decorated], Decorated]:
-    """The system on dense vectors alone, and on them and its own first stage together: no paper has these."""
+    """The system with dense retrieval alone, and with dense retrieval fused with its own first stage: no paper has these."""
 
     def decorate(system: Decorated) -> Decorated:
         name, ours = system.__name__, f"ours: {paper} with another first stage"

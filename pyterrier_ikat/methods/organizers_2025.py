@@ -42,7 +42,7 @@ def organizers_2025(llm: LLM, retriever: pt.Transformer, *, depth: int = 1000) -
 @_run("baseline_2025_splade_minilm", "SPLADE", "cross-encoder/ms-marco-MiniLM-L-6-v2")
 @_run("baseline_2025_splade_deberta", "SPLADE", "naver/trecdl22-crossencoder-debertav3")
 def organizers_2025_reranked(llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, depth: int = 100) -> pt.Transformer:
-    """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages; the others are left out.
+    """The organisers' 2025 baselines with a re-ranker, which sees the first 100 passages; the others are dropped.
 
     One LLM call and one query per turn.
 
