@@ -29,7 +29,7 @@ def _best(drawn: pt.Transformer, retriever: pt.Transformer, reranker: pt.Transfo
 def best_of_n(
     llm: LLM, retriever: pt.Transformer, reranker: pt.Transformer, *, n: int = 10, passages: int = 10, depth: int = 1000
 ) -> pt.Transformer:
-    """The best of ``n`` sampled LLM4CS rewrites: the one whose first ``passages`` passages the re-ranker scores highest.
+    """The best of ``n`` sampled LLM4CS rewrites: the one whose top ``passages`` the re-ranker scores highest.
 
     ``n`` LLM calls, up to ``n`` + 1 searches and ``n`` x ``passages`` + ``depth`` re-ranked pairs per turn. The prompt of LLM4CS asks for
     an answer, too; as in the scripts that the authors released it isn't searched for.

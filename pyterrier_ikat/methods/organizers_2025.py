@@ -66,7 +66,7 @@ def organizers_2025_manual(retriever: pt.Transformer, *, depth: int = 1000) -> p
 
 
 # The line of 2024 for SPLADE on the rewrite repeats that of 2023 to the last digit, and its recall isn't that of the re-ranked runs made of
-# it: it is left out.
+# it: it is omitted.
 TABLES = {
     "baselines_2025_on_2023": Table(
         f"{PAPER}, README, iKAT23",
