@@ -29,7 +29,7 @@ KEPT = "; without batch=on it is asked again"
 
 @dataclass
 class BatchSettings:
-    """How requests are put into batches.
+    """The settings of batches.
 
     Attributes:
         requests: the most in one batch.
@@ -46,7 +46,7 @@ class BatchSending(Sending):
     """Sends requests as batches, and collects what these have brought."""
 
     def run(self, requests: dict[str, Request]) -> dict[str, Outcome]:
-        """The outcome of each request, and of what follows it.
+        """The outcome of each request, and of its follow-ups.
 
         Raises:
             BatchUnderWay: when some of them wait in batches now.
@@ -79,7 +79,7 @@ class BatchSending(Sending):
 
 
 class _Round:
-    """What is known of some requests, what waits in batches, and what is put into new ones."""
+    """The state of some requests: known outcomes, requests that wait in batches, and requests for new batches."""
 
     def __init__(self, sending: BatchSending, requests: dict[str, Request], outcomes: dict[str, Outcome]) -> None:
         self.sending, self.llm, self.jobs = sending, sending.llm, sending.jobs

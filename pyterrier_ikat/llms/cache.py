@@ -42,9 +42,9 @@ def default_path() -> Path:
 class CompletionCache:
     """Completions by key.
 
-    A completion is JSON in a :class:`~pyterrier_ikat.store.cache.Cache`. While a key is asked for, a claim stands in its place: the name
-    of a lock that its process holds, its number, and how many seconds the call may take. A claim lapses when its process has ended, or
-    when somebody has watched it for as long: no clock of another machine is trusted.
+    A completion is JSON in a :class:`~pyterrier_ikat.store.cache.Cache`. While a request is running, its key holds a claim: the name of a
+    lock that its process holds, its number, and how many seconds the call may take. A claim lapses when its process has ended, or when
+    somebody has watched it for as long: no clock of another machine is trusted.
 
     Args:
         path: the file, made when it is missing, ``~`` is the home folder; ``":memory:"`` keeps everything in this process.

@@ -17,11 +17,11 @@ REASON_LENGTH = 300
 
 
 class LLMFailure(IkatError):
-    """One request that got no usable completion; `LLM.ask` returns it in the place of the completion.
+    """A request without a usable completion; `LLM.ask` returns it instead of the completion.
 
     Attributes:
         stage: the operator that asked.
-        qid: the turn that it was asked for.
+        qid: the turn of the request.
         reason: what happened, in one line.
         kept: True when the completion is in the cache, so that asking again gives the same failure.
     """
@@ -245,7 +245,7 @@ class UnderWay:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Whoever waits for a batch within ends the block, and is told of by `tell`."""
+        """Work that has to wait for a batch ends the block, and is reported by `tell`."""
         try:
             yield
         except BatchUnderWay as error:

@@ -60,7 +60,7 @@ class Ledger(Remade):
             stage: the operator's stage name.
             model: the language model.
             served: the model that answered, as the server names it, if it does.
-            key: what tells the request from others; the worth of one that was counted before is no further one.
+            key: identifies the request, so that its worth is counted only once.
             increments: by column; None for an amount that is not known.
 
         Raises:
@@ -90,7 +90,7 @@ class Ledger(Remade):
             self._followers.remove(other)
 
     def _price(self, stage: str, model: str, key: str, increments: dict[str, float | None]) -> None:
-        """Count a distinct request once: at the stage that was first to ask it, and with the price that was seen last."""
+        """Count a distinct request once, at the stage that asked it first and with the latest price."""
         named = next((name for name in ("cost", "worth") if name in increments), None)
         if named is None:
             return
@@ -125,7 +125,7 @@ class Ledger(Remade):
         return frame.astype({**whole, **dict.fromkeys(("seconds", "cost", "worth", "alone"), "Float64")})
 
     def served(self) -> dict[str, list[str]]:
-        """The models that answered, by the name that was asked for."""
+        """The models that answered, by the requested name."""
         with self._lock:
             found = [(model, name) for (_, model), names in self._served.items() for name in names]
         return {model: sorted({name for asked, name in found if asked == model}) for model, _ in found}
@@ -135,7 +135,7 @@ class Ledger(Remade):
         return self.since(Ledger())
 
     def since(self, earlier: "Ledger") -> "Ledger":
-        """What was counted after ``earlier``, a snapshot of this ledger; rows in which nothing happened are left out."""
+        """The counts since ``earlier``, a snapshot of this ledger; rows without any change are omitted."""
         share = Ledger()
         with self._lock:
             for key, row in self._rows.items():
@@ -192,10 +192,10 @@ def _sum(value: float | None) -> _Sum:
 
 
 class Spending(Protocol):
-    """What has been spent in a place by everybody, over restarts and processes.
+    """The cost in one place by all processes, over restarts.
 
     Attributes:
-        where: the place, in words.
+        where: the name of the place, for messages.
     """
 
     where: str
@@ -206,7 +206,7 @@ class Spending(Protocol):
 
 
 class Budget(Remade):
-    """Prices, what was spent at them, and a limit; safe to share between threads.
+    """Prices, the cost so far, and a limit; safe to share between threads.
 
     Args:
         price_in: US dollars per million prompt tokens, or None when not known.

@@ -22,11 +22,11 @@ _SNAPSHOT = re.compile(
 
 
 class OtherModelWarning(UserWarning):
-    """Another model answers than the one that was asked for."""
+    """The server's model is not the requested one."""
 
 
 def same_model(asked: str, served: str) -> bool:
-    """Whether ``served`` is the name that was asked for, or a dated snapshot of it.
+    """Whether ``served`` is the requested name, or a dated snapshot of it.
 
     Example:
         >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]

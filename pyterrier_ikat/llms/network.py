@@ -288,7 +288,7 @@ def _left() -> float:
 
 
 def _opened(work: Callable[[], Any]) -> Any:
-    """What ``work`` opens, in a thread that is left behind when it takes too long: no time-out ends a name look-up."""
+    """The result of ``work``, run in a thread that is abandoned after a time-out, because a name look-up can't be interrupted."""
     found: futures.Future[Any] = futures.Future()
     seconds = min(CONNECT, _left())
     threading.Thread(target=_settle, args=(found, work), name="ikat-connect", daemon=True).start()

@@ -38,7 +38,7 @@ class Request:
     Attributes:
         messages: chat messages ``{"role": "system" | "user" | "assistant", "content": text}``, oldest first.
         stage: the operator that asks, such as ``"answer"``; the ledger and recorded files go by it.
-        qid: the turn that it is asked for.
+        qid: the turn of the request.
         prompt: the prompt template's id, such as ``"queries_given_answer"``.
         item: the part of the turn that it is about (a docno, a statement's id), or ``""``.
         sample: the number of this sample, from 0, when the same messages are asked several times.
@@ -162,7 +162,7 @@ class Reply:
 
 
 def _tokens(usage: Any, name: str) -> int | None:
-    """A number of tokens that a server tells, or None where it tells none."""
+    """A number of tokens reported by a server, or None."""
     tokens = usage.get(name) if isinstance(usage, Mapping) else None
     return tokens if isinstance(tokens, int) else None
 

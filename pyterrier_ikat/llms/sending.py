@@ -1,4 +1,4 @@
-"""Sends the requests of one stage, many at a time: claimed, retried, counted, kept and paid as their answers arrive."""
+"""Send the requests of one stage concurrently: each is claimed, retried, counted, cached and paid for as its answer arrives."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

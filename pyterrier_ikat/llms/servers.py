@@ -87,7 +87,7 @@ class Server:
         return redact(text, self._secrets)
 
     def clean_completion(self, text: str) -> str:
-        """What a model wrote, without secrets, but with what is a word or too short to tell: a key may read ``ollama``."""
+        """A model's text without secrets. Words and short texts are kept, because a key may be ``ollama``."""
         return redact(text, filter(is_distinctive, self._secrets))
 
     @contextmanager
