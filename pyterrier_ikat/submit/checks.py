@@ -205,7 +205,7 @@ def _check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[
         place: where the ranking is.
         passages: the ranking in the order of the file.
         as_read: how exactly the organisers' tools read a score; two that become one are a warning.
-        ordered: whether the order of the file has to be that of the scores (arrays) or is only asked for (objects).
+        ordered: whether the file must be in the order of the scores (arrays), or only should be (objects).
     """
     if len(passages) > PASSAGES:
         place.error(f"there are {len(passages)} passages, {PASSAGES} are allowed: cut the ranking{advice(f' (% {PASSAGES})', '')}")

@@ -159,7 +159,7 @@ def _parse_object(values: Values, year: int, place: Place) -> Run:
 def _parse_lines(values: Values, place: Place) -> Run:
     run, first = Run(None, None), None
     if len(values) == 1 and isinstance(values[0][1], list):
-        place.error("it is one array: write each of its objects in a line of its own")
+        place.error("it is one array: write each of its objects on its own line")
         values = list(enumerate(values[0][1], 1))
     for number, item in values:
         here = _place_of_turn(place, item, place.at(f"line {number}"))

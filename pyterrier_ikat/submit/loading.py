@@ -83,7 +83,7 @@ def _repair(text: str, problem: str) -> str:
     if text.lstrip()[0] not in "{[":
         return "`ikat submit` writes the submission of a run folder"
     if problem.startswith("Extra data"):
-        return "write each object in a line of its own"
+        return "write each object on its own line"
     return "it may be cut short, write the run again"
 
 

@@ -70,8 +70,8 @@ def write_submission(
     Raises:
         UsageError: when the run has no responses, the year has no such run type, a run with manual rewrites is called automatic, the team
             is missing or not allowed, or ``path`` can't be written.
-        DataError: when the run has turns that the topics lack, says two things of a turn, has only a draft for one, marks a passage as
-            used by anything but true or false, or its ranking is not clean.
+        DataError: when the run has turns that aren't in the topics, contradicts itself about a turn, has only a draft for a turn, has a
+            value in ``used`` that isn't true or false, or has an invalid ranking.
         RefusedError: when the check refuses the submission; it lists all errors.
 
     Example:

@@ -343,7 +343,7 @@ def test_lines_in_one_array_are_checked_all_the_same(tmp_path):
     document[1]["responses"][0]["rank"] = 0
     found = check(tmp_path, 2025, json.dumps(document))
     assert [(one.turn, one.field) for one in found] == [("", ""), ("9-1_2", "responses[0].rank")]
-    assert "write each of its objects in a line of its own" in found[0].message
+    assert "write each of its objects on its own line" in found[0].message
 
 
 def test_an_entry_of_an_array_without_its_turn_is_named_by_its_number(tmp_path):
@@ -378,7 +378,7 @@ def test_half_of_a_character_in_the_name_of_a_field_is_an_error(tmp_path):
 
 def test_objects_over_several_lines(tmp_path):
     [found] = check(tmp_path, 2025, "\n".join(json.dumps(line, indent=1) for line in valid(2025)))
-    assert "write each object in a line of its own" in found.message
+    assert "write each object on its own line" in found.message
 
 
 @pytest.mark.parametrize("year", BOTH)
