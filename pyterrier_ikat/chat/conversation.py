@@ -237,7 +237,7 @@ class Chat:
 
 def _new_file(path: Path) -> Path:
     if path.exists():
-        raise UsageError(f"{path} is there already: save the chat in a new file")
+        raise UsageError(f"{path} already exists: save the chat in a new file")
     there = next(folder for folder in path.absolute().parents if folder.exists())
     if not (there.is_dir() and os.access(there, os.W_OK)):
         raise UsageError(f"the chat can't be saved in {path}: {there} can't be written to; give another file")

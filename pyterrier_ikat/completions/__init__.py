@@ -1,1 +1,1 @@
-"""What models write, read into texts, queries, statements and grades: pure functions, no input or output."""
+"""Parsers of completions into texts, queries, statements and grades: pure functions without input or output."""

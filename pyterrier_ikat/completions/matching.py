@@ -1,4 +1,4 @@
-"""Which statement of the persona each piece of a completion means. Pure functions: no model, no frame."""
+"""Match the pieces of a completion with the statements of the persona. Pure functions: no model, no frame."""
 
 import difflib
 import math
@@ -17,11 +17,11 @@ _BULLET = re.compile(r"^\s*(?:[-*•–>]\s+)?[*_#`]*(?:(?:statement|ptkb)\s+)?(
 
 
 class Chosen(NamedTuple):
-    """The statements that a completion chooses, and the pieces of it that were left out or repaired.
+    """The statements that a completion chooses, and its pieces that were omitted or repaired.
 
     Attributes:
         statements: pairs of id and score, best first.
-        dropped: what was left out or repaired, in words.
+        dropped: the omitted or repaired pieces, in words.
     """
 
     statements: list[tuple[str, float]]
@@ -29,17 +29,17 @@ class Chosen(NamedTuple):
 
 
 def choose(form: str, found: Sequence[Any], ptkb: Mapping[str, str]) -> Chosen:
-    """Hold what was read against the persona.
+    """Match parsed pieces with the persona.
 
     Args:
         form: ``"ids"``, ``"copies"`` or ``"scores"``.
-        found: what ``read_ids``, ``read_copies`` or ``read_scores`` gave.
+        found: the result of ``read_ids``, ``read_copies`` or ``read_scores``.
         ptkb: the persona, id -> statement.
 
     Returns:
         Each statement once. ``ids`` and ``copies``: score 1 / position, in the model's order. ``scores``: the model's
-        score within 0 and 1, best first; a score of 0 leaves the statement out. Pieces that name no statement, what may
-        be meant beside the first list, and scores that had to be cut to the range or are no number, are in ``dropped``.
+        score within 0 and 1, best first; a score of 0 leaves the statement out. ``dropped`` lists pieces that name no statement, possible
+            choices beside the first list, and scores that were clipped or are not numbers.
 
     Example:
         >>> choose("ids", ["2", "9"], {"1": "I am vegan.", "2": "I own a dog."})

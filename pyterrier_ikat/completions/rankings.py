@@ -23,11 +23,11 @@ DIGITS = 9
 
 
 class Permutation(NamedTuple):
-    """The order of the passages of a window, whatever the completion made of it.
+    """The complete order of the passages of a window, with repairs of the completion.
 
     Attributes:
         order: the places of all passages, from 0, each once.
-        repairs: in words, one for each number that was left out, named again, or made up.
+        repairs: in words, one for each omitted, repeated or invented number.
     """
 
     order: list[int]
@@ -59,8 +59,8 @@ def permutation(numbers: Sequence[int], size: int) -> Permutation:
 def read_ranking(text: str) -> list[int] | None:
     r"""The numbers of passages in a completion, best first, as the model wrote them.
 
-    Numbers in brackets count before others. Of several lists the one that names most numbers counts, the last of equal ones, so that what
-    a model thinks aloud before it answers is no ranking; a list of single lines, perhaps numbered, is one, too.
+    Numbers in brackets take precedence. Of several lists the longest counts, and of equally long ones the last, so that reasoning before
+    the answer is not taken for the ranking. A list may also have one number per line, and its lines may be numbered.
 
     Returns:
         The numbers, with repetitions and such as no passage has; None where the completion holds no list and no single number.

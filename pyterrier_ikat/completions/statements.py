@@ -1,4 +1,4 @@
-"""Which statements a completion chooses: ids, copies or scores, as the model wrote them. Pure functions: no model, no frame."""
+"""Parsers of chosen statements: ids, copies or scores, as the model wrote them. Pure functions: no model, no frame."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ _NO = (False, "false", "no", "not relevant", "irrelevant")
 
 
 class Found(list[Any]):
-    """What was read; in ``rest`` what may be meant too, but is no part of the first list."""
+    """The parsed choice; ``rest`` has possible choices outside the first list."""
 
     def __init__(self, items: Iterable[Any] = (), rest: Iterable[str] = ()) -> None:
         super().__init__(items)
@@ -91,7 +91,7 @@ def read_ids(text: str) -> Found | None:
 
 
 def _other_choices(text: str, chosen: Sequence[str]) -> list[str]:
-    """A later list that has a label, or a line of its own, and chooses otherwise: few-shot models go through the whole conversation."""
+    """A later list with a label, or on its own line, that differs: few-shot models answer for every turn of the conversation."""
     for listed in _LISTED.finditer(text):
         numbers = set(re.findall(r"\d+", listed["numbers"]))
         other = numbers != set(chosen) if listed["label"] else not numbers <= set(chosen)

@@ -21,11 +21,11 @@ _REWRITE_HEADING = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*$", re.IGNORECASE)
 _REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
-"""Quotation marks that models put around what they are asked for."""
+"""Quotation marks that models put around their answers."""
 
 
 class Parsed(NamedTuple):
-    """The items a parser found, and the pieces of the model's text that it left out."""
+    """The items a parser found, and the omitted pieces of the model's text."""
 
     items: list[str]
     dropped: list[str]
@@ -118,7 +118,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         n: how many queries to keep at most.
 
     Returns:
-        The queries in the model's order, and what was left out.
+        The queries in the model's order, and the omitted pieces.
 
     Example:
         >>> parse_queries('Sure! Here they are:\n1. "vegan breakfast"\n2. Vegan breakfast\n- tofu scramble').items
@@ -140,7 +140,7 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
 
 
 def parse_rewrite(text: str) -> str:
-    r"""Read one rewritten query: lead-ins (in a line or before it), headings, labels, quotes and explanations after it are left out.
+    r"""Read one rewritten query without lead-ins (in a line or before it), headings, labels, quotes and explanations after it.
 
     Returns:
         The query, or ``""`` when the text holds none.
@@ -170,7 +170,7 @@ _ANSWER_NAME = re.compile("response|answer|reply", re.IGNORECASE)
 
 
 def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
-    r"""Read a rewrite and the answer behind it, each after its label on a line of its own; a reason before them is left out.
+    r"""Read a rewrite and the answer after it, each after a label on its own line; a reason before them is omitted.
 
     Returns:
         The rewrite and the answer, each on one line; ``None`` when the text lacks one of them.

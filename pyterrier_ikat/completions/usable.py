@@ -1,4 +1,4 @@
-r"""What of a completion is usable: not what the model thinks aloud, no refusal, no turn or prompt that it invented behind its own.
+r"""The usable part of a completion: without reasoning, refusals, and turns or prompts that the model invented after its answer.
 
 Marks of reasoning are tags (``<think>``, ``<thinking>``, ``<reasoning>``, ``<thought>``, ``<seed:think>``, ``[THINK]``,
 ``<|START_THINKING|>`` and the like, in any case, with attributes and blanks), harmony's channels, what is left of those when a server
@@ -208,7 +208,7 @@ _INVENTED = re.compile(r"^[ \t]*(?:[-*#]+ )?(?:\d{1,2}[.)] *)?(?:question|user|h
 
 
 def usable_text(text: str) -> str:
-    """What the model says: the text without reasoning, and nothing where it only declines.
+    """The model's answer: the text without reasoning, or nothing if it only declines.
 
     Example:
         >>> usable_text("<think>hm</think> Paris"), usable_text("I'm sorry, but I can't help with that.")
@@ -257,7 +257,7 @@ def own_turn(text: str) -> str:
 
 _INPUT = "About the user|Conversation so far|Last message of the user"
 _NEXT_PROMPT = re.compile(rf"^(?:#+ *(?:Example(?: \d+)?|The user whom you answer) *\n+)?#+ *(?:{_INPUT}) *$", re.MULTILINE)
-"""The headings of our templates that stand above what is given, never above what is asked for."""
+"""The headings of our templates above the input, never above the answer."""
 
 
 def without_next_prompt(text: str) -> str:

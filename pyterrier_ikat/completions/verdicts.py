@@ -1,8 +1,8 @@
-"""What judges write, read as a score, yes or no, a choice, or numbers. Pure functions: no model, no frame.
+"""Parsers of a judge's completion: a score, yes or no, a choice, or numbers. Pure functions: no model, no frame.
 
-A judge is asked for a JSON object with a reason and a verdict. Read are also: such an object in prose or a fence, a broken
-one, ``Score: 2`` lines, and a first or last line that is the verdict alone. A value has to begin what is said, with no other one
-in its clause: a number, a yes or a letter somewhere in prose is no verdict, and neither are two.
+The prompts of judges ask for a JSON object with a reason and a verdict. The parsers also accept such an object in prose or a fence, a
+broken object, ``Score: 2`` lines, and a first or last line with only the verdict. A value must begin its clause and be the only value in
+it: a number, a yes or a letter somewhere in prose is no verdict, and two values are none either.
 """
 
 import json

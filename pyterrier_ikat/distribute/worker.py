@@ -1,7 +1,7 @@
 """The messages between machines, and the work of a process on a Ray node: one pipeline, one part of the turns at a time.
 
 A language model never travels: its key, connections, cache, ledger and budget stay in the calling process. In its place a pipeline
-takes a `FarLLM` along. The pipeline runs in a thread; where it asks a language model, the caller gets a `Question` in the place of the
+takes a `FarLLM` along. The pipeline runs in a thread; when it asks a language model, the caller gets a `Question` instead of the
 result, and answers it.
 """
 

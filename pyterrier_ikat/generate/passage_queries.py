@@ -99,7 +99,7 @@ class PassageQueries(LLMOperator):
         return parse_passage(text) or None
 
     def fallback(self, frame: pd.DataFrame) -> list[str]:
-        """The question that the passage was asked for."""
+        """The question that the passage answers."""
         questions = {form: [row["question"] for row in self._contexts_of(frame, form)] for form in FORMS}
         return [questions[ask.form][ask.row] for ask in self._asks(frame)]
 

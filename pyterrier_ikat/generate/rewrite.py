@@ -133,7 +133,7 @@ class RewriteAndAnswer(LLMOperator):
         return [{**row, "answer": self.answer, "think": self.think} for row in super().contexts(frame)]
 
     def parse(self, text: str) -> tuple[str, str] | None:
-        """The rewrite and the answer, which is empty where none is asked for."""
+        """The rewrite and the answer, which is empty without ``answer``."""
         if self.answer:
             return parse_rewrite_and_answer(text)
         rewrite = parse_reasoned_rewrite(text)

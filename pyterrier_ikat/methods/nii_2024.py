@@ -38,9 +38,8 @@ def rtg(
 ) -> pt.Transformer:
     """RtG (section III.A): a short rewrite, PTKB statements for it, queries for each statement, the union re-ranked by the rewrite.
 
-    No statement chosen: the rewrite alone asks for queries. The response takes two steps, a suggestion and the answer.
-    With ``manual`` the manual rewrite stands in place of the LLM's, and no rewrite is asked for. At most 5 queries per
-    chosen statement.
+    No statement chosen: the rewrite alone asks for queries. The response takes two steps, a suggestion and the answer. With ``manual`` the
+    manual rewrite replaces the LLM's rewrite, which saves a call. At most 5 queries per chosen statement.
 
     Example:
         >>> import pyterrier_ikat as ikat

@@ -135,7 +135,7 @@ def _bf16(loaded: Any, head: Any) -> Callable[[Features], Any]:
 
 
 def _openvino(loaded: Any, head: str) -> Score:
-    """Each core works on a batch of its own, as cores that share one wait for each other at each layer; scores are the same."""
+    """Each core works on its own batch, because cores that share a batch wait for each other at each layer; scores are the same."""
     import openvino
     import torch
 

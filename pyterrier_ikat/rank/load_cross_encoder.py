@@ -20,7 +20,7 @@ def cut_to_first_token(network: Any, scores: Callable[[], Any]) -> None:
 
     Args:
         network: of ``transformers``; its last layer is replaced, its weights stay.
-        scores: gives scores of the network for some pairs, which tell whether they stay the same.
+        scores: computes the network's scores of some pairs, to check that they stay the same.
     """
     layers = getattr(getattr(getattr(network, "base_model", None), "encoder", None), "layer", None)
     if not layers or type(layers[-1]).__name__ not in LAYERS:

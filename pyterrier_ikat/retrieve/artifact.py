@@ -107,7 +107,7 @@ class IndexArtifact(pt.Artifact):
         return add_texts(found, self.texts) if self._stores_text else found
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """Those docnos ``among`` the given ones that the index has, looked up as they are asked for."""
+        """The docnos ``among`` the given ones that the index has, looked up lazily."""
         if self._stores_text:
             return TextStore(Path(self.path) / TEXTS).docnos(among)
         return filter(frozenset(among).__contains__, read_docnos(self.pisa))

@@ -1,4 +1,4 @@
-"""Passages as dense vectors on disk: encoded in their order into one file, in steps that a killed build goes on behind.
+"""Passages as dense vectors on disk: encoded in their order into one file, in steps after which a killed build resumes.
 
 The folder is a ``FlexIndex`` of pyterrier_dr: ``vecs.f4`` (32-bit floats, a row per passage), ``docnos.npids`` and ``pt_meta.json``. Beside
 these lie the docnos once more, as text with the ends of the lines, in which the docno of a row is found without reading the others, and

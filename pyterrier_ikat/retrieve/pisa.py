@@ -1,4 +1,4 @@
-"""The front to PISA: indexes written by a child process, and searched with rankings that depend on neither threads nor indexing order.
+"""The interface to PISA: a child process writes indexes, and rankings depend on neither threads nor indexing order.
 
 PISA prints to C's stdout while it writes, and ends its process on trouble: so ``pisa_writer.py`` runs it. What PISA would write into the
 index folder at the first use of a scorer is made in a temporary folder and renamed into place, so that readers never see half a file
@@ -104,7 +104,7 @@ def build_text(
         stemmer: one of ``STEMMERS``.
         threads: how many threads invert.
         k1: of the BM25 that a whole index is made ready for.
-        b: likewise.
+        b: of the same BM25.
         whole: asked after the last passage: whether these are all passages of the index, or those of a shard.
 
     Raises:
@@ -282,12 +282,12 @@ def open_impacts(folder: Path, *, threads: int) -> Any:
 def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> list[Ranking]:
     """The rankings of ``queries`` by PISA, equal scores by docno, the greatest first, as in trec_eval.
 
-    Which passages PISA keeps of those that tie at the cut is by chance: it is asked for an eighth more, and again until the tie ends.
+    PISA keeps random passages of those that tie at the cut, so an eighth more are retrieved, repeatedly until the tie ends.
 
     Args:
         retriever: PISA's; its number of results is changed.
         name: the column of ``queries``: ``"query"`` or ``"query_toks"``.
-        queries: what PISA takes there.
+        queries: a frame with that column.
         depth: passages per query at most.
     """
     best: dict[int, Ranking] = {}

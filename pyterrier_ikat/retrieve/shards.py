@@ -1,4 +1,4 @@
-"""Indexing in shards, so that a build of hours can be interrupted: what is finished is kept, and the same call goes on behind it.
+"""Indexing in shards, so that a build of hours can be interrupted: finished shards are kept, and the same call resumes after them.
 
 A shard is a run of passages: its texts are committed to the text store together with its checksum, once PISA's index of it is on disk. At
 the end PISA's indexes are merged into the one that PISA would have made of all passages. PISA keeps, per term in the order of the bytes,
@@ -37,7 +37,7 @@ BUFFERS = 1 << 26
 def index_shards(
     workplace: Path, texts: str, corpus: Corpus, *, stemmer: str, threads: int, k1: float, b: float, expected: int | None = None
 ) -> CorpusReader:
-    """Store a corpus in ``workplace/index/<texts>`` and index it in ``workplace/index/pisa``, behind the shards that are there already.
+    """Store a corpus in ``workplace/index/<texts>`` and index it in ``workplace/index/pisa``, after any existing shards.
 
     Returns:
         The corpus, read: its count and checksum.

@@ -1,4 +1,4 @@
-"""Writing the texts of an index's passages: in commits, so that a build of hours goes on where it was interrupted."""
+"""Writing the texts of an index's passages: in commits, so that an interrupted build resumes."""
 
 import json
 import os

@@ -85,7 +85,7 @@ class TextStore:
         return [found[docno] for docno in docnos]  # type: ignore[misc]  # none is None
 
     def docnos(self, among: Sequence[str]) -> Iterator[str]:
-        """Those docnos ``among`` the given ones that are in the file, looked up as they are asked for."""
+        """The docnos ``among`` the given ones that are in the file, looked up lazily."""
         with self._opened() as opened:
             for start in range(0, len(among), AT_ONCE):
                 part = among[start : start + AT_ONCE]

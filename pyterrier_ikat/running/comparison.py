@@ -194,7 +194,7 @@ def check_system(name: str, system: pt.Transformer, turns: pd.DataFrame, index: 
     """The output columns of a system for these turns; None if a stage can't name them without data.
 
     Raises:
-        UsageError: when it doesn't work on these turns, as far as their columns tell.
+        UsageError: when its stages can't work with the columns of these turns.
     """
     try:
         return list(pt.inspect.transformer_outputs(system, list(turns.columns)))

@@ -139,7 +139,7 @@ def _run_files(folder: str | Path | None, names: Sequence[str] | Mapping[str, An
             raise UsageError(f"a run file cannot be named {name!r}: save systems under names without slash, white space or leading dot")
     files = {name: Path(folder) / f"{name}.trec" for name in names}
     if there := [str(path) for path in files.values() if path.exists()]:
-        raise UsageError(f"{there[0]} is there already: choose another folder, or remove it")
+        raise UsageError(f"{there[0]} already exists: choose another folder, or remove it")
     return files
 
 

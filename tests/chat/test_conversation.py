@@ -121,7 +121,7 @@ def test_what_it_refuses(tmp_path):
     with pytest.raises(ikat.UsageError, match="give one word"):
         Chat(System(), number="my chat")
     (tmp_path / "old.json").write_text("[]")
-    with pytest.raises(ikat.UsageError, match=r"old\.json is there already"):
+    with pytest.raises(ikat.UsageError, match=r"old\.json already exists"):
         Chat(System(), save_to=tmp_path / "old.json")
     with pytest.raises(ikat.UsageError, match=r"old\.json can't be written to"):
         Chat(System(), save_to=tmp_path / "old.json" / "chat.json")

@@ -126,7 +126,7 @@ def test_runs_are_saved_beside_the_shared_execution(setting, tmp_path):
     table = experiment(systems, topics=topics, qrels=qrels, save=tmp_path / "new")
     read = {name: read_run(tmp_path / "new" / f"{name}.trec") for name in systems}
     pd.testing.assert_frame_equal(evaluate(read, qrels), table, atol=1e-9, rtol=0)
-    with pytest.raises(UsageError, match="one.trec is there already"):
+    with pytest.raises(UsageError, match="one.trec already exists"):
         experiment(systems, topics=topics, qrels=qrels, save=tmp_path / "new")
     with pytest.raises(UsageError, match="cannot be named 'a/b'"):
         experiment({"a/b": runs["one"]}, topics=topics, qrels=qrels, save=tmp_path)
