@@ -159,7 +159,7 @@ class LLM:
         first = object()  # of several threads one tells
         if not served or self.backend.replays or same_model(self.model, served) or self._warned_of.setdefault(served, first) is not first:
             return
-        known = f"{served!r} answers in the place of {self.model!r}, says the server: the ledger and run.json name it"
+        known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
         warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
 
     def hits(self, keys: Iterable[str]) -> dict[str, Completion]:

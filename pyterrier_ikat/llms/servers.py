@@ -160,7 +160,7 @@ class Servers(Remade):
             just_now = server.failures == FAILURES
             left = ", ".join(one.address.shown for one in self.all if one.failures < FAILURES)
         if just_now and left:
-            message = f"{server.address.shown} is left out after {FAILURES} failures in a row ({error.reason}): its calls go to {left}"
+            message = f"{server.address.shown} gets no more calls after {FAILURES} failures in a row ({error.reason}): they go to {left}"
             warnings.warn(message, ServerLeftOutWarning, stacklevel=2)
 
 

@@ -379,7 +379,7 @@ def test_another_model_is_warned_of_once_and_recorded_also_from_the_cache(model,
     server.respond = lambda body: said(model="gpt-4o-mini" if server.calls < 3 else "gpt-4o-2024-05-13")
     made = model("concurrency=1", name="gpt-4o")
     for again in (made, model(name="gpt-4o")):
-        with pytest.warns(OtherModelWarning, match="'gpt-4o-mini' answers in the place of 'gpt-4o'") as told:
+        with pytest.warns(OtherModelWarning, match="'gpt-4o-mini' answers instead of 'gpt-4o'") as told:
             again.ask([*ask(*"abcd"), *ask(*"abcd")])
         assert len(told) == 1
         assert again.ledger.frame()["served"].tolist() == ["gpt-4o-2024-05-13, gpt-4o-mini"]

@@ -322,7 +322,7 @@ def test_no_redirect_is_followed(model, server, status, location):
 
 def test_a_secret_in_a_completion_is_removed_before_it_is_kept(model, server, home):
     server.respond = lambda body: Answer(200, said(f"Your key is {KEY}.").body | {"model": f"m {KEY}"})
-    with pytest.warns(OtherModelWarning, match=r"'m \*\*\*' answers in the place of 'm'"):
+    with pytest.warns(OtherModelWarning, match=r"'m \*\*\*' answers instead of 'm'"):
         (completion,) = model().ask(ask("a"))
     assert (completion.text, completion.model) == ("Your key is ***.", "m ***")
     assert not any(KEY.encode() in path.read_bytes() for path in home.rglob("*") if path.is_file())

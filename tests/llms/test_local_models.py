@@ -154,7 +154,7 @@ def served(model):
 def test_a_real_model_behind_a_real_server(templated):
     with served(templated) as url:
         model = llm(f"openai:{templated} base_url={url} temperature=0 max_tokens=8")
-        with pytest.warns(OtherModelWarning, match="@main' answers in the place of "):
+        with pytest.warns(OtherModelWarning, match="@main' answers instead of "):
             tea, on = model.ask(ask("which tea", "on"))
         model.close()
     assert tea.text == "drink rooibos"

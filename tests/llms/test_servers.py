@@ -48,8 +48,8 @@ def test_a_dead_server_is_left_out_named_and_loses_nothing(server, other):
         completions = made.ask(ask(*map(str, range(40))))
     assert [completion.text for completion in completions] == [f"answer to {number}" for number in range(40)]
     assert len(warned) == 1
-    assert str(warned[0].message).startswith(f"{server.url} is left out after 3 failures in a row (no connection to {server.url}: ")
-    assert str(warned[0].message).endswith(f"its calls go to {other.url}")
+    assert str(warned[0].message).startswith(f"{server.url} gets no more calls after 3 failures in a row (no connection to {server.url}: ")
+    assert str(warned[0].message).endswith(f"they go to {other.url}")
     assert FAILURES <= server.calls <= FAILURES + 4
     before = server.calls
     made.ask(ask("later stage"))
