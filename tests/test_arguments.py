@@ -32,7 +32,7 @@ def home(tmp_path_factory):
     index = ikat.PassageIndex(folder / "index").index(rows)
     (folder / "passages.jsonl").write_text('{"id": "d0", "contents": "mint", "url": ""}')
     return SimpleNamespace(
-        index=index, bm25=index.bm25, parts=[index.bm25()], t5="t5", rewriter="t5", cross_encoder="m", passages="p.jsonl"
+        index=index, bm25=index.bm25, parts=[index.bm25()], t5="t5", rewriter="t5", cross_encoder="m", colbert="m", passages="p.jsonl"
     )
 
 

@@ -35,6 +35,7 @@ ANSWERS = {
     "respond_suggested": "Yes.",
     "rerank": "2",
     "rewrite_and_answer": "Reason: it is about poles.\nRewrite: poles downhill?\nResponse: Take poles.",
+    "rewrite_and_answer_without_persona": "Reason: it is about poles.\nRewrite: poles downhill?\nResponse: Take poles.",
     "rewrite_enhanced": "poles knee",
     "topic_switch": "same",
     "expand_response": "Walk on flat ways.",

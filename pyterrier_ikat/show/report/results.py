@@ -112,7 +112,7 @@ def word_limit(texts: Sequence[str]) -> int:
 
     Example:
         >>> word_limit(["tea"]), word_limit(["a word " * 500] * 20_000)
-        (120, 90)
+        (120, 60)
     """
     sizes = [(len(text), max(len(text.split()), 1)) for text in texts]
     fitting = (limit for limit in LIMITS if sum(size * min(1.0, limit / words) for size, words in sizes) <= CHARACTERS)
