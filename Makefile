@@ -16,6 +16,7 @@ PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 .PHONY: demo test check lint docs docs-check coverage mutants versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
+	@echo "Installing into $(VENV). This takes several minutes, most of them without output."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch==2.13.0
 	$(PIP) --editable ".[demo]"

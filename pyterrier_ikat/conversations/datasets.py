@@ -1,5 +1,6 @@
 """Datasets by name: those of TREC iKAT, CAsT and MTRAG, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -211,11 +212,21 @@ def dataset(source: str | Path | Any) -> IkatDataset:
             raise UsageError(f"no dataset {name!r}: {error.args[0]}") from error
     if isinstance(source, Path) or "/" in name or name.startswith("~"):
         return FolderDataset(name)
-    year = f"{of_its_year(name)}; " if of_its_year(name) else ""
-    known = f"there are {', '.join(full_names())}"
-    raise UsageError(
-        f"no dataset {source!r}; {year}{known}, and folders by their path, such as ./{name if name.isidentifier() else 'mine'}"
-    )
+    hint = _nearest(name) or of_its_year(name)
+    known = f"{hint}{'; ' if hint else ''}there are {', '.join(full_names())}"
+    raise UsageError(f"no dataset {source!r}; {known}, and folders by their path, such as ./{name if name.isidentifier() else 'mine'}")
+
+
+def _nearest(name: str) -> str:
+    """The dataset that a mistyped name means, as a question; a dataset of another year is never meant.
+
+    Example:
+        >>> _nearest("2023mini"), _nearest("mtrag:mni"), _nearest("ikat:2022")
+        ('did you mean ikat:2023-mini?', 'did you mean mtrag:mini?', '')
+    """
+    candidates = [one for one in full_names() if re.findall(r"\d+", one) == re.findall(r"\d+", name)]
+    near = difflib.get_close_matches(name if ":" in name else PREFIX + name, candidates, n=1, cutoff=0.85)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 class IkatProvider(pt.datasets.DatasetProvider):

@@ -130,6 +130,9 @@ def _describe_missing(path: Path, missing: list[Request]) -> str:
     line = json.dumps({name: value for name, value in wanted.items() if value}, ensure_ascii=False)
     count = "1 completion" if len(missing) == 1 else f"{len(missing)} completions"
     advice = "add lines such as" if not first.sample else f"give each turn a line with a list of {first.sample + 1} samples, such as"
+    if path in SAMPLE.values():
+        scope = "they are for the sample's turns and the package's prompts"
+        advice = f"{scope}; take another llm, or a file of your own, recorded:FILE, and {advice}"
     return f"{path} lacks {count}: {shown}{more}: {advice} {line}"
 
 

@@ -145,9 +145,8 @@ class Method:
     def __post_init__(self) -> None:
         for name, parameter in inspect.signature(self.system).parameters.items():
             if name not in RESOURCES and name not in self.settings and parameter.default is inspect.Parameter.empty:
-                raise UsageError(
-                    f"method {self.name}: the argument {name!r} is no resource: name it one of {', '.join(RESOURCES)}, or give it a default"
-                )
+                repair = "name it retriever" if name == "index" else f"name it one of {', '.join(RESOURCES)}"
+                raise UsageError(f"method {self.name}: the argument {name!r} is no resource: {repair}, or give it a default")
 
     @property
     def summary(self) -> str:

@@ -8,6 +8,7 @@ Templates in a folder of your own replace those of the package: for one operator
 by ``method.build(prompts=FOLDER)`` and ``--prompts FOLDER``, which build the method inside :func:`prompts_from`.
 """
 
+import difflib
 import hashlib
 import re
 import warnings
@@ -21,7 +22,7 @@ from typing import Any
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateNotFound
 from jinja2.sandbox import SandboxedEnvironment
 
-from ..errors import UsageError
+from ..errors import UsageError, list_first, option
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
@@ -93,7 +94,9 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     try:
         return _environment(folder).select_template(names).render(**values).strip()
     except TemplateNotFound:
-        raise UsageError(f"no prompt template {' or '.join(names)} in {folder or FOLDER}: write it there") from None
+        place = f"in {folder} or in the package" if folder else "in the package"
+        own = "write it there" if folder else f"write it into a folder of yours and give {option('prompts')}"
+        raise UsageError(f"there is no prompt template {' or '.join(names)} {place}: {own}") from None
     except TemplateError as error:
         raise UsageError(f"prompt template {names[0]} of {folder or FOLDER}: {error}; it may use {', '.join(sorted(values))}") from None
 
@@ -155,8 +158,10 @@ def _check_folder(folder: str | Path) -> str:
     if not names:
         raise UsageError(f"prompts: {folder} is no folder with templates: write there those that differ, such as answer.jinja")
     if unknown := sorted(name for name in names if name not in ours and name.replace("_llama.", ".") not in ours):
+        near = list(dict.fromkeys(one for name in unknown for one in difflib.get_close_matches(name, sorted(ours), n=1, cutoff=0.8)))
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
         warnings.warn(
-            f"{folder}: only operators of your own read {', '.join(unknown)}; the package has {', '.join(sorted(ours))}",
+            f"{folder}: no operator of the package reads {list_first(unknown)}, only operators of your own{meant}",
             UnknownPromptWarning,
             stacklevel=3,
         )

@@ -188,9 +188,10 @@ def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
     searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
     if retriever == dense or len(searched) > len(set(searched)):
         chosen = advice("retriever='bm25'", "--retriever bm25")
+        built = advice("ikat.PassageIndex(path).index(corpus)", "`ikat index SOURCE PATH`")
         raise UsageError(
-            f"method {entry.name} fuses two first stages, and both are {dense!r}: give {option('index')} a folder that holds words, too, "
-            f"and choose them with {chosen}"
+            f"method {entry.name} fuses two first stages, and both are {dense!r}: add a BM25 index to the folder of "
+            f"{option('index')} with {built}, or choose it with {chosen} if it is there"
         )
 
 

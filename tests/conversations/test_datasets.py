@@ -260,3 +260,11 @@ def test_the_training_topics_are_read_from_the_users_folder_and_named_as_not_che
     monkeypatch.delenv("IKAT_DATA")
     with pytest.raises(DataError, match="isn't downloaded, as no checksum of"):
         get("ikat:2023-train").get_topics()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("ikat:2023mini", "ikat:2023-mini"), ("2023_mini", "ikat:2023-mini"), ("ikat:smaple", "ikat:sample")]
+)
+def test_a_mistyped_name_is_answered_with_the_nearest_one(typed, meant):
+    with pytest.raises(UsageError, match=rf"no dataset '{typed}'; did you mean {meant}\?; there are ikat:sample, "):
+        ikat.dataset(typed)

@@ -120,7 +120,9 @@ def test_errors_name_the_template_and_what_it_may_use(tmp_path):
     (tmp_path / "answer.jinja").write_text("{{ resolved }}")
     with pytest.raises(UsageError, match=r"answer\.jinja.*'resolved' is undefined; it may use answer, context"):
         render("answer", folder=str(tmp_path), **SHOWN)
-    with pytest.raises(UsageError, match="no prompt template nonsense.jinja"):
+    with pytest.raises(
+        UsageError, match="no prompt template nonsense.jinja in the package: write it into a folder of yours and give prompts=..."
+    ):
         render("nonsense")
     (tmp_path / "answer.jinja").write_text("{{ ''.__class__.__mro__ }}")
     with pytest.raises(UsageError, match="unsafe"):
@@ -148,5 +150,8 @@ def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_t
         pass
     (tmp_path / "answre.jinja").write_text("x")
     (tmp_path / "answer_llama.jinja").write_text("x")
-    with pytest.warns(UnknownPromptWarning, match=r"only operators of your own read answre\.jinja; "), prompts_from(tmp_path):
+    with (
+        pytest.warns(UnknownPromptWarning, match=r"no operator .* reads answre\.jinja, .*; did you mean answer\.jinja\?"),
+        prompts_from(tmp_path),
+    ):
         pass

@@ -145,3 +145,10 @@ def test_a_missing_or_unreadable_file_is_named(tmp_path):
         llm(f"recorded:{tmp_path}/latin")
     with pytest.raises(DataError, match="cannot be read"):
         llm(f"recorded:{tmp_path}")
+
+
+def test_a_turn_outside_the_sample_is_answered_with_a_model_or_file_of_the_users_own():
+    with pytest.raises(
+        DataError, match=r"lacks 1 completion: .*take another llm, or a file of your own, recorded:FILE, and add lines such as \{"
+    ):
+        llm("recorded:sample").ask([Request([], "rewrite", "9_9")])

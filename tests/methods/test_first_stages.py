@@ -116,7 +116,7 @@ def test_what_is_missing_or_unused_is_said_in_one_line(folder):
         ("raw", "--index", words, "--dense", dense): "no system uses --dense: omit it",
         ("raw_dense", "--dense", words): f"{words}",
         ("raw_hybrid", "--index", dense): "method raw_hybrid fuses two first stages, and both are ",
-        ("raw_hybrid", "--index", dense, "--dense", dense): "give --index a folder that holds words, too, and choose them with --retriever",
+        ("raw_hybrid", "--index", dense, "--dense", dense): "with `ikat index SOURCE PATH`, or choose it with --retriever bm25",
         ("raw_hybrid", "--index", dense, "--dense", f"{folder}/../{folder.name}/dense"): "fuses two first stages, and both are ",
     }.items():
         done = run(folder, "wrong", *arguments)
