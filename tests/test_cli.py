@@ -461,7 +461,7 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
             "such as `ikat run rtg ...`",
         ),
         (["judge", "first.trec", "--dataset", "ikat:2023", "--llm", "recorded:sample", "--out", "OUT"], "`ikat index ikat:2023 PATH` and"),
-        (["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--splade-model", "b", "--out", "OUT"], "leave --splade-model away"),
+        (["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--splade-model", "b", "--out", "OUT"], "omit --splade-model"),
         (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so that nothing can be added to it"),
         (["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"], "with --cache FILE"),
     ],

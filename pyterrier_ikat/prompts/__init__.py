@@ -22,7 +22,7 @@ from typing import Any
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateNotFound
 from jinja2.sandbox import SandboxedEnvironment
 
-from ..errors import UsageError, list_first, option
+from ..errors import UsageError, advice, list_first
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
@@ -95,7 +95,11 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         return _environment(folder).select_template(names).render(**values).strip()
     except TemplateNotFound:
         place = f"in {folder} or in the package" if folder else "in the package"
-        own = "write it there" if folder else f"write it into a folder of yours and give {option('prompts')}"
+        own = (
+            "write it there"
+            if folder
+            else "write it into a folder of yours and give the operator prompts=FOLDER" + advice("", ", or give `ikat run` --prompts")
+        )
         raise UsageError(f"there is no prompt template {' or '.join(names)} {place}: {own}") from None
     except TemplateError as error:
         raise UsageError(f"prompt template {names[0]} of {folder or FOLDER}: {error}; it may use {', '.join(sorted(values))}") from None

@@ -121,7 +121,8 @@ def test_errors_name_the_template_and_what_it_may_use(tmp_path):
     with pytest.raises(UsageError, match=r"answer\.jinja.*'resolved' is undefined; it may use answer, context"):
         render("answer", folder=str(tmp_path), **SHOWN)
     with pytest.raises(
-        UsageError, match="no prompt template nonsense.jinja in the package: write it into a folder of yours and give prompts=..."
+        UsageError,
+        match="no prompt template nonsense.jinja in the package: write it into a folder of yours and give the operator prompts=FOLDER",
     ):
         render("nonsense")
     (tmp_path / "answer.jinja").write_text("{{ ''.__class__.__mro__ }}")
