@@ -229,7 +229,7 @@ def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:
     made_by = described["model"]
     if model is not None and not is_copy(model, made_by, described.get("encoded_by")):
         raise UsageError(
-            f"the passages of {folder} were encoded by {made_by!r}, not {model!r} as it is now: leave out "
+            f"the passages of {folder} were encoded by {made_by!r}, not {model!r} as it is now: omit "
             + advice("the model", "--splade-model")
         )
     return described | {"model": model or made_by, "named": made_by}
