@@ -65,7 +65,7 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
     parted = _parted(score, rank, frame["docno"] if by_docno else None)
     if np.isneginf(parted).any():
         where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
-        raise DataError(f"turn {where}: several passages have the lowest 32-bit score, no lower one is left to part them: leave them out")
+        raise DataError(f"turn {where}: several passages have the lowest 32-bit score, no lower one exists to tell them apart: omit them")
     return frame.assign(score=parted, rank=rank)
 
 

@@ -32,7 +32,7 @@ def test_the_wheel_holds_every_file_of_the_package(in_the_wheel):
     kinds = {
         "prompts/answer.jinja",
         "conversations/sample/recorded.jsonl",
-        "show/report/files/report.js",
+        "show/report/files/report.css",
         "retrieve/stopwords.json",
         "py.typed",
     }

@@ -84,7 +84,7 @@ def experiment(
     if comparison.unasked:
         raise DataError(
             f"{len(comparison.unasked)} turns of the qrels are not in the topics ({list_first(comparison.unasked)}): they would all count "
-            '0; give the topics they belong to, or leave them out by qrels[qrels["qid"].isin(topics["qid"])]'
+            '0; give the topics they belong to, or omit them by qrels[qrels["qid"].isin(topics["qid"])]'
         )
     for name, system in comparison.systems.items():
         if isinstance(system, _Finished):

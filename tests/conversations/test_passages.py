@@ -136,7 +136,7 @@ def test_the_loader_is_a_value(passages):
 
 
 def test_unknown_passages_and_fields_are_named(passages):
-    with pytest.raises(DataError, match=r"lacks 4 of the passages to load \(x1, x2, x3, \.\.\.\)"):
+    with pytest.raises(DataError, match=r"lacks 4 of the passages to load \(x1, x2, x3, x4\)"):
         TextLoader(passages)(pd.DataFrame({"docno": ["d1:0", "x1", "x2", "x2", "x3", "x4"]}))
     with pytest.raises(UsageError, match="no field 'title'; there are 'text', 'url'"):
         TextLoader(passages, ["title"])
