@@ -8,6 +8,7 @@ which take any docno. Rows stand in the order of docno, so that of equal scores 
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,8 @@ def encode_passages(
         DataError: when what is there was encoded otherwise, or no passage has a text.
         UsageError: when a vector isn't finite.
     """
+    if find_spec("npids") is None:  # asked first: it is used when all passages are encoded
+        raise UsageError("dense indexes need npids: pip install 'pyterrier_ikat[dense]'; in a checkout: pip install '.[dense]'")
     folder.mkdir(exist_ok=True)
     done = _read_progress(progress, made_by)
     if not _holds(folder, done):  # it went to its place, and only the folder of the progress stayed
