@@ -45,8 +45,8 @@ def chiq_ad(
     Six LLM calls and one query per turn; three in a conversation's first turn, which has no history. The paper doesn't know personas: our
     prompts for the guess and the rewrite show the persona, as those of Chang et al., CFDA & CLIP at TREC iKAT 2025, do.
 
-    - ``summarise``: whether the rewrite sees the summary instead of the history; Chang et al. omit the summary. - ``append``: whether the
-    guessed answer is appended to the rewrite: the file names in the authors' code say so
+    - ``summarise``: whether the rewrite sees the summary instead of the history; Chang et al. omit the summary.
+    - ``append``: whether the guessed answer is appended to the rewrite: the file names in the authors' code say so
       (``search_query+single_response``), the paper's text says that the rewrite is the query.
     - ``words``: how long the guess may be; the authors ask for one sentence.
     - ``reranker``: the paper has none; it sees the query.

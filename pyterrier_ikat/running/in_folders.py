@@ -88,7 +88,7 @@ def run(
 
     Returns:
         The table of scores, as from :func:`pyterrier_ikat.experiment`, or with several samples as from
-            :func:`~pyterrier_ikat.evaluation.sampled_rows`; only the names if no turn is judged. The rankings are
+        :func:`~pyterrier_ikat.evaluation.sampled_rows`; only the names if no turn is judged. The rankings are
         ``ikat.runs.RunFolder(f"{out}/{name}").results()``.
 
     Raises:
