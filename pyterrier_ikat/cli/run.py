@@ -273,7 +273,9 @@ def demo(out: str, everything: bool) -> None:
             given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
             comparison = prepare_comparison(chosen, dataset, ledger=ledger, **given)
             folders |= run_in_folders(comparison, folder / "runs")
-    _print_scores({name: folders[name] for name in names}, dataset.get_qrels(), "human_qr" if "human_qr" in names else None)
+    baseline = "human_qr" if "human_qr" in names else None
+    _print_scores({name: folders[name] for name in names}, dataset.get_qrels(), baseline)
     print_account(comparison, folder / "runs")
-    report = show_report([folders[name] for name in names], dataset, passages=REPORTED).save(folder / "report.html")
+    shown = sorted(names, key=lambda name: name != baseline)  # the first run is the report's baseline
+    report = show_report([folders[name] for name in shown], dataset, passages=REPORTED).save(folder / "report.html")
     click.echo(f"Report: {report}\n\nOpen it in a browser: {Path(report).resolve().as_uri()}")
