@@ -1,4 +1,4 @@
-"""What commands print: tables in one style, drawn by rich in a terminal, a line for each row everywhere else."""
+"""The tables that commands print, in one style, drawn by rich in a terminal, a line for each row everywhere else."""
 
 import re
 import sys

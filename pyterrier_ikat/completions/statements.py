@@ -38,7 +38,7 @@ _NUMBERS = re.compile(
 """Numbers alone, each perhaps with a remark in parentheses."""
 _ASIDE = re.compile(r"\([^()]*[^()\d\s][^()]*\)|(?<=\d )\(\d+\)")
 _SAYS_NO = re.compile(r"[\W_]*(?:relevant\W+)?(?:no|false)\b[*_.]*\s*(?:[-–—:(].*)?", re.IGNORECASE)
-"""What stands behind the number of a statement that is said not to matter."""
+"""The text behind the number of a statement that is said not to matter."""
 _ITEM = re.compile(
     r"\s*(?:[-*•–]\s+)?(?:\d{1,3}[.)]\s+(?=\W*(?:statement|ptkb|\d{1,3}\W*$)))?[*_]*(?:(?:statement|ptkb)\s+)?"
     r"[(\[#]*(\d{1,3})[*_]*(?:[.):\]]+(?!\d)|\s+[-–—]\s|$)",

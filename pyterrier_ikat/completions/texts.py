@@ -205,7 +205,7 @@ def parse_reasoned_rewrite(text: str) -> str:
 
 
 def _labelled(text: str) -> tuple[str, str]:
-    """What stands behind the first label of a rewrite, and all that stands behind the first label of an answer after it."""
+    """The text behind the first label of a rewrite, and all text behind the first label of an answer after it."""
     labels = list(_PART.finditer(text))
     rewrites = [place for place, label in enumerate(labels) if _REWRITE_KEY.fullmatch(label["name"])]
     if not rewrites:

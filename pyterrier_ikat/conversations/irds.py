@@ -219,7 +219,7 @@ class IrdsDataset(IkatDataset):
             yield {"docno": document.doc_id, "text": document.default_text().strip(), "url": getattr(document, "url", None) or ""}
 
     def _ask(self, what: str, read: Callable[[], Made]) -> Made:
-        """What ir_datasets reads or fetches.
+        """The data that ir_datasets reads or fetches.
 
         Raises:
             DataError: when it can't.

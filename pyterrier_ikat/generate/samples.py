@@ -137,7 +137,7 @@ class _Sampled:
         self._samples = samples
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
-        """What is typical of one sample, for each."""
+        """The typical outcome of one sample, for each."""
         return self._samples.asks.typical(frame) * self._samples.n
 
 

@@ -110,7 +110,7 @@ class _Round:
             raise BatchUnderWay([job.waiting(status) for job, status in waiting])
 
     def _read_cache(self) -> None:
-        """What another process has collected just now, and what failed in an earlier batch."""
+        """The outcomes that another process has just collected, and those that failed in an earlier batch."""
         self.outcomes.update(self.cache.get(self.requests))
         for key, kept in self.cache.failures([key for key in self.requests if key not in self.outcomes]).items():
             request = self.requests[key]

@@ -47,7 +47,7 @@ class Job:
         return ", ".join(dict.fromkeys(stage for stage, _, _ in self.requests.values()))
 
     def waiting(self, status: str) -> Waiting:
-        """What a user is told of it."""
+        """The message for the user."""
         return Waiting(self.stage, len(self.requests), self.batch or "not confirmed yet", status)
 
 
@@ -105,7 +105,7 @@ class Jobs:
         self._path(job.name).unlink(missing_ok=True)
 
     def how_to_ask_again(self, job: Job) -> str:
-        """What to do where the provider has lost a batch."""
+        """The repair when the provider has lost a batch."""
         return f"remove {self._path(job.name)} to ask, and pay, its {len(job.requests)} requests again"
 
     def _path(self, name: str) -> Path:

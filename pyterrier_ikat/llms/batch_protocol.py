@@ -112,7 +112,7 @@ class Provider:
                         yield str(found.get("custom_id")), found
 
     def reply(self, request: Request, line: Mapping[str, Any]) -> Reply | LLMFailure:
-        """What a line of results says.
+        """The outcome in a line of results.
 
         Raises:
             Transient: when the request has no answer, and another batch may bring one.

@@ -117,7 +117,7 @@ class LLM:
         return Asking(self, requests, then, calls).run()
 
     def sending(self, follow: Follow, calls: int) -> Sending:
-        """What sends the requests of one `ask`, see `Sending`."""
+        """The sender of the requests of one `ask`, see `Sending`."""
         return (Sending if self.batches is None else BatchSending)(self, follow=follow, calls=calls)
 
     def peek(self, request: Request) -> Completion | None:
@@ -163,7 +163,7 @@ class LLM:
         warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
 
     def hits(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """What the cache has of those keys."""
+        """The cached values of those keys."""
         return {} if self.cache is None else self.cache.get(keys)
 
     def count_repeat(self, key: str, request: Request, outcome: Outcome) -> None:

@@ -170,7 +170,7 @@ class OpenAIBackend(Backend):
         return BadRequest(request.stage, request.qid, f"the server rejects the request ({status}): {said}")
 
     def body(self, server: Server, request: Request) -> dict[str, Any]:
-        """What the server is sent for ``request``."""
+        """The body of the HTTP request for ``request``."""
         params = {**self.identity["params"], **request.params}
         if "seed" in params:
             params["seed"] += request.draw

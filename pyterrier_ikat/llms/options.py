@@ -48,6 +48,6 @@ OPTIONS: dict[str, dict[str, Kind]] = {
     "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **ACCOUNT},
     "recorded": {"on_error": POLICY},
 }
-"""What each provider understands."""
+"""The options of each provider."""
 UNDECIDING = (*ACCOUNT, *BATCH, "timeout", "concurrency", "api_key_env", "device", "batch_size")
 """Options that no answer depends on."""

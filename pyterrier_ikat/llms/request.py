@@ -61,7 +61,7 @@ class Request:
 
     @property
     def draw(self) -> int:
-        """What is added to a model's seed: another number for each sample in each chain."""
+        """The number added to a model's seed: another one for each sample in each chain."""
         return self.sample + SAMPLES_OF_A_CHAIN * self.chain
 
     def key(self, identity: Mapping[str, Any]) -> str:

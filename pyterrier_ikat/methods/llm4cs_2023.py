@@ -70,7 +70,7 @@ def llm4cs(
 
 
 def _drawn(llm: LLM, form: str, n: int, think: bool) -> pt.Transformer:
-    """What is sampled."""
+    """The operator that is sampled."""
     if form == "rewrite_and_answer":
         return Samples(RewriteAndAnswer(llm, think=think), n, ("qrewrite", "qanswer"))
     if form == "rewrite":

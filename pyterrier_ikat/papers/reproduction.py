@@ -104,7 +104,7 @@ class Reproduction:
         return {"index": str(self.root / "sample.index")} | {name: value for name, value in known.items() if name in wanted}
 
     def judgements(self, part: Part) -> Judgements:
-        """What a part is scored against."""
+        """The judgements that a part is scored against."""
         asked = self._turns(part) if part.about == ANSWERS else []
         return self.against.judgements(part, self.dataset(part), asked)
 
