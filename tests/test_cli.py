@@ -92,7 +92,7 @@ def test_started_again_it_keeps_finished_runs(sample_index, tmp_path):
     assert "answer" not in second.output.split("LLM ledger")[1].split("Runs: one folder")[0]
     changed = run(sample_index, tmp_path, "ad", "--turns", "1-1_1,1-1_2")
     assert changed.exit_code == 2
-    assert "holds a run with different turns, topics_sha256 (24, now 2): choose another --out" in changed.output
+    assert "holds a run with different turns, topics_sha256 (turns: 24, now 2): choose another --out" in changed.output
 
 
 def test_searches_and_scores_kept_in_a_file_are_not_repeated(sample_index, tmp_path, monkeypatch):

@@ -380,4 +380,4 @@ def test_a_refusal_names_what_differs_and_no_whole_expression(index, tmp_path):
     known, now = (opened(index, tmp_path, "aqd_a", reranker=name, only_plan=True) for name in names)
     before, after = ({"6": f"ikat.RerankAgainst(ikat.CrossEncoder({name!r}), 'qanswer')"} for name in names)
     found = describe_difference(known.parameters("aqd_a"), now.parameters("aqd_a"))
-    assert found == f"different stages, expression ({before}, now {after})"
+    assert found == f"different stages, expression (stages: {before}, now {after})"

@@ -65,6 +65,8 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
     Example:
         >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
         "different llms ({'llm': 'a'}, now {'llm': 'b'})"
+        >>> describe_difference({"turns": 280, "batch": 128}, {"turns": 24, "batch": 64})
+        'different turns, batch (turns: 280, now 24)'
     """
     changed = [name for name, value in wanted.items() if not _agrees(name, found.get(name), value)]
     if not changed:
@@ -73,7 +75,8 @@ def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> 
     if isinstance(before, dict) and isinstance(now, dict):
         names = [name for name in (*now, *before) if before.get(name) != now.get(name)]
         before, now = ({name: one[name] for name in dict.fromkeys(names) if name in one} for one in (before, now))
-    return f"different {', '.join(changed)} ({before!r}, now {now!r})"
+    which = f"{changed[0]}: " if len(changed) > 1 else ""
+    return f"different {', '.join(changed)} ({which}{before!r}, now {now!r})"
 
 
 def _agrees(name: str, found: Any, wanted: Any) -> bool:
