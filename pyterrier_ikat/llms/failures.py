@@ -63,11 +63,16 @@ class Unavailable(LLMFailure):
 
 
 class BadRequest(LLMFailure):
-    """The server rejects this request (400 and the like), for instance because the prompt is too long for the model."""
+    """The server rejects this request (400 and the like)."""
+
+
+class TooLong(BadRequest):
+    """The server rejects this request because the prompt is too long for the model."""
 
 
 KINDS: dict[str, type[LLMFailure]] = {
-    kind.__name__: kind for kind in (LLMFailure, CutOff, Unfinished, OnlyReasoning, Empty, Refused, Filtered, Unavailable, BadRequest)
+    kind.__name__: kind
+    for kind in (LLMFailure, CutOff, Unfinished, OnlyReasoning, Empty, Refused, Filtered, Unavailable, BadRequest, TooLong)
 }
 """The kinds of failures by name."""
 

@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 from ..completions.usable import is_mark, opening_mark
 from ..operator import Remade, digest
 from ..store.models import load, model_state
-from .failures import BadRequest, LLMFailure
+from .failures import BadRequest, LLMFailure, TooLong
 from .request import Backend, Reply, Request, as_text
 
 MAX_TOKENS = 1024
@@ -89,7 +89,7 @@ class HFBackend(Remade, Backend):
                 reason = (
                     f"the prompt has {len(tokens)} tokens; with max_tokens={params['max_tokens']} the model has room for {max(room, 0)}"
                 )
-                replies[place] = BadRequest(request.stage, request.qid, reason)
+                replies[place] = TooLong(request.stage, request.qid, reason)
             else:
                 prompts[place] = tokens
         if prompts:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urljoin
 
-from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, Transient, shorten
+from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
 from .limits import seconds_of
 from .network import HIDDEN, Address, addresses, deadline
 from .request import Backend, Reply, Request
@@ -21,6 +21,12 @@ PATIENCE_HERE = 0.05
 TRY_AGAIN = (408, 409, 425, 429)
 MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 MASKED = re.compile(r"\S*\*{3,}\S*")
+TOO_LONG = re.compile(
+    r"context.(?:length|size|window|limit)|(?:prompt|input) is too long|(?:maximum|allowed) (?:model|prompt|input) length"
+    r"|longer than the (?:model|maximum)|reduce (?:the length|your message)|input token count|too large for model|model token limit",
+    re.IGNORECASE,
+)
+"""Words of OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, Mistral, Groq, xAI and Moonshot about a prompt that exceeds the context."""
 NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 
 
@@ -167,7 +173,8 @@ class OpenAIBackend(Backend):
             raise Transient(wait, f"the server answers {status}: {said}", overloaded=status == 429) from None
         if code == "content_filter":
             return Filtered(request.stage, request.qid, "the provider's content filter withheld the prompt")
-        return BadRequest(request.stage, request.qid, f"the server rejects the request ({status}): {said}")
+        failure = TooLong if status == 413 or TOO_LONG.search(f"{code} {kind} {said}") else BadRequest
+        return failure(request.stage, request.qid, f"the server rejects the request ({status}): {said}")
 
     def body(self, server: Server, request: Request) -> dict[str, Any]:
         """The body of the HTTP request for ``request``."""

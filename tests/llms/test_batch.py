@@ -163,7 +163,7 @@ def test_a_file_of_errors_alone_is_read(server, model, status):
         str(failure)
         == "answer of turn 1_1: the server rejects the request (400): the prompt is too long; without batch=on it is asked again"
     )
-    assert (type(failure).__name__, answer.text) == ("BadRequest", "answer to b")
+    assert (type(failure).__name__, answer.text) == ("TooLong", "answer to b")
 
 
 @pytest.mark.parametrize("status", ["expired", "cancelled"])

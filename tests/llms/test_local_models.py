@@ -51,7 +51,7 @@ def test_a_model_without_a_template_gets_plain_text(tmp_path):
 
 def test_what_does_not_end_is_cut_off_and_what_does_not_fit_is_refused_by_turn(templated):
     outcomes = llm(f"hf:{templated} max_tokens=5 cache=none").ask(ask("on", "tea " * ROOM, "tea"))
-    assert [type(outcome).__name__ for outcome in outcomes] == ["CutOff", "BadRequest", "Completion"]
+    assert [type(outcome).__name__ for outcome in outcomes] == ["CutOff", "TooLong", "Completion"]
     assert isinstance(outcomes[0], CutOff)
     assert isinstance(outcomes[1], BadRequest)
     assert f"the prompt has {ROOM + 2} tokens; with max_tokens=5 the model has room for {ROOM - 5}" in str(outcomes[1])
