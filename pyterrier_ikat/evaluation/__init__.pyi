@@ -43,3 +43,6 @@ from .scores import evaluate as evaluate
 from .scores import format_table as format_table
 from .scores import per_turn as per_turn
 from .scores import win_tie_loss as win_tie_loss
+from .sessions import session_means as session_means
+from .sessions import session_measures as session_measures
+from .sessions import session_table as session_table

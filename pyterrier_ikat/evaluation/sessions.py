@@ -1,0 +1,189 @@
+"""Measures of conversations with users who answer back: whether the user got what was needed, and what that took.
+
+As in PARADISE, success and costs are measured apart: Walker, Litman, Kamm and Abella, PARADISE: A Framework for Evaluating Spoken Dialogue
+Agents (ACL 1997). Their costs are the numbers of utterances and the elapsed time; those of an LLM's calls join them here. Success is the
+share of the user's rubrics that were met. A rubric is a question that the user wants answered, as in the files of iKAT 2025
+(https://github.com/marcel-gohsen/user-simulation-api).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..conversations.frame import column
+from ..errors import DataError, UsageError, list_first
+from ..runs.dialogues import Dialogue
+from ..tables import Cell, Column, Table
+
+MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
+"""The measures of a session, and the number of decimals that tables show of each."""
+BETTER = {"rubrics met": 1, "turns until satisfied": -1, "seconds": -1, "calls": -1, "cost": -1}
+"""1 where a higher value is better, -1 where a lower one is. More turns alone are neither: an impatient user leaves early."""
+UNKNOWN = float("nan")
+
+
+def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
+    """The measures of each session of one system.
+
+    Args:
+        dialogues: the conversations, as ``DialogueLog(folder).dialogues()`` gives them.
+
+    Returns:
+        A row for each session, in the order of ``dialogues``: ``session``, ``user``, ``end`` (empty while the conversation goes on) and
+
+        * ``rubrics met``: the share of the session's rubrics that its responses met; NaN without rubrics
+        * ``turns until satisfied``: the turns of a session that ended because the user was satisfied; NaN for any other end
+        * ``turns``: the number of turns
+        * ``seconds``: the mean time in which the system answered a turn; NaN without turns
+        * ``calls``: LLM calls, all turns together
+        * ``cost``: US dollars, all turns together; NaN when the cost of a turn is unknown
+
+    Raises:
+        DataError: when a session is there twice, or a turn met a rubric that its session lacks.
+
+    Example:
+        >>> from pyterrier_ikat.runs.dialogues import DialogueTurn
+        >>> turns = [DialogueTurn("u1", 1, "Tea?", "Rooibos.", seconds=2.0, calls=3, cost=0.25, met=("r1",))]
+        >>> one = Dialogue("u1", "u1", {"r1": "Which tea?", "r2": "Which coffee?"}, turns, end="out of patience")
+        >>> session_measures([one])[[*MEASURES]].iloc[0].tolist()
+        [0.5, nan, 1.0, 2.0, 3.0, 0.25]
+    """
+    names = [one.session for one in dialogues]
+    if twice := sorted({name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()):
+        raise DataError(f"these sessions are there twice: {list_first(twice)}: give the conversations of one system")
+    rows = [_measures(one) for one in dialogues]
+    texts = {name: column([getattr(one, name) for one in dialogues]) for name in ("session", "user", "end")}
+    return pd.DataFrame({**texts, **{name: np.array([row[name] for row in rows], dtype=float) for name in MEASURES}})
+
+
+def _measures(one: Dialogue) -> dict[str, float]:
+    if unknown := sorted(set(one.met) - set(one.rubrics)):
+        raise DataError(f"session {one.session} met rubrics that it does not have: {list_first(unknown)}: repeat the run")
+    turns = one.turns
+    costs = [UNKNOWN if turn.cost is None else turn.cost for turn in turns]
+    return {
+        "rubrics met": len(one.met) / len(one.rubrics) if one.rubrics else UNKNOWN,
+        "turns until satisfied": len(turns) if one.end == "satisfied" else UNKNOWN,
+        "turns": len(turns),
+        "seconds": math.fsum(turn.seconds for turn in turns) / len(turns) if turns else UNKNOWN,
+        "calls": sum(turn.calls for turn in turns),
+        "cost": math.fsum(costs),
+    }
+
+
+def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The mean of each measure over the sessions of each system.
+
+    Args:
+        systems: name -> the frame of :func:`session_measures`.
+
+    Returns:
+        A row for each system: ``name``, ``sessions``, ``satisfied`` (how many users were) and the measures. ``rubrics met`` is the mean
+        over the sessions that have rubrics, ``turns until satisfied`` over those with a satisfied user, ``seconds`` over those with a
+        turn, all others over all sessions. A mean over nothing is NaN, and so is the cost when that of one session is unknown.
+
+    Raises:
+        UsageError: when there is no system.
+
+    Example:
+        >>> from pyterrier_ikat.runs.dialogues import DialogueTurn
+        >>> cheap = Dialogue("a", "a", {"r": "Tea?"}, [DialogueTurn("a", 1, "", "", calls=3, cost=0.5, met=("r",))], end="satisfied")
+        >>> local = Dialogue("b", "b", {"r": "Tea?"}, [DialogueTurn("b", 1, "", "", calls=4, cost=None)], end="out of patience")
+        >>> frame = session_measures([cheap, local])
+        >>> session_means({"raw": frame}).values.tolist()
+        [['raw', 2, 1, 0.5, 1.0, 1.0, 0.0, 3.5, nan]]
+    """
+    if not systems:
+        raise UsageError("there is no system: give the sessions of at least one")
+    counts = {"name": column(list(systems)), "sessions": [], "satisfied": []}
+    for frame in systems.values():
+        counts["sessions"].append(len(frame))
+        counts["satisfied"].append(int((frame["end"] == "satisfied").sum()))
+    means = {name: [_mean(name, frame[name].tolist()) for frame in systems.values()] for name in MEASURES}
+    return pd.DataFrame({**counts, **means})
+
+
+def _mean(measure: str, values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / len(known) if known and (measure != "cost" or len(known) == len(values)) else UNKNOWN
+
+
+def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Sentences on what a reader of the means has to know: how they are computed, and which sessions are missing or not finished.
+
+    Args:
+        systems: name -> the frame of :func:`session_measures`.
+
+    Example:
+        >>> frame = session_measures([Dialogue("u1", "u1"), Dialogue("u2", "u2", end="topic ended")])
+        >>> session_notes({"raw": frame, "QR": frame[1:]})[-2:]
+        ['Not ended, so measured as far as they went: 1 session of raw (u1).', 'QR lacks 1 session (u1): its means are over fewer users.']
+    """
+    notes = ["Means over sessions; seconds: per turn; calls and cost (US dollars): per session."]
+    if len({frozenset(frame.loc[frame["end"] == "satisfied", "session"]) for frame in systems.values()}) > 1:
+        notes.append("Turns until satisfied: over the satisfied users only, who differ between the systems.")
+    every = list(dict.fromkeys(session for frame in systems.values() for session in frame["session"]))
+    for name, frame in systems.items():
+        if going := frame.loc[frame["end"] == "", "session"].tolist():
+            notes.append(f"Not ended, so measured as far as they went: {_sessions(going)} of {name} ({list_first(going)}).")
+    for name, frame in systems.items():
+        there = set(frame["session"])
+        if lacking := [one for one in every if one not in there]:
+            notes.append(f"{name} lacks {_sessions(lacking)} ({list_first(lacking)}): its means are over fewer users.")
+    return notes
+
+
+def _sessions(names: Sequence[str]) -> str:
+    return f"{len(names)} {'session' if len(names) == 1 else 'sessions'}"
+
+
+def session_table(systems: Mapping[str, pd.DataFrame]) -> Table:
+    """The means of systems as a table to show, without the measures that no system has.
+
+    Args:
+        systems: name -> the frame of :func:`session_measures`.
+
+    Returns:
+        The table; the frame behind it is that of :func:`session_means`.
+
+    Raises:
+        UsageError: when there is no system.
+
+    Example:
+        >>> from pyterrier_ikat.runs.dialogues import DialogueTurn
+        >>> turns = [DialogueTurn("u1", 1, "Tea?", "Rooibos.", seconds=2.0, calls=3, met=("r1",))]
+        >>> print(session_table({"raw": session_measures([Dialogue("u1", "u1", {"r1": "Which tea?"}, turns, end="satisfied")])}))
+        system  sessions  satisfied  rubrics met  turns until satisfied  turns  seconds  calls
+        raw            1          1       1.0000                   1.00   1.00     2.00   3.00
+        <BLANKLINE>
+        Means over sessions; seconds: per turn; calls and cost (US dollars): per
+        session.
+        <BLANKLINE>
+    """
+    means = session_means(systems)
+    columns = [Column("system", [Cell(str(name)) for name in means["name"]])]
+    for name in shown_columns(means, systems):
+        columns.append(Column(name, [Cell(format_measure(name, value)) for value in means[name]], numeric=True))
+    return Table(means, columns, session_notes(systems))
+
+
+def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:
+    """The columns of numbers that say something: of a log without rubrics and reasons why a user left, not those of success."""
+    known = [name for name in MEASURES if any(frame[name].notna().any() for frame in systems.values())]
+    satisfied = any(frame["end"].isin(["satisfied", "out of patience"]).any() for frame in systems.values())
+    return ["sessions", *["satisfied"] * satisfied, *known]
+
+
+def format_measure(name: str, value: Any) -> str:
+    """A value with the decimals of its measure; ``unknown`` for an unknown cost, ``–`` for a mean over nothing.
+
+    Example:
+        >>> format_measure("rubrics met", 0.5), format_measure("cost", float("nan")), format_measure("sessions", 3)
+        ('0.5000', 'unknown', '3')
+    """
+    if value != value:
+        return "unknown" if name == "cost" else "–"
+    return f"{value:,.{MEASURES[name]}f}" if name in MEASURES else str(value)

@@ -1,0 +1,147 @@
+"""Measures of sessions, worked out by hand."""
+
+import math
+
+import pytest
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation import session_means, session_measures, session_table
+from pyterrier_ikat.evaluation.sessions import MEASURES, session_notes
+from pyterrier_ikat.runs.dialogues import Dialogue, DialogueTurn
+
+RUBRICS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which cup?"}
+
+
+def dialogue(name, *turns, rubrics=RUBRICS, end="turn limit"):
+    """A conversation; each turn is (seconds, calls, cost, met)."""
+    made = [
+        DialogueTurn(name, number, "?", "!", seconds=seconds, calls=calls, cost=cost, met=tuple(met.split()))
+        for number, (seconds, calls, cost, met) in enumerate(turns, 1)
+    ]
+    return Dialogue(name, f"user of {name}", dict(rubrics), made, end=end)
+
+
+def measured(*dialogues):
+    return session_measures(dialogues)[[*MEASURES]].to_dict("records")
+
+
+def nan_as_none(row):
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+
+
+def test_a_session_that_ends_satisfied():
+    # four rubrics of four in three turns; (1 + 2 + 6) / 3 seconds; 2 + 0 + 3 calls; 0.5 + 0 + 0.25 dollars
+    [row] = measured(dialogue("a", (1.0, 2, 0.5, "r1"), (2.0, 0, 0.0, ""), (6.0, 3, 0.25, "r2 r3 r4"), end="satisfied"))
+    assert row == {"rubrics met": 1.0, "turns until satisfied": 3, "turns": 3, "seconds": 3.0, "calls": 5, "cost": 0.75}
+
+
+@pytest.mark.parametrize("end", ["out of patience", "topic ended", "turn limit", ""])
+def test_any_other_end_has_no_turns_until_satisfied(end):
+    [row] = measured(dialogue("a", (1.0, 1, 0.5, "r1"), end=end))
+    assert (row["rubrics met"], math.isnan(row["turns until satisfied"]), row["turns"]) == (0.25, True, 1)
+
+
+def test_a_silent_system_meets_nothing():
+    [row] = measured(dialogue("a", (1.0, 0, 0.0, ""), (1.0, 0, 0.0, "")))
+    assert (row["rubrics met"], row["cost"]) == (0.0, 0.0)
+
+
+def test_without_rubrics_the_share_is_missing_and_not_0():
+    [row] = measured(dialogue("a", (1.0, 1, 0.5, ""), rubrics={}, end="topic ended"))
+    assert math.isnan(row["rubrics met"])
+
+
+def test_one_unknown_price_makes_the_cost_of_the_session_unknown():
+    [row] = measured(dialogue("a", (1.0, 1, 0.5, ""), (1.0, 1, None, "")))
+    assert math.isnan(row["cost"])
+    assert row["calls"] == 2
+
+
+def test_a_session_without_a_turn():
+    [row] = measured(dialogue("a", end=""))
+    assert nan_as_none(row) == {
+        "rubrics met": 0.0,
+        "turns until satisfied": None,
+        "turns": 0,
+        "seconds": None,
+        "calls": 0,
+        "cost": 0.0,
+    }
+
+
+def test_a_log_without_sessions_has_no_rows():
+    assert len(session_measures([])) == 0
+    assert session_means({"raw": session_measures([])}).iloc[0][["sessions", "satisfied"]].tolist() == [0, 0]
+
+
+def test_a_rubric_that_is_met_twice_counts_once():
+    [row] = measured(dialogue("a", (1.0, 1, 0.5, "r1"), (1.0, 1, 0.5, "r1 r2")))
+    assert row["rubrics met"] == 0.5
+
+
+def test_sessions_keep_their_order_names_and_ends():
+    frame = session_measures([dialogue("b", end="satisfied"), dialogue("a", end="")])
+    assert frame[["session", "user", "end"]].values.tolist() == [["b", "user of b", "satisfied"], ["a", "user of a", ""]]
+
+
+def test_impossible_logs_are_refused():
+    with pytest.raises(DataError, match="session a met rubrics that it does not have: r9"):
+        session_measures([dialogue("a", (1.0, 1, 0.5, "r9"))])
+    with pytest.raises(DataError, match="these sessions are there twice: a"):
+        session_measures([dialogue("a"), dialogue("a")])
+
+
+@pytest.fixture
+def systems():
+    """`one` satisfies one user of two, in two turns; `other` only has the second, who has no rubrics and whose cost is unknown."""
+    first = dialogue("a", (1.0, 1, 0.5, "r1 r2"), (3.0, 2, 0.5, "r3 r4"), end="satisfied")
+    second = dialogue("b", (4.0, 0, 0.0, "r1"), end="out of patience")
+    open_ended = dialogue("b", (4.0, 0, None, ""), rubrics={}, end="")
+    return {"one": session_measures([first, second]), "other": session_measures([open_ended])}
+
+
+def test_means_are_over_the_sessions_that_have_a_value(systems):
+    one, other = session_means(systems).to_dict("records")
+    assert one == {
+        "name": "one",
+        "sessions": 2,
+        "satisfied": 1,
+        "rubrics met": (1.0 + 0.25) / 2,
+        "turns until satisfied": 2.0,
+        "turns": (2 + 1) / 2,
+        "seconds": (2.0 + 4.0) / 2,
+        "calls": (3 + 0) / 2,
+        "cost": (1.0 + 0.0) / 2,
+    }
+    known = {"turns": 1.0, "seconds": 4.0, "calls": 0.0, "turns until satisfied": None, "cost": None, "rubrics met": None}
+    assert nan_as_none(other) == {"name": "other", "sessions": 1, "satisfied": 0, **known}
+
+
+def test_a_mean_cost_is_unknown_when_that_of_one_session_is():
+    known, unknown = dialogue("a", (1.0, 1, 0.5, "")), dialogue("b", (1.0, 1, None, ""))
+    assert math.isnan(session_means({"raw": session_measures([known, unknown])})["cost"][0])
+
+
+def test_the_table_tells_what_is_missing(systems):
+    assert str(session_table(systems)).split("\n\n")[0].splitlines() == [
+        "system  sessions  satisfied  rubrics met  turns until satisfied  turns  seconds  calls     cost",
+        "one            2          1       0.6250                   2.00   1.50     3.00   1.50   0.5000",
+        "other          1          0            –                      –   1.00     4.00   0.00  unknown",
+    ]
+    assert session_notes(systems)[1:] == [
+        "Turns until satisfied: over the satisfied users only, who differ between the systems.",
+        "Not ended, so measured as far as they went: 1 session of other (b).",
+        "other lacks 1 session (a): its means are over fewer users.",
+    ]
+
+
+def test_an_interactive_run_of_the_track_has_no_columns_of_success():
+    turns = dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")
+    table = session_table({"raw": session_measures([turns])})
+    assert [column.title for column in table.columns] == ["system", "sessions", "turns", "seconds", "calls"]
+    assert table.notes == ["Means over sessions; seconds: per turn; calls and cost (US dollars): per session."]
+
+
+def test_no_system_is_refused():
+    with pytest.raises(UsageError, match="there is no system"):
+        session_means({})
