@@ -3,7 +3,8 @@
 Planning and running never ask for the class of a stage. They use this protocol: :meth:`Operator.plan` estimates the stage's requests to
 a language model and its output; ``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts` lists
 what a finished run depends on; ``loads_models`` says whether to try the stage before anything is paid for;
-:meth:`Operator.check_shippable` says whether it may run in several processes. A stage of another package is identified by its repr and
+:meth:`Operator.check_shippable` says whether it may run in several processes; :meth:`Operator.doing` says what it does, for
+somebody who waits for an answer. A stage of another package is identified by its repr and
 by the models and indexes in its attributes.
 """
 
@@ -152,6 +153,9 @@ class Operator(pt.Transformer):
     keeps_ranking: ClassVar[bool] = False
     """Whether it keeps the rows of a ranking and their order, so that the ranking is known without running it."""
 
+    activity: ClassVar[str] = ""
+    """Its work in words for somebody who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
+
     def __init__(self) -> None:
         super().__init__()
 
@@ -178,6 +182,16 @@ class Operator(pt.Transformer):
     def parts(self) -> Iterator[Any]:
         """The language models, indexes and folders in its arguments: with its repr, they determine its results."""
         return parts_of(list(self.arguments().values()))
+
+    def doing(self, frame: pd.DataFrame) -> str:
+        """Its work on ``frame`` in words for somebody who waits; empty for an operator that neither loads nor asks a model."""
+        waits = self.activity or self.loads_models or any(hasattr(one, "ask") for one in self.arguments().values())
+        if not waits:
+            return ""
+        rows = len(frame)
+        queries, passages = f"{rows} quer{'y' if rows == 1 else 'ies'}", f"{rows} passage{'s' * (rows != 1)}"
+        said = self.activity or f"running {label_of(self)}"
+        return said.replace("{queries}", queries).replace("{passages}", passages)
 
     def check_shippable(self) -> None:
         """Check that it gives the same results in each of several processes.
@@ -258,6 +272,18 @@ def every_stage(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:
         yield stage
         for inner in subpipelines(stage):
             yield from every_stage(inner)
+
+
+def label_of(stage: pt.Transformer) -> str:
+    """A stage's name in drawings, or that of its class.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> label_of(ikat.Interleave()), label_of(pt.Transformer.identity())
+        ('Interleave', 'IdentityTransformer')
+    """
+    drawn = getattr(type(stage), "schematic", None)
+    return str(drawn["label"]) if isinstance(drawn, dict) and drawn.get("label") else type(stage).__name__
 
 
 def subpipelines(stage: pt.Transformer) -> list[pt.Transformer]:

@@ -1,112 +1,20 @@
-"""A conversation with a system, turn by turn: utterances, passages and responses, as text and as HTML."""
+"""A conversation with a system, turn by turn: it is kept as messages and saved as a topics file."""
 
 import json
 import os
-import re
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyterrier as pt
 
 from ..conversations import conversation
-from ..conversations.frame import values
 from ..errors import UsageError
 from ..llms import LLM
 from ..operator import parts_of
 from ..store.files import atomic_write
-
-SHOWN = 5
-"""The number of passages shown for a system without responses."""
-WORDS, WIDTH = 20, 100
-
-
-@dataclass(frozen=True)
-class Source:
-    """A passage that is shown with a turn.
-
-    Attributes:
-        docno: its id.
-        text: its text; empty where the index has none.
-    """
-
-    docno: str
-    text: str
-
-    @property
-    def beginning(self) -> str:
-        """Its first 20 words."""
-        words = self.text.split()
-        return " ".join(words[:WORDS]) + " ..." * (len(words) > WORDS)
-
-
-@dataclass(frozen=True, repr=False)
-class ChatTurn:
-    """One exchange of a chat; it displays itself in a notebook.
-
-    Attributes:
-        turn_id: its number in the conversation, from 1.
-        utterance: the user's words.
-        response: the system's answer; empty if the system writes none or found no passage.
-        sources: the passages that the response is based on; without a response the best 5.
-        rewrite: the query that an LLM or a rewriter made of the utterance; empty if there is none.
-    """
-
-    turn_id: int
-    utterance: str
-    response: str
-    sources: tuple[Source, ...]
-    rewrite: str = ""
-
-    @classmethod
-    def of(cls, turn_id: int, utterance: str, results: pd.DataFrame) -> "ChatTurn":
-        """The turn made from a system's results.
-
-        ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the system retrieves no passages at all. In a
-        ranking without ``used`` it is a draft that served as a query.
-        """
-        texts = {name: clean_text(next(iter(values(results, name, "")), "")) for name in ("qanswer", "qrewrite")}
-        if "docno" not in results.columns:
-            return cls(turn_id, utterance, texts["qanswer"], (), texts["qrewrite"])
-        ranking = results.sort_values("rank", kind="stable") if "rank" in results.columns else results
-        responds = "used" in results.columns
-        best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
-        sources = tuple(Source(str(docno), text) for docno, text in zip(best["docno"], values(best, "text", ""), strict=True))
-        return cls(turn_id, utterance, texts["qanswer"] if responds else "", sources, texts["qrewrite"])
-
-    def __repr__(self) -> str:
-        """The system's part as text, without terminal control characters."""
-        parts = [f"(searched for: {self.rewrite})"] if self.rewrite else []
-        parts += [line for paragraph in self.response.splitlines() for line in textwrap.wrap(strip_controls(paragraph), WIDTH) or [""]]
-        parts += [f"  [{place}] {source.docno}  {source.beginning}" for place, source in enumerate(self.sources, 1)]
-        if not (self.response or self.sources):
-            parts.append("(no passage found)")
-        return "\n".join(map(strip_controls, parts))
-
-    def _repr_html_(self) -> str:
-        searched = f"<div style='opacity: .7'><small>searched for: {escape(self.rewrite)}</small></div>" if self.rewrite else ""
-        sources = "".join(f"<li><code>{escape(one.docno)}</code> {escape(one.beginning)}</li>" for one in self.sources)
-        answer = escape(self.response) if self.response else "" if self.sources else "<i>no passage found</i>"
-        return (
-            "<div style='max-width: 50em; margin: .6em 0'>"
-            f"<div style='margin-left: 4em; padding: .4em .8em; border-right: 4px solid #2f7d4f'>{escape(self.utterance)}</div>"
-            f"<div style='margin-right: 4em; padding: .4em .8em; border-left: 4px solid #1d5b8f'>{searched}"
-            f"<div style='white-space: pre-wrap'>{answer}</div><ol style='margin: .3em 0 0; font-size: smaller'>{sources}</ol></div></div>"
-        )
-
-
-def strip_controls(text: str) -> str:
-    """The text without control characters except line feeds and tabs, because passages and LLM output may contain terminal commands."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", " ", text)
-
-
-def clean_text(text: str) -> str:
-    """The text as UTF-8 can hold it, without white space around it."""
-    return text.encode("utf-8", "replace").decode("utf-8").strip()
+from .answering import HISTORY, Tell, answer
+from .turn import ChatTurn, clean_text
 
 
 class Chat:
@@ -121,6 +29,9 @@ class Chat:
         number: the conversation's name; qids are ``<number>_<turn>``.
         save_to: a new file; the chat is saved in it after each turn.
         script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn.
+
+        method: the system's name.
+        history: the most tokens of the conversation that a turn sees, see :func:`~pyterrier_ikat.chat.answering.answer`.
 
     Attributes:
         turns: the turns so far.
@@ -150,6 +61,8 @@ class Chat:
         number: str = "chat",
         save_to: str | Path | None = None,
         script: Sequence[str] | None = None,
+        method: str = "",
+        history: int | None = HISTORY,
     ) -> None:
         if len(number.split()) != 1:
             raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
@@ -157,14 +70,18 @@ class Chat:
             raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
         self.system = system
         self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
-        self.number = number
+        self.number, self.method, self.history = number, method, history
         self.script = script
         self.save_to = None if save_to is None else _new_file(Path(save_to))
         self.turns: list[ChatTurn] = []
         self.saved = 0
 
-    def say(self, text: str) -> ChatTurn:
+    def say(self, text: str, tell: Tell | None = None) -> ChatTurn:
         """Say something, and get the system's turn.
+
+        Args:
+            text: the utterance.
+            tell: gets a few words on each step as it begins, such as "searching 5 queries".
 
         Raises:
             UsageError: when the text is empty or differs from the recorded conversation; also when the chat can't be saved, but then the
@@ -173,7 +90,7 @@ class Chat:
         """
         utterance = self._check(text)
         frame = conversation([*self.messages(), {"role": "user", "content": utterance}], self.ptkb, number=self.number)
-        turn = ChatTurn.of(len(self.turns) + 1, utterance, self.system(frame))
+        turn = answer(self.system, frame, tell, method=self.method, history=self.history)
         self.turns.append(turn)
         if self.save_to is not None:
             self.save(self.save_to)

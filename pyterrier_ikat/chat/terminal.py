@@ -94,6 +94,6 @@ def open_chat(
     recorded = any(isinstance(one, LLM) and one.backend.replays for one in parts_of(system))
     script = who.utterances if recorded and who.utterances else None
     check_system(name, system, conversation([{"role": "user", "content": "?"}]), resources.index)
-    chat = Chat(system, who.ptkb, number=who.number, save_to=save_to, script=script)
+    chat = Chat(system, who.ptkb, number=who.number, save_to=save_to, script=script, method=name)
     load_models([system])
     return chat

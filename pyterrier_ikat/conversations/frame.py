@@ -22,7 +22,9 @@ Text stays in object columns: pandas' string columns copy and convert, and a his
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -249,8 +251,23 @@ class NoResultWarning(UserWarning):
     """Some turns got no passage at all, so that evaluation counts them as 0, or none from one branch of a ``Union``."""
 
 
+_reported: ContextVar[bool] = ContextVar("reported", default=True)
+
+
+@contextmanager
+def without_result_warnings() -> Iterator[None]:
+    """In the block nobody is warned of turns without passages: they are shown to a person, and not evaluated."""
+    token = _reported.set(False)
+    try:
+        yield
+    finally:
+        _reported.reset(token)
+
+
 def report_turns_without_result(inp: pd.DataFrame, counts: Any) -> None:
     """Name the turns of a query frame none of whose rows found anything in a ``NoResultWarning``; ``counts``: passages per row."""
+    if not _reported.get():
+        return
     turns = inp["qid_0" if "qid_0" in inp.columns else "qid"]
     answered = set(turns[counts > 0])
     without = [turn for turn in dict.fromkeys(turns) if turn not in answered]

@@ -47,6 +47,7 @@ class Answer(LLMOperator):
     """
 
     stage = "answer"
+    activity = "drafting an answer"
     schematic = {"label": "Answer"}
 
     _: KW_ONLY
@@ -113,6 +114,7 @@ class OutlineAnswer(LLMOperator):
     """
 
     stage = "suggest"
+    activity = "outlining an answer"
     schematic = {"label": "Outline answer"}
 
     form: str = "elements"

@@ -106,6 +106,7 @@ class Decide(ReadsPassages):
     """
 
     stage = "decide"
+    activity = "deciding whether to answer"
     schematic = {"label": "Decide"}
 
     may_ask: bool = True

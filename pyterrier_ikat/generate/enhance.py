@@ -66,6 +66,7 @@ class TopicSwitch(_OfHistory):
     """
 
     stage = "topic"
+    activity = "looking for a new topic"
     schematic = {"label": "Topic switch"}
 
     def template(self) -> str:
@@ -115,6 +116,7 @@ class ExpandResponse(_OfHistory):
     """
 
     stage = "expand"
+    activity = "expanding the last response"
     schematic = {"label": "Expand response"}
 
     def template(self) -> str:
@@ -163,6 +165,7 @@ class SummariseHistory(_OfHistory):
     """
 
     stage = "summarise_history"
+    activity = "summarising the conversation"
     schematic = {"label": "Summarise history"}
 
     def parse(self, text: str) -> str | None:

@@ -62,6 +62,7 @@ class PassageQueries(LLMOperator):
     """
 
     stage = "passage_queries"
+    activity = "writing queries from passages"
     schematic = {"label": "Passage queries"}
     statements = "chosen"
 

@@ -30,6 +30,7 @@ class QueryLists(LLMOperator):
 
     n: int = 5
     stage = "queries"
+    activity = "writing queries"
 
     def __post_init__(self) -> None:
         at_least(1, n=self.n)

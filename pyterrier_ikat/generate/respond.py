@@ -105,6 +105,7 @@ class Respond(ReadsPassages):
     """
 
     stage = "respond"
+    activity = "answering"
     schematic = {"label": "Respond"}
 
     passages: int = 5

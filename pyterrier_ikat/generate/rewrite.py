@@ -55,6 +55,7 @@ class Rewrite(_OneQuery):
     """
 
     stage = "rewrite"
+    activity = "rewriting"
     schematic = {"label": "Rewrite"}
 
     form: str = "full"
@@ -109,6 +110,7 @@ class RewriteAndAnswer(LLMOperator):
     """
 
     stage = "rewrite"
+    activity = "rewriting"
     schematic = {"label": "Rewrite and answer"}
 
     answer: bool = True
@@ -177,6 +179,7 @@ class Clarify(_OneQuery):
     """
 
     stage = "clarify"
+    activity = "clarifying the question"
     schematic = {"label": "Clarify"}
     statements = "chosen"
 
@@ -211,6 +214,7 @@ class Summarise(LLMOperator):
     """
 
     stage = "summarise"
+    activity = "summarising earlier responses"
     schematic = {"label": "Summarise"}
 
     min_characters: int = 150

@@ -59,6 +59,7 @@ class Seq2SeqRewrite(Operator):
     one_row_per_turn = True
     schematic = {"label": "Seq2Seq rewrite"}
     loads_models = True
+    activity = "rewriting"
 
     def __init__(
         self,

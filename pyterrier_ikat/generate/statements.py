@@ -62,6 +62,7 @@ class SelectStatements(LLMOperator):
     """
 
     stage = "statements"
+    activity = "choosing statements about the user"
     schematic = {"label": "Statements"}
 
     form: str = "ids"

@@ -3,20 +3,25 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from .failures import LLMFailure
 from .request import Completion, Request
 
+if TYPE_CHECKING:
+    from .model import LLM
+
 Exchange = tuple[Request, Completion | LLMFailure]
 """A request, and its outcome."""
-Listener = Callable[[Sequence[Exchange]], None]
+Listener = Callable[["LLM", Sequence[Exchange]], None]
+"""Gets the LLM that was asked, and the exchanges with it."""
 
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Inside the block, ``listener`` gets the requests and outcomes of each finished `LLM.ask`, cached ones too, in their order.
+    """Inside the block, ``listener`` gets the LLM, and the requests and outcomes of each finished `LLM.ask`, cached ones too, in order.
 
     Requests on other threads or machines are not heard.
 
@@ -26,7 +31,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
         ...     def generate(self, chats):
         ...         return [chat[-1]["content"].upper() for chat in chats]
         >>> heard = []
-        >>> with heard_by(heard.extend):
+        >>> with heard_by(lambda llm, exchanges: heard.extend(exchanges)):
         ...     _ = ikat.llm(Echo()).ask([Request([{"role": "user", "content": "hi"}], stage="answer", qid="1_1")])
         >>> [(request.qid, outcome.text) for request, outcome in heard]
         [('1_1', 'HI')]
@@ -38,7 +43,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
         _listeners.reset(token)
 
 
-def tell(exchanges: Sequence[Exchange]) -> None:
+def tell(llm: "LLM", exchanges: Sequence[Exchange]) -> None:
     """Call all listeners."""
     for listener in _listeners.get():
-        listener(exchanges)
+        listener(llm, exchanges)

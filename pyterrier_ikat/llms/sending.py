@@ -227,7 +227,7 @@ class Asking:
             free = self.llm.cache.wait(list(self._open)) if self._open and self.llm.cache is not None else []
         for key, request, outcome in self._repeats:  # once nothing can end the stage: what an ended one did not give is not counted
             self.llm.count_repeat(key, request, outcome)
-        tell([exchange for place in sorted(self._exchanges) for exchange in self._exchanges[place]])
+        tell(self.llm, [exchange for place in sorted(self._exchanges) for exchange in self._exchanges[place]])
         return [self._results[place] for place in range(len(self._results))]
 
     def _add(self, place: int, request: Request) -> tuple[str, bool]:

@@ -99,6 +99,7 @@ class ListwiseRerank(LLMOperator):
 
     one_row_per_turn = False
     stage = "listwise"
+    activity = "re-ranking {passages}"
     schematic = {"label": "Listwise rerank"}
 
     k: int = 100

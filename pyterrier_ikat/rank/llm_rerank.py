@@ -49,6 +49,7 @@ class LLMRerank(LLMOperator):
 
     one_row_per_turn = False
     stage = "rerank"
+    activity = "re-ranking {passages}"
     schematic = {"label": "LLM rerank"}
 
     depth: int = 10

@@ -62,6 +62,7 @@ class Reranker(Operator):
     """Base of operators that re-rank passages by their text: a subclass gives the score of each row."""
 
     loads_models = True
+    activity = "re-ranking {passages}"
 
     @abstractmethod
     def score(self, frame: pd.DataFrame) -> Floats:

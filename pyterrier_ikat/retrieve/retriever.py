@@ -53,6 +53,7 @@ class IndexRetriever(Operator):
         cache: a file in which rankings are kept for other processes and later runs; made when missing.
     """
 
+    activity = "searching {queries}"
     label: ClassVar[str]
     method: ClassVar[str]
     """The method of the index that makes it."""
@@ -218,6 +219,7 @@ class MergeShards(Operator):
         ['d2', 'd3']
     """
 
+    activity = "searching {queries}"
     schematic = {"label": "Merge shards", "inner_pipelines_mode": "linked"}
 
     def __init__(self, retrievers: Sequence[pt.Transformer], num_results: int = 1000) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import is_missing, starts_of_runs
-from ..llms import LLMFailure
+from ..llms import LLM, LLMFailure
 from ..llms.listening import Exchange, heard_by
 from ..operator import Work, watched_by
 from ..order import Floats
@@ -74,7 +74,7 @@ class Recorder:
         self._keep(stage, inp, out, heard)
         return out
 
-    def _hear(self, exchanges: Sequence[Exchange]) -> None:
+    def _hear(self, llm: LLM, exchanges: Sequence[Exchange]) -> None:
         if self._heard:
             self._heard[-1].extend(exchanges)
 

@@ -1,0 +1,151 @@
+"""Answer one turn: run the system, say what it does meanwhile, and gather how the response came about."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..conversations.frame import histories, values, with_columns, without_result_warnings
+from ..llms import LLM, LLMFailure
+from ..llms.listening import Exchange, heard_by
+from ..operator import Operator, Work, label_of, stages, watched_by
+from .turn import ChatTurn, clean_text, statements_in
+
+Tell = Callable[[str], None]
+"""Gets a few words on each step as it begins, such as ``"searching 5 queries"``."""
+HISTORY = 8000
+"""Tokens of history that a turn of a chat sees, unless its user wants another number: about 20 exchanges."""
+CHARACTERS_PER_TOKEN = 4
+
+
+def answer(
+    system: pt.Transformer, turn: pd.DataFrame, tell: Tell | None = None, *, method: str = "", history: int | None = HISTORY
+) -> ChatTurn:
+    """The system's answer to one turn.
+
+    Several threads may use one system at the same time.
+
+    Args:
+        system: a pipeline from turns to passages or answers.
+        turn: a turn frame of one row, as ``ikat.conversation`` gives it.
+        tell: called, in this thread, when a step begins.
+        method: the system's name.
+        history: the most tokens of history that the system sees, at four characters each: whole exchanges are omitted, the oldest first;
+            None for all.
+
+    Raises:
+        IkatError: when the system fails.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos has none." for chat in chats]
+        >>> steps = []
+        >>> turn = ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}])
+        >>> answer(ikat.Answer(ikat.llm(Model())), turn, steps.append).response, steps
+        ('Rooibos has none.', ['drafting an answer'])
+    """
+    seen, omitted = shortened(turn, history)
+    watching = _Watching(tell or (lambda step: None))
+    started = time.perf_counter()
+    with watched_by(watching.watch), heard_by(watching.hear), without_result_warnings():
+        found = seen
+        for stage in stages(system):
+            if not isinstance(stage, Operator | pt.RankCutoff):
+                watching.say(f"running {label_of(stage)}")
+            found = stage(found)
+    more = watching.record() | {"seconds": time.perf_counter() - started, "method": method, "omitted": omitted}
+    (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
+    return ChatTurn.of(int(number), utterance, found, **more)
+
+
+def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int]:
+    """A turn with the newest exchanges of its history, and how many messages were omitted.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> said = [{"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 3]
+        >>> turn, omitted = shortened(ikat.conversation([*said, {"role": "user", "content": "And now?"}]), 45)
+        >>> len(turn["qhistory"][0]), omitted
+        (4, 2)
+    """
+    (history,) = histories(turn)
+    if tokens is None:
+        return turn, 0
+    left, first = tokens * CHARACTERS_PER_TOKEN, len(history)
+    for place in range(len(history) - 1, -1, -1):
+        left -= len(history[place]["content"])
+        if left < 0:
+            break
+        if history[place]["role"] == "user":
+            first = place
+    if left >= 0:
+        return turn, 0
+    return with_columns(turn, qhistory=[history[first:]]), first
+
+
+class _Watching:
+    """Gathers the queries, drafts and LLM calls of one turn."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._working: list[Any] = []
+        self._said = ""
+        self.queries: dict[str, None] = {}
+        self.written: dict[str, Any] = {}
+        self.heard: list[tuple[LLM, Exchange]] = []
+
+    def say(self, step: str) -> None:
+        if step and step != self._said:
+            self._said = step
+            self._tell(step)
+
+    def watch(self, stage: Any, inp: pd.DataFrame, work: Work) -> pd.DataFrame:
+        """Say what a stage does, and keep the queries that it searches and the draft that it writes."""
+        if any(stage is one for one in self._working):  # a transform that calls the one of its base
+            return work()
+        self.say(stage.doing(inp))
+        self._working.append(stage)
+        try:
+            out = work()
+        finally:
+            self._working.pop()
+        if {"query"} <= set(inp.columns) and "docno" in out.columns and "docno" not in inp.columns:
+            self.queries |= dict.fromkeys(inp["query"].astype(str))
+        self._note(out.head(1))
+        return out
+
+    def _note(self, row: pd.DataFrame) -> None:
+        """Keep the newest texts, which a result without passages lacks."""
+        draft = "" if "used" in row.columns else next(iter(values(row, "qanswer", "")), "")
+        rewrite = next(iter(values(row, "qrewrite", "")), "")
+        new = {"draft": clean_text(draft), "rewrite": clean_text(rewrite), "statements": statements_in(row)}
+        self.written |= {name: value for name, value in new.items() if value}
+
+    def hear(self, llm: LLM, exchanges: Sequence[Exchange]) -> None:
+        """Keep requests and completions."""
+        self.heard += [(llm, exchange) for exchange in exchanges]
+
+    def record(self) -> dict[str, Any]:
+        """The fields of a `ChatTurn`."""
+        completions = [(llm, outcome) for llm, (_, outcome) in self.heard if not isinstance(outcome, LLMFailure)]
+        paid = [(llm, one) for llm, one in completions if not one.cached and not llm.backend.replays]
+        costs = [llm.budget.cost(one) for llm, one in paid]
+        tokens = [count for _, one in paid for count in (one.prompt_tokens, one.completion_tokens)]
+        return {
+            "queries": tuple(self.queries),
+            **self.written,
+            "calls": len(paid),
+            "cached": len(completions) - len(paid),
+            "tokens": None if None in tokens else sum(filter(None, tokens)),
+            "cost": None if None in costs else sum(filter(None, costs)),
+            "asked": tuple(_as_record(*exchange) for _, exchange in self.heard),
+        }
+
+
+def _as_record(request: Any, outcome: Any) -> dict[str, Any]:
+    said = {"stage": request.stage, "prompt": request.prompt, "item": request.item, "messages": [dict(one) for one in request.messages]}
+    return said | ({"failure": str(outcome)} if isinstance(outcome, LLMFailure) else {"completion": outcome.text})

@@ -1,0 +1,155 @@
+"""One exchange with a system: the utterance, the response, its passages, and how the response came about."""
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from ..conversations.frame import is_missing, personas, values
+
+SHOWN = 5
+"""The number of passages shown for a system without responses."""
+WORDS, WIDTH = 20, 100
+
+
+@dataclass(frozen=True)
+class Source:
+    """A passage that is shown with a turn.
+
+    Attributes:
+        docno: its id.
+        text: its text; empty where the index has none.
+        score: its score in the ranking; None if there is none.
+    """
+
+    docno: str
+    text: str
+    score: float | None = None
+
+    @property
+    def beginning(self) -> str:
+        """Its first 20 words."""
+        words = self.text.split()
+        return " ".join(words[:WORDS]) + " ..." * (len(words) > WORDS)
+
+
+@dataclass(frozen=True, repr=False)
+class ChatTurn:
+    """One exchange of a chat; it displays itself in a notebook.
+
+    Attributes:
+        turn_id: its number in the conversation, from 1.
+        utterance: the user's words.
+        response: the system's answer; empty if the system writes none or found no passage.
+        sources: the passages that the response is based on; without a response the best 5.
+        rewrite: the query that an LLM or a rewriter made of the utterance; empty if there is none.
+        queries: the queries that were searched, in their order.
+        statements: the texts of the chosen statements about the user, best first.
+        draft: an answer that the system wrote as its query, or to decide by; it is not the response.
+        ranking: docno -> score of the whole ranking, best first.
+        seconds: how long the system took.
+        calls: completions that were paid for.
+        cached: completions that were known before.
+        tokens: the tokens of the completions that were paid for, read and written; None if a server does not report them.
+        cost: US dollars; None if a price or a token count is unknown.
+        method: the name of the system.
+        omitted: how many old messages of the conversation the system did not see.
+        asked: the prompts and completions of the turn: ``stage``, ``prompt``, ``messages`` and ``completion`` or ``failure``.
+    """
+
+    turn_id: int
+    utterance: str
+    response: str
+    sources: tuple[Source, ...]
+    rewrite: str = ""
+    queries: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
+    draft: str = ""
+    ranking: Mapping[str, float] = field(default_factory=dict, compare=False)
+    seconds: float = field(default=0.0, compare=False)
+    calls: int = 0
+    cached: int = 0
+    tokens: int | None = 0
+    cost: float | None = 0.0
+    method: str = ""
+    omitted: int = 0
+    asked: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+
+    @classmethod
+    def of(cls, turn_id: int, utterance: str, results: pd.DataFrame, **more: Any) -> "ChatTurn":
+        """The turn made from a system's results.
+
+        ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the system retrieves no passages at all. In a
+        ranking without ``used`` it is a draft that served as a query.
+
+        Args:
+            turn_id: its number.
+            utterance: the user's words.
+            results: the frame that the system returned.
+            more: the fields that the frame doesn't have.
+        """
+        texts = {name: clean_text(next(iter(values(results, name, "")), "")) for name in ("qanswer", "qrewrite")}
+        more = {"rewrite": texts["qrewrite"], "statements": statements_in(results), **more}
+        if "docno" not in results.columns:
+            return cls(turn_id, utterance, texts["qanswer"], (), **more | {"draft": ""})
+        ranking = results.sort_values("rank", kind="stable") if "rank" in results.columns else results
+        responds = "used" in results.columns
+        best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
+        if not responds:
+            more["draft"] = texts["qanswer"] or more.get("draft", "")
+        scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", 0.0)), strict=True))
+        return cls(turn_id, utterance, texts["qanswer"] if responds else "", _sources(best), ranking=scores, **more)
+
+    def record(self) -> dict[str, Any]:
+        """How the turn came about, as JSON: all but the conversation, the ranking and the prompts."""
+        omitted = ("turn_id", "utterance", "response", "ranking", "asked")
+        return {name: value for name, value in asdict(self).items() if name not in omitted}
+
+    def __repr__(self) -> str:
+        """The system's part as text, without terminal control characters."""
+        parts = [f"(searched for: {self.rewrite})"] if self.rewrite else []
+        parts += [line for paragraph in self.response.splitlines() for line in textwrap.wrap(strip_controls(paragraph), WIDTH) or [""]]
+        parts += [f"  [{place}] {source.docno}  {source.beginning}" for place, source in enumerate(self.sources, 1)]
+        if not (self.response or self.sources):
+            parts.append("(no passage found)")
+        return "\n".join(map(strip_controls, parts))
+
+    def _repr_html_(self) -> str:
+        searched = f"<div style='opacity: .7'><small>searched for: {escape(self.rewrite)}</small></div>" if self.rewrite else ""
+        sources = "".join(f"<li><code>{escape(one.docno)}</code> {escape(one.beginning)}</li>" for one in self.sources)
+        answer = escape(self.response) if self.response else "" if self.sources else "<i>no passage found</i>"
+        return (
+            "<div style='max-width: 50em; margin: .6em 0'>"
+            f"<div style='margin-left: 4em; padding: .4em .8em; border-right: 4px solid #2f7d4f'>{escape(self.utterance)}</div>"
+            f"<div style='margin-right: 4em; padding: .4em .8em; border-left: 4px solid #1d5b8f'>{searched}"
+            f"<div style='white-space: pre-wrap'>{answer}</div><ol style='margin: .3em 0 0; font-size: smaller'>{sources}</ol></div></div>"
+        )
+
+
+def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
+    scores = [None if is_missing(score) else float(score) for score in values(passages, "score")]
+    rows = zip(passages["docno"], values(passages, "text", ""), scores, strict=True)
+    return tuple(Source(str(docno), text, score) for docno, text, score in rows)
+
+
+def statements_in(results: pd.DataFrame) -> tuple[str, ...]:
+    """The texts of the statements that the turn's stages chose."""
+    if not len(results) or not {"qstatements", "qptkb"} <= set(results.columns):
+        return ()
+    first = results.head(1)
+    known, chosen = personas(first)[0], values(first, "qstatements", [])[0]
+    return tuple(known[name] for name, _ in chosen if name in known)
+
+
+def strip_controls(text: str) -> str:
+    """The text without control characters except line feeds and tabs, because passages and LLM output may contain terminal commands."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", " ", text)
+
+
+def clean_text(text: str) -> str:
+    """The text as UTF-8 can hold it, without white space around it."""
+    return text.encode("utf-8", "replace").decode("utf-8").strip()
