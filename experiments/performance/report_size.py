@@ -32,7 +32,7 @@ SEARCH = """new Promise(done => {
     document.forms[0].dispatchEvent(new Event("input"));
 })"""
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "show"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 
 def rows() -> Iterator[Row]:
