@@ -28,6 +28,22 @@ class UsageError(IkatError, ValueError):
     """An argument is wrong, or names something that does not exist: a method, dataset, measure, model, template or option."""
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM on the command line: it ends the process as Ctrl-C does, also where Ctrl-C only stops an answer."""
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether an error is an interrupt, or what a native library that was interrupted says: only that something went wrong.
+
+    Example:
+        >>> was_interrupted(KeyboardInterrupt()), was_interrupted(ValueError())
+        (True, False)
+    """
+    return isinstance(error, KeyboardInterrupt) or (
+        error is not None and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt)
+    )
+
+
 def advice(python: str, command: str) -> str:
     """Advice in an error message: ``python`` in Python, ``command`` on the command line.
 

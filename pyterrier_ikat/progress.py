@@ -12,6 +12,7 @@ from weakref import ReferenceType, ref
 from tqdm.auto import tqdm
 
 _within: ContextVar[str] = ContextVar("within", default="")
+_hidden: ContextVar[bool] = ContextVar("hidden", default=False)
 _shown: ReferenceType[Any] | None = None
 _gives_way = False
 ASKED = "HF_HUB_DISABLE_PROGRESS_BARS"
@@ -34,6 +35,7 @@ def bar(iterable: Iterable[Any] | None = None, *, desc: str, disable: bool = Fal
     """
     global _shown, _gives_way
     last = None if _shown is None else _shown()
+    disable = disable or _hidden.get()
     taken = last is not None and not last.disable
     if last is not None and taken and _gives_way and not disable:
         last.close()
@@ -52,6 +54,16 @@ def within(name: str) -> Iterator[None]:
         yield
     finally:
         _within.reset(before)
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """No bar is shown in the block, because another line says what is done."""
+    before = _hidden.set(True)
+    try:
+        yield
+    finally:
+        _hidden.reset(before)
 
 
 @contextmanager

@@ -1,44 +1,91 @@
-"""A conversation with a system, turn by turn: it is kept as messages and saved as a topics file."""
+"""A conversation with a system, turn by turn: it is saved, can be taken back, and goes on with another system."""
 
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyterrier as pt
 
 from ..conversations import conversation
-from ..errors import UsageError
-from ..llms import LLM
+from ..errors import UsageError, advice, option
+from ..llms import LLM, Ledger, StageError, TooLong
 from ..operator import parts_of
-from ..store.files import atomic_write
-from .answering import HISTORY, Tell, answer
+from .answering import CHARACTERS_PER_TOKEN, HISTORY, Tell, answer
+from .display import plain, strip_controls, why_drawn
+from .html import chat_html, why_html
+from .persona import NUMBER
+from .saving import ChatFile, read_chat, topics_of, write_chat
 from .turn import ChatTurn, clean_text
+
+
+@dataclass(frozen=True, repr=False)
+class Why:
+    """How a turn came about; it displays itself.
+
+    Attributes:
+        turn: the turn, with its rewrite, queries, statements and draft.
+        account: its calls, by stage and model; None when they are no longer at hand.
+    """
+
+    turn: ChatTurn
+    account: Ledger | None = None
+
+    def __repr__(self) -> str:
+        return plain(why_drawn(self.turn, self.account))
+
+    def _repr_html_(self) -> str:
+        return why_html(self.turn, self.account)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A method that was loaded for a chat.
+
+    Attributes:
+        method: its name.
+        system: its expression.
+        script: see :class:`Chat`.
+        notes: what the user should know of it before the first turn.
+    """
+
+    method: str
+    system: pt.Transformer
+    script: Sequence[str] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Chat:
     """Talk to a system: each of its answers becomes part of the history of the next turn.
 
     As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat is a topics file, and reading it gives the
-    frames that the system saw. A failed turn is not kept and can be repeated.
+    frames that the system saw, but for messages omitted from a long history. A failed turn is not kept and can be repeated.
+
+    **Long conversations.** A turn sees at most ``history`` tokens of the conversation: whole exchanges are omitted at the old end. When a
+    language model still rejects a prompt as too long, the limit is set to half of the history that the turn had, for the rest of the
+    chat, and the turn is repeated once.
 
     Args:
         system: a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond`` shows only passages.
         ptkb: the statements about the user: a dict id -> statement, or a list of statements.
         number: the conversation's name; qids are ``<number>_<turn>``.
         save_to: a new file; the chat is saved in it after each turn.
+        continue_from: the file of a saved chat, which is continued and saved in the same file. The file has ``ptkb`` and ``number``.
         script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn.
-
         method: the system's name.
-        history: the most tokens of the conversation that a turn sees, see :func:`~pyterrier_ikat.chat.answering.answer`.
+        history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
+        load: makes another method of its name, for :meth:`use`; :func:`open_chat` gives it.
 
     Attributes:
         turns: the turns so far.
-        saved: how many of them are in ``save_to``.
+        saved: how many of them are in the file.
+        spent: the account of the last attempt to answer, also of one that failed.
 
     Raises:
         UsageError: when ``number`` isn't one word, an LLM asks in batches, or ``save_to`` already exists or can't be written.
+        DataError: when ``continue_from`` is missing, or is no chat's file.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -47,10 +94,12 @@ class Chat:
         ...     def generate(self, chats):
         ...         return ["Rooibos has none." for chat in chats]
         >>> chat = Chat(ikat.Answer(ikat.llm(Echo())), ["I avoid caffeine."])
-        >>> chat.say("Which tea may I drink?")
-        Rooibos has none.
+        >>> chat.say("Which tea may I drink?").response
+        'Rooibos has none.'
         >>> chat.messages()[-1]
         {'role': 'assistant', 'content': 'Rooibos has none.'}
+        >>> chat.undo().utterance, len(chat.turns)
+        ('Which tea may I drink?', 0)
     """
 
     def __init__(
@@ -58,30 +107,75 @@ class Chat:
         system: pt.Transformer,
         ptkb: Mapping[str, str] | Sequence[str] | None = None,
         *,
-        number: str = "chat",
+        number: str | None = None,
         save_to: str | Path | None = None,
+        continue_from: str | Path | None = None,
         script: Sequence[str] | None = None,
         method: str = "",
         history: int | None = HISTORY,
+        load: Callable[[str], Opened] | None = None,
     ) -> None:
-        if len(number.split()) != 1:
+        if number is not None and len(number.split()) != 1:
             raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
-        if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(system)):
-            raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
-        self.system = system
+        if history is not None and history < 0:
+            raise UsageError(f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more")
+        if save_to is not None and continue_from is not None:
+            raise UsageError(f"a chat that is continued is saved in its own file: omit {advice('save_to=...', '--save')}")
         self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
-        self.number, self.method, self.history = number, method, history
-        self.script = script
-        self.save_to = None if save_to is None else _new_file(Path(save_to))
+        self.number, self.history, self._load = number or NUMBER, history, load
         self.turns: list[ChatTurn] = []
-        self.saved = 0
+        self._file: ChatFile | None = None
+        if continue_from is not None:
+            self._continue(continue_from, number, None if ptkb is None else self.ptkb)
+        elif save_to is not None:
+            self._file = ChatFile(save_to)
+        self.saved = len(self.turns)
+        self.spent = Ledger()
+        self._why: Why | None = None
+        self._take(Opened(method, system, script))
+
+    def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> None:
+        found = read_chat(path)
+        if number not in (None, found.number) or ptkb not in (None, found.ptkb):
+            other = f"is the conversation {found.number}" if number not in (None, found.number) else "has another persona"
+            repair = advice("omit ptkb and number", "omit --persona and --conversation")
+            raise UsageError(f"the chat {path} {other}: {repair}, or begin a new chat")
+        self.number, self.ptkb, self.turns = found
+        self._file = ChatFile(path, continues=True)
+
+    @property
+    def save_to(self) -> Path | None:
+        """The file in which the chat is saved after each turn."""
+        return None if self._file is None else self._file.path
+
+    def use(self, system: str | pt.Transformer) -> None:
+        """Go on with another system; the conversation stays.
+
+        Args:
+            system: a method's name, in a chat that :func:`open_chat` opened, or a pipeline.
+
+        Raises:
+            UsageError: when the method can't be loaded, or an LLM asks in batches; the chat then goes on with the old system.
+            DataError: when a resource of the method can't be used.
+        """
+        if not isinstance(system, str):
+            self._take(Opened("", system))
+        elif self._load is None:
+            raise UsageError(f"this chat can't load the method {system!r}: give a pipeline, or open the chat with ikat.open_chat")
+        else:
+            self._take(self._load(system))
+
+    def _take(self, opened: Opened) -> None:
+        if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(opened.system)):
+            raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
+        self.method, self.system, self.script, self.notes = opened.method, opened.system, opened.script, opened.notes
 
     def say(self, text: str, tell: Tell | None = None) -> ChatTurn:
         """Say something, and get the system's turn.
 
         Args:
-            text: the utterance.
-            tell: gets a few words on each step as it begins, such as "searching 5 queries".
+            text: the user's words.
+            tell: called with each stage that begins, in words, such as ``"searching 5 queries"``.
 
         Raises:
             UsageError: when the text is empty or differs from the recorded conversation; also when the chat can't be saved, but then the
@@ -90,12 +184,78 @@ class Chat:
         """
         utterance = self._check(text)
         frame = conversation([*self.messages(), {"role": "user", "content": utterance}], self.ptkb, number=self.number)
-        turn = answer(self.system, frame, tell, method=self.method, history=self.history)
+        with self._counted():
+            turn = self._answered(frame, tell)
+        if self.turns:  # the prompts of all turns would fill the memory
+            self.turns[-1] = replace(self.turns[-1], asked=())
         self.turns.append(turn)
-        if self.save_to is not None:
-            self.save(self.save_to)
-            self.saved = len(self.turns)
+        self._why = Why(turn, self.spent)
+        self._save()
         return turn
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """In the block, what the language models do is counted in ``spent``."""
+        self.spent = Ledger()
+        ledgers = {id(part.ledger): part.ledger for part in parts_of(self.system) if isinstance(part, LLM)}
+        with ExitStack() as stack:
+            for ledger in ledgers.values():
+                stack.enter_context(ledger.followed_by(self.spent))
+            yield
+
+    def _answered(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
+        try:
+            return answer(self.system, frame, tell, method=self.method, history=self.history)
+        except StageError as error:
+            if not _too_long(error):
+                raise
+        had = sum(len(message["content"]) for message in frame["qhistory"].iloc[0]) // CHARACTERS_PER_TOKEN
+        self.history = (had if self.history is None else min(had, self.history)) // 2
+        if tell is not None:
+            tell(f"the prompt is too long for the model: asking again with at most {self.history} tokens of history")
+        try:
+            return answer(self.system, frame, tell, method=self.method, history=self.history)
+        except StageError as error:
+            if not _too_long(error):
+                raise
+            repair = advice("a system that shows fewer passages", "--method with one that shows fewer passages")
+            again = "say it again to try with half of that" if self.history else f"choose a model with more room, or {repair}"
+            raise UsageError(f"{error.failures[0]}; at most {self.history} tokens of history were sent: {again}") from None
+
+    def why(self) -> Why:
+        """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what the file has.
+
+        Raises:
+            UsageError: when nothing was said yet.
+        """
+        if not self.turns:
+            raise UsageError("there is no answer yet: say something")
+        last = self.turns[-1]
+        return self._why if self._why is not None and self._why.turn is last else Why(last)
+
+    def undo(self) -> ChatTurn:
+        """Take the last turn back, also from the file; a file without any turn is removed.
+
+        Returns:
+            The turn that was taken back.
+
+        Raises:
+            UsageError: when nothing was said yet, or the file can't be written; the turn then stays.
+        """
+        if not self.turns:
+            raise UsageError("there is no turn to take back: nothing was said yet")
+        turn = self.turns.pop()
+        try:
+            self._save()
+        except BaseException:
+            self.turns.append(turn)
+            raise
+        return turn
+
+    def _save(self) -> None:
+        if self._file is not None:
+            self._file.write(self.topics())
+            self.saved = len(self.turns)
 
     def messages(self) -> list[dict[str, str]]:
         """The conversation so far, as the history of the next turn; a turn without a response adds only its utterance."""
@@ -108,11 +268,7 @@ class Chat:
 
     def topics(self) -> list[dict[str, Any]]:
         """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-        turns = []
-        for turn in self.turns:
-            used = [source.docno for source in turn.sources] if turn.response else []
-            turns.append({"turn_id": turn.turn_id, "utterance": turn.utterance, "response": turn.response, "response_provenance": used})
-        return [{"number": self.number, "title": "", "ptkb": self.ptkb, "turns": turns}]
+        return topics_of(self.number, self.ptkb, self.turns)
 
     def save(self, path: str | Path) -> Path:
         """Write the chat as a topics file that ``read_topics`` reads, whole or not at all.
@@ -122,12 +278,7 @@ class Chat:
         """
         if not self.turns:
             raise UsageError("nothing to save: a topics file has at least one turn")
-        text = json.dumps(self.topics(), ensure_ascii=False, indent=1).encode("utf-8", "replace")
-        try:
-            with atomic_write(path, "wb") as file:
-                file.write(text)
-        except OSError as error:
-            raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): save it elsewhere") from None
+        write_chat(path, self.topics())
         return Path(path)
 
     def _check(self, text: str) -> str:
@@ -146,16 +297,12 @@ class Chat:
         return utterance
 
     def __repr__(self) -> str:
-        return "\n\n".join(f"you> {turn.utterance}\n{turn!r}" for turn in self.turns) or f"<chat {self.number}: nothing said yet>"
+        said = "\n\n".join(f"you> {strip_controls(turn.utterance)}\n{turn!r}" for turn in self.turns)
+        return said or f"<chat {self.number}: nothing said yet>"
 
     def _repr_html_(self) -> str:
-        return "".join(turn._repr_html_() for turn in self.turns) or f"<i>chat {self.number}: nothing said yet</i>"
+        return chat_html(self.number, self.turns)
 
 
-def _new_file(path: Path) -> Path:
-    if path.exists():
-        raise UsageError(f"{path} already exists: save the chat in a new file")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)):
-        raise UsageError(f"the chat can't be saved in {path}: {there} can't be written to; give another file")
-    return path
+def _too_long(error: StageError) -> bool:
+    return any(isinstance(failure, TooLong) for failure in error.failures)

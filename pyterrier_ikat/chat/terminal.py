@@ -1,46 +1,94 @@
-"""A chat in the terminal: the method, input and output."""
+"""A chat in the terminal: lines in, answers and commands' results out, and what the system is doing meanwhile."""
 
 import sys
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
-from ..conversations import conversation
-from ..errors import IkatError, UsageError
-from ..llms import LLM, Ledger
-from ..methods import find
+import pandas as pd
+
+from ..errors import IkatError, Terminated, was_interrupted
+from ..llms import LLM
+from ..llms.failures import KEPT
 from ..operator import parts_of
-from ..running.comparison import check_system, load_models
-from ..running.systems import Resources
+from ..progress import without_bars
+from .answering import Tell
+from .commands import Command, list_commands, read_command
 from .conversation import Chat
-from .persona import read_persona
+from .display import WIDTH, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 
 PROMPT = "\nyou> "
 
 
-def talk(chat: Chat, read: Callable[[str], str] | None = None, echo: Callable[[str], None] = print) -> None:
-    """Read the user's lines until the input ends or is interrupted, and print the system's turns.
+class Screen:
+    """Where a chat is shown: drawn in a terminal, as plain text everywhere else.
 
-    An error in a turn is printed, and the chat continues. With recorded completions, an empty line stands for the recorded utterance.
+    Args:
+        stream: the output; None for the standard output.
+        width: of the lines; None for that of the terminal, and 100 at most.
+    """
+
+    def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
+        self.stream, self.width = stream, width
+
+    def show(self, drawn: Any) -> None:
+        """Print a text or something that rich draws."""
+        if self._terminal:
+            self._console().print(drawn)
+        else:
+            print(drawn if isinstance(drawn, str) else plain(drawn, self.width or WIDTH), file=self.stream or sys.stdout, flush=True)
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[Tell | None]:
+        """While the block runs, a line says what is done; the block gets the function that changes it. None where there is no terminal."""
+        if not self._terminal:
+            yield None
+            return
+        with without_bars(), self._console().status(_doing(what), spinner="dots") as status:
+            yield lambda text: status.update(_doing(text))
+
+    @property
+    def _terminal(self) -> bool:
+        return (self.stream or sys.stdout).isatty()
+
+    def _console(self) -> Any:
+        from rich.console import Console
+
+        console = Console(file=self.stream, highlight=False, markup=False, emoji=False)
+        console.width = self.width or min(console.width, WIDTH)
+        return console
+
+
+def _doing(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(strip_controls(text), style="dim")
+
+
+def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | None = None) -> None:
+    """Read the user's lines until the input ends or is interrupted, and show the system's turns.
+
+    Lines that begin with a slash are commands. An error in a turn is shown, and the chat continues; so it does after Ctrl-C while the
+    system answers. With recorded completions, an empty line stands for the recorded utterance.
 
     Args:
         chat: the conversation, which is changed.
         read: asks for a line; the terminal's input by default.
-        echo: prints.
+        screen: where to show it; the standard output by default.
     """
-    read = read_line if read is None else read
+    read, screen = read_line if read is None else read, Screen() if screen is None else screen
+    _greet(chat, screen)
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             wanted = chat.expected()
             if wanted is not None:
-                echo(f"\nrecorded (an empty line says it): {wanted}")
-            text = read(PROMPT).strip() or wanted
-            if text:
-                _answer(chat, text, echo)
+                screen.show(_dim(f"\nrecorded (an empty line says it): {wanted}"))
+            line = read(PROMPT).strip() or wanted
+            if line:
+                _take(chat, line, screen)
     said = f"\n{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
     only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
-    echo(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
+    screen.show(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
 
 
 def read_line(prompt: str) -> str:
@@ -53,47 +101,94 @@ def read_line(prompt: str) -> str:
     return line
 
 
-def _answer(chat: Chat, text: str, echo: Callable[[str], None]) -> None:
+def _greet(chat: Chat, screen: Screen) -> None:
+    who = f"{len(chat.ptkb)} statement{'s' * (len(chat.ptkb) != 1)} about you" if chat.ptkb else "no statements about you"
+    named = f"method {chat.method}, " if chat.method else ""
+    screen.show(_dim(f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."))
+    for note in chat.notes:
+        screen.show(_dim(note))
+    if chat.turns:
+        last = chat.turns[-1]
+        screen.show(_dim(f"continued after {len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}; the last one:"))
+        screen.show(f"{PROMPT}{strip_controls(last.utterance)}")
+        screen.show(turn_drawn(last))
+
+
+def _dim(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(strip_controls(text), style="dim")
+
+
+def _take(chat: Chat, line: str, screen: Screen) -> None:
+    """Run a command, or say the line; whatever the user can repair is one message."""
+    try:
+        command = read_command(line)
+        if isinstance(command, Command):
+            RUN[command.name](chat, command.argument, screen)
+        else:
+            _say(chat, command, screen)
+    except IkatError as error:
+        screen.show(f"ikat: {strip_controls(str(error))}")
+
+
+def _say(chat: Chat, text: str, screen: Screen) -> None:
     said = len(chat.turns)
     try:
-        chat.say(text)
+        with screen.doing("thinking") as tell:
+            chat.say(text, tell)
     except IkatError as error:
-        echo(f"ikat: {error}")
+        screen.show(f"ikat: {strip_controls(str(error))}{_paid(chat) if len(chat.turns) == said else ''}")
+    except BaseException as error:
+        if isinstance(error, Terminated) or not was_interrupted(error):
+            raise
+        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept'}{_paid(chat)})")
     if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
-        echo(repr(chat.turns[-1]))
+        screen.show(turn_drawn(chat.turns[-1]))
 
 
-def open_chat(
-    name: str,
-    ledger: Ledger,
-    *,
-    persona: str | Path | None = None,
-    number: str | None = None,
-    save_to: str | Path | None = None,
-    **options: Any,
-) -> Chat:
-    """Check every name, load every model, and open a chat.
+def _paid(chat: Chat) -> str:
+    """What the calls of a turn without an answer have cost, and where they are; empty where there was none."""
+    account = chat.spent.frame()
+    calls, cost = int(account["calls"].sum()), account["cost"].sum(skipna=False)
+    if not calls:
+        return ""
+    kept = {part.kept_in for part in parts_of(chat.system) if isinstance(part, LLM)}
+    where = KEPT["file"] if kept == {"file"} else KEPT["process"] if kept == {"process"} else "they are not all kept"
+    price = "" if pd.isna(cost) else f" ({cost:.4f} USD)"
+    return f"; {calls} call{'s' * (calls != 1)} of it{price} {'were' if calls != 1 else 'was'} made: {where}"
 
-    Args:
-        name: the method.
-        ledger: the account that the LLMs count in.
-        persona: see :func:`read_persona`.
-        number: see :func:`read_persona`.
-        save_to: see :class:`Chat`.
-        options: the resources, see :class:`~pyterrier_ikat.running.Resources`.
 
-    Raises:
-        UsageError: for an unknown or manual method, a missing resource, or a model that can't be loaded.
-        DataError: for an index, persona or recorded file that can't be used.
-    """
-    entry = find(name)
-    if entry.manual:
-        raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
-    who, resources = read_persona(persona, number), Resources.of(options, [entry]).opened(ledger)
-    system = resources.build(entry)
-    recorded = any(isinstance(one, LLM) and one.backend.replays for one in parts_of(system))
-    script = who.utterances if recorded and who.utterances else None
-    check_system(name, system, conversation([{"role": "user", "content": "?"}]), resources.index)
-    chat = Chat(system, who.ptkb, number=who.number, save_to=save_to, script=script, method=name)
-    load_models([system])
-    return chat
+def _why(chat: Chat, argument: str, screen: Screen) -> None:
+    why = chat.why()
+    screen.show(why_drawn(why.turn, why.account))
+
+
+def _sources(chat: Chat, argument: str, screen: Screen) -> None:
+    screen.show(sources_drawn(chat.why().turn))
+
+
+def _undo(chat: Chat, argument: str, screen: Screen) -> None:
+    turn = chat.undo()
+    left = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)} left"
+    saved = "" if chat.save_to is None else f", also in {chat.save_to}" if chat.turns else f"; {chat.save_to} is removed until you say more"
+    screen.show(_dim(f"taken back: {turn.utterance} ({left}{saved})"))
+
+
+def _method(chat: Chat, argument: str, screen: Screen) -> None:
+    if argument:
+        with screen.doing(f"loading {argument}"):
+            chat.use(argument)
+    screen.show(_dim(f"method {chat.method or repr(chat.system)}"))
+    for note in chat.notes:
+        screen.show(_dim(note))
+
+
+def _help(chat: Chat, argument: str, screen: Screen) -> None:
+    for typed, does in list_commands():
+        screen.show(f"{typed:<16} {does}")
+    screen.show(f"{'Ctrl-C':<16} stop an answer; at the prompt, end the chat\n{'Ctrl-D':<16} end the chat")
+
+
+RUN = {"why": _why, "sources": _sources, "undo": _undo, "method": _method, "help": _help}
+"""The function of each command."""

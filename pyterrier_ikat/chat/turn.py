@@ -1,19 +1,19 @@
 """One exchange with a system: the utterance, the response, its passages, and how the response came about."""
 
-import re
-import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import Any
 
 import pandas as pd
 
 from ..conversations.frame import is_missing, personas, values
+from .display import plain, turn_drawn
+from .html import turn_html
 
 SHOWN = 5
 """The number of passages shown for a system without responses."""
-WORDS, WIDTH = 20, 100
+WORDS = 20
+"""The beginning of a passage that is shown below an answer."""
 
 
 @dataclass(frozen=True)
@@ -110,24 +110,11 @@ class ChatTurn:
         return {name: value for name, value in asdict(self).items() if name not in omitted}
 
     def __repr__(self) -> str:
-        """The system's part as text, without terminal control characters."""
-        parts = [f"(searched for: {self.rewrite})"] if self.rewrite else []
-        parts += [line for paragraph in self.response.splitlines() for line in textwrap.wrap(strip_controls(paragraph), WIDTH) or [""]]
-        parts += [f"  [{place}] {source.docno}  {source.beginning}" for place, source in enumerate(self.sources, 1)]
-        if not (self.response or self.sources):
-            parts.append("(no passage found)")
-        return "\n".join(map(strip_controls, parts))
+        """The system's part as text, without terminal control characters, calls and time."""
+        return plain(turn_drawn(self, note=False))
 
     def _repr_html_(self) -> str:
-        searched = f"<div style='opacity: .7'><small>searched for: {escape(self.rewrite)}</small></div>" if self.rewrite else ""
-        sources = "".join(f"<li><code>{escape(one.docno)}</code> {escape(one.beginning)}</li>" for one in self.sources)
-        answer = escape(self.response) if self.response else "" if self.sources else "<i>no passage found</i>"
-        return (
-            "<div style='max-width: 50em; margin: .6em 0'>"
-            f"<div style='margin-left: 4em; padding: .4em .8em; border-right: 4px solid #2f7d4f'>{escape(self.utterance)}</div>"
-            f"<div style='margin-right: 4em; padding: .4em .8em; border-left: 4px solid #1d5b8f'>{searched}"
-            f"<div style='white-space: pre-wrap'>{answer}</div><ol style='margin: .3em 0 0; font-size: smaller'>{sources}</ol></div></div>"
-        )
+        return turn_html(self)
 
 
 def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
@@ -143,11 +130,6 @@ def statements_in(results: pd.DataFrame) -> tuple[str, ...]:
     first = results.head(1)
     known, chosen = personas(first)[0], values(first, "qstatements", [])[0]
     return tuple(known[name] for name, _ in chosen if name in known)
-
-
-def strip_controls(text: str) -> str:
-    """The text without control characters except line feeds and tabs, because passages and LLM output may contain terminal commands."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", " ", text)
 
 
 def clean_text(text: str) -> str:

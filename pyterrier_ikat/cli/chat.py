@@ -19,15 +19,22 @@ ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
 @click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
 @click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
 @click.option("--save", "save_to", type=click.Path(), help="a new topics file, written after each turn")
+@click.option(
+    "--continue", "continue_from", metavar="FILE", type=click.Path(), help="a saved chat to go on with; it is saved in the same file"
+)
+@click.option(
+    "--history", type=click.IntRange(min=0), metavar="TOKENS", help="the most tokens of the conversation that a turn sees [default: 8000]"
+)
 @quiet
 def chat(**options: Any) -> None:
     """Talk to a method over your own index; its answers become the history.
 
-    Ctrl-C or Ctrl-D ends the chat. `--llm recorded:sample --persona ikat:sample --conversation 1-1` replays a conversation of the sample.
+    Lines that begin with a slash are commands: `/help` lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. `--llm recorded:sample
+    --persona ikat:sample --conversation 1-1` replays a conversation of the sample.
     """
     from ..chat import open_chat, talk
     from ..llms import Ledger
 
     ledger = Ledger()
-    talk(open_chat(ledger=ledger, **options), echo=click.echo)
+    talk(open_chat(ledger=ledger, **options))
     print_ledger(ledger)

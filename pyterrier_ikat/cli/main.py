@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..errors import IkatError, commands_advised
+from ..errors import IkatError, Terminated, commands_advised, was_interrupted
 from ..tables import FORMS
 
 STOPPED = "stopped; finished work is kept, and the same command continues from there"
@@ -154,9 +154,7 @@ def _reason(error: BaseException | None) -> str | None:
         return "there is not enough memory: run fewer turns at a time (--batch), or with a smaller model"
     if isinstance(error, RecursionError):
         return "a file is nested too deeply"
-    if error is not None and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-        return STOPPED  # a native library that was interrupted says only that something went wrong
-    return None
+    return STOPPED if was_interrupted(error) else None
 
 
 def _refused_by_system(error: OSError) -> str:
@@ -183,11 +181,15 @@ def _terminated_as_interrupted() -> Iterator[None]:
     if before != signal.SIG_DFL or threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(*_: Any) -> None:
+    raise Terminated
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -160,7 +160,7 @@ def test_it_shows_itself():
     assert repr(chat) == "<chat chat: nothing said yet>"
     assert "nothing said yet" in chat._repr_html_()
     chat.say("Which tea?")
-    assert repr(chat) == "you> Which tea?\nRooibos.\n  [1] d1  one"
+    assert repr(chat) == "you> Which tea?\nRooibos.\n\n[1] d1  one"
     assert chat._repr_html_() == chat.turns[0]._repr_html_()
 
 

@@ -1,8 +1,10 @@
 """What a turn takes from a result frame, and how it shows itself."""
 
 import pandas as pd
+import pytest
 
-from pyterrier_ikat.chat import ChatTurn, Source
+from pyterrier_ikat.chat import ChatTurn, Source, Why
+from pyterrier_ikat.chat.display import background, effort, plain, sources_drawn, turn_drawn, why_drawn
 
 FOUND = pd.DataFrame({"qid": ["c_1"] * 7, "docno": list("gfedcba"), "rank": range(6, -1, -1), "text": [f"text {d}" for d in "gfedcba"]})
 
@@ -41,29 +43,92 @@ def test_nothing_found():
 
 def test_an_index_without_texts_shows_the_ids():
     turn = ChatTurn.of(1, "tea?", FOUND.drop(columns="text").tail(1))
-    assert repr(turn) == "  [1] a  "
+    assert repr(turn) == "[1] a"
     assert ChatTurn.of(1, "tea?", FOUND.assign(text=None).tail(1)) == turn
 
 
-def test_text_is_wrapped_and_passages_begin():
+def test_how_it_came_about_stands_before_the_answer_and_the_passages_after_it():
     passage = Source("d1", " ".join(map(str, range(25))))
-    turn = ChatTurn(1, "tea?", "word " * 30 + "\n\nend", (passage,), "which tea")
-    assert repr(turn).split("\n") == [
-        "(searched for: which tea)",
+    statements = ("I avoid caffeine.",)
+    turn = ChatTurn(
+        1, "tea?", "word " * 30 + "\n\nend [1]", (passage,), "which tea", ("which tea", "mint"), statements, "Drink mint.", {"d1": 2.0}
+    )
+    shown = plain(turn_drawn(turn)).split("\n")
+    assert shown == [
+        "rewrite     which tea",
+        "queries     which tea",
+        "            mint",
+        "statements  I avoid caffeine.",
+        "draft       Drink mint.",
+        "",
         " ".join(["word"] * 20),
         " ".join(["word"] * 10),
         "",
-        "end",
-        "  [1] d1  0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 ...",
+        "end [1]",
+        "",
+        "[1] d1  0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 ...",
+        "",
+        "(0.0 s)",
     ]
+    assert repr(turn).split("\n") == shown[:-2]
+    page = turn._repr_html_()
+    for text in ("which tea", "mint", "I avoid caffeine.", "Drink mint.", "<b>[1]</b>", "<code>d1</code>", "23 24", "0.0 s"):
+        assert text in page
+
+
+@pytest.mark.parametrize(
+    ("queries", "draft", "shown"),
+    [
+        (("tea?",), "", []),  # searched as it was said
+        (("which tea",), "", ["rewrite"]),
+        (("Drink mint.",), "Drink mint.", ["rewrite", "draft"]),
+        (("which tea", "mint"), "", ["rewrite", "queries"]),
+    ],
+)
+def test_a_query_is_not_shown_twice(queries, draft, shown):
+    rewrite = "which tea" if "rewrite" in shown else ""
+    turn = ChatTurn(1, "tea?", "x", (), rewrite, queries, draft=draft)
+    assert [label for label, _ in background(turn)] == shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({}, "1.2 s"),
+        ({"calls": 1, "tokens": 12, "cost": 0.00125}, "1 call, 12 tokens, 0.0013 USD, 1.2 s"),
+        ({"calls": 2, "tokens": None, "cost": None}, "2 calls, cost unknown, 1.2 s"),
+        ({"cached": 3, "omitted": 4}, "3 completions known before, 1.2 s, without the 4 oldest messages of the history"),
+    ],
+)
+def test_what_a_turn_took(fields, note):
+    assert effort(ChatTurn(1, "tea?", "x", (), seconds=1.23, **fields)) == note
+
+
+def test_a_citation_of_no_passage_is_named():
+    turn = ChatTurn(1, "tea?", "Mint [1][3], tea [0] [3].", (Source("d1", "x"), Source("d2", "y")))
+    assert repr(turn).endswith("(no passage has the number [3], [0])")
+    assert "no passage has the number [3], [0]" in turn._repr_html_()
+
+
+def test_sources_are_whole_and_have_scores():
+    turn = ChatTurn(1, "tea?", "x", (Source("d1", "one\ntwo " + "word " * 30, 2.5), Source("d2", "")))
+    shown = plain(sources_drawn(turn)).split("\n")
+    assert shown[:3] == ["[1] d1  (score 2.5000)", "    one", "    two " + " ".join(["word"] * 18)]
+    assert shown[-2:] == ["[2] d2", "    (its text is not at hand)"]
+    assert "no passage" in plain(sources_drawn(ChatTurn(1, "tea?", "x", ())))
 
 
 def test_nothing_of_what_was_found_is_an_order_to_the_terminal_or_the_page():
-    evil = "\x1b[2J\x9b<script>alert(1)</script>"
-    turn = ChatTurn(1, evil, evil, (Source(evil, evil),), evil)
-    assert not set(repr(turn)) & set("\x1b\x9b")
-    assert "<script" not in turn._repr_html_()
-    assert turn._repr_html_().count("&lt;script&gt;") == 5
+    evil = "\x1b[2J\x9b\u202e[bold red]<script>alert(1)</script>[/] [link=file:///etc]\ud800"
+    asked = {"stage": evil, "prompt": evil, "item": evil, "messages": [{"role": "user", "content": evil}], "completion": evil}
+    turn = ChatTurn(1, evil, evil, (Source(evil, evil),), evil, ("x", evil), (evil,), evil, method=evil, asked=(asked,))
+    why = Why(turn)
+    for drawn in (turn_drawn(turn), sources_drawn(turn), why_drawn(turn, None)):
+        assert not set(plain(drawn)) & set("\x1b\x9b\u202e\ud800")
+        assert "[bold red]<script>" in plain(drawn)
+    for page in (turn._repr_html_(), why._repr_html_()):
+        assert "<script" not in page
+        assert page.count("&lt;script&gt;") >= 6
 
 
 def test_half_a_character_is_replaced():

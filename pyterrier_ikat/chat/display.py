@@ -1,0 +1,179 @@
+"""How a turn of a chat looks: as text, drawn in a terminal, and as HTML in a notebook. All texts are shown as they are, never obeyed."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ..conversations.frame import well_formed
+
+if TYPE_CHECKING:
+    from ..llms import Ledger
+    from .turn import ChatTurn, Source
+
+WIDTH = 100
+"""The longest line that is easy to read."""
+LABEL = 10
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CITATION = re.compile(r"\[(\d{1,4})\]")
+
+
+def strip_controls(text: str) -> str:
+    """The text without control characters except line feeds and tabs, because passages and LLM output may contain terminal commands.
+
+    Example:
+        >>> strip_controls("tea" + chr(27) + "[2J")
+        'tea [2J'
+    """
+    return _CONTROLS.sub(" ", well_formed(text))
+
+
+def background(turn: "ChatTurn") -> list[tuple[str, tuple[str, ...]]]:
+    """How the answer came about, as (label, texts): the rewrite, the queries that differ from it, the chosen statements, the draft."""
+    known = {turn.utterance, turn.rewrite, turn.draft}
+    queries = () if set(turn.queries) <= known else turn.queries
+    found = [
+        ("rewrite", (turn.rewrite,) if turn.rewrite else ()),
+        ("queries", queries),
+        ("statements", turn.statements),
+        ("draft", (turn.draft,) if turn.draft else ()),
+    ]
+    return [(label, texts) for label, texts in found if texts]
+
+
+def effort(turn: "ChatTurn") -> str:
+    """Calls, tokens, cost and time of a turn, and the omitted history, in one line."""
+    parts = []
+    if turn.calls:
+        parts += [_counted(turn.calls, "call"), *[f"{turn.tokens} tokens"] * (turn.tokens is not None)]
+        parts.append("cost unknown" if turn.cost is None else f"{turn.cost:.4f} USD")
+    if turn.cached:
+        parts.append(f"{_counted(turn.cached, 'completion')} known before")
+    parts.append(f"{turn.seconds:.1f} s")
+    if turn.omitted:
+        parts.append(f"without the {_counted(turn.omitted, 'oldest message')} of the history")
+    return ", ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def stray_citations(turn: "ChatTurn") -> list[str]:
+    """The citations in the response that name none of its passages."""
+    return [found for found in dict.fromkeys(CITATION.findall(turn.response)) if not 1 <= int(found) <= len(turn.sources)]
+
+
+def turn_drawn(turn: "ChatTurn", note: bool = True) -> Any:
+    """The system's part of a turn, for rich; ``note``: with its calls, cost and time."""
+    from rich.console import Group
+    from rich.text import Text
+
+    shown: list[Any] = [_labelled(background(turn))] if background(turn) else []
+    if turn.response:
+        answer = Text(strip_controls(turn.response))
+        answer.highlight_regex(CITATION, "bold cyan")
+        shown += [*[Text()] * bool(shown), answer]
+    if turn.sources:
+        shown += [*[Text()] * bool(shown), _passages(turn.sources, [one.beginning for one in turn.sources])]
+    if not (turn.response or turn.sources):
+        shown += [*[Text()] * bool(shown), Text("(no passage found)", style="dim")]
+    if strays := stray_citations(turn):
+        named = ", ".join(f"[{number}]" for number in strays)
+        shown.append(Text(f"(no passage has the number {named})", style="dim"))
+    return Group(*shown, *([Text(), Text(f"({effort(turn)})", style="dim")] if note else []))
+
+
+def sources_drawn(turn: "ChatTurn") -> Any:
+    """The whole passages of a turn with their scores, for rich."""
+    from rich.text import Text
+
+    if not turn.sources:
+        return Text("(the answer is based on no passage)", style="dim")
+    scores = ["" if one.score is None else f"(score {one.score:.4f})" for one in turn.sources]
+    texts = [f"{score}\n{one.text.strip() or '(its text is not at hand)'}" for score, one in zip(scores, turn.sources, strict=True)]
+    return _passages(turn.sources, texts)
+
+
+def why_drawn(turn: "ChatTurn", account: "Ledger | None") -> Any:
+    """How the answer of a turn came about, for rich."""
+    from rich.console import Group
+    from rich.text import Text
+
+    head = Text(f"turn {turn.turn_id}" + f", method {strip_controls(turn.method)}" * bool(turn.method), style="bold")
+    shown: list[Any] = [head, *([_labelled(background(turn))] if background(turn) else [])]
+    shown += [_calls_table(account)] if account is not None and len(account.frame()) else []
+    for number, (title, prompt, completion) in enumerate(asked_in(turn), 1):
+        shown += [Text(), Text(f"{number}. {strip_controls(title)}", style="bold"), Text(strip_controls(prompt), style="dim")]
+        shown += [Text("->", style="bold cyan"), Text(strip_controls(completion))]
+    if not turn.asked and (turn.calls or turn.cached):
+        shown.append(Text("(its prompts and completions are no longer at hand)", style="dim"))
+    return Group(*shown, Text(), Text(f"({effort(turn)})", style="dim"))
+
+
+def asked_in(turn: "ChatTurn") -> Iterator[tuple[str, str, str]]:
+    """The title, the prompt and the completion of each request to a language model."""
+    for one in turn.asked:
+        title = " ".join(filter(None, (one["stage"], one["item"])))
+        prompt = "\n\n".join(message["content"] for message in one["messages"])
+        yield title, prompt, one["completion"] if "completion" in one else f"(failed: {one['failure']})"
+
+
+def plain(drawn: Any, width: int = WIDTH) -> str:
+    """What rich would draw, as text."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False, highlight=False, markup=False, emoji=False)
+    console.print(drawn)
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")
+
+
+def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Any:
+    """Texts beside their labels, dimmed."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=LABEL, style="dim")
+    grid.add_column(style="dim", overflow="fold")
+    for label, texts in rows:
+        for number, text in enumerate(texts):
+            grid.add_row("" if number else label, Text(strip_controls(text.strip())))
+    return grid
+
+
+def _passages(sources: Sequence["Source"], texts: Sequence[str]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for number, (source, text) in enumerate(zip(sources, texts, strict=True), 1):
+        grid.add_row(f"[{number}]", Text.assemble((strip_controls(source.docno), "bold"), "  ", strip_controls(text)))
+    return grid
+
+
+def _calls_table(account: "Ledger") -> Any:
+    """The account of a turn, a line for each stage and model."""
+    from rich.table import Table
+
+    frame = account.frame()
+    columns = {"stage": "stage", "model": "model", "calls": "calls", "cache_hits": "cached", "retries": "retries"}
+    columns |= {"failures": "failures", "fallbacks": "fallbacks", "dropped": "dropped"}
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    shown = [name for name in columns if name in ("stage", "model", "calls") or (frame[name] != 0).any()]
+    for name in shown:
+        grid.add_column(columns[name], justify="left" if name in ("stage", "model") else "right", overflow="fold")
+    for name in ("tokens", "seconds", "USD"):
+        grid.add_column(name, justify="right")
+    for row in frame.itertuples():
+        tokens = row.prompt_tokens + row.completion_tokens
+        amounts = ["unknown" if pd.isna(value) else text.format(value) for value, text in ((tokens, "{}"), (row.seconds, "{:.1f}"))]
+        amounts.append("unknown" if pd.isna(row.cost) else f"{row.cost:.4f}")
+        grid.add_row(*(strip_controls(str(getattr(row, name))) for name in shown), *amounts)
+    return grid

@@ -1,0 +1,120 @@
+"""A chat with a method by name: every name is checked and every model loaded before the first turn."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from ..conversations import conversation
+from ..errors import UsageError, list_first, option
+from ..llms import LLM, Ledger, llm
+from ..methods import Method, find
+from ..operator import parts_of
+from ..running.comparison import check_system, load_models
+from ..running.systems import Resources, taken_by
+from .answering import HISTORY
+from .conversation import Chat, Opened
+from .persona import Persona, read_persona
+
+MODELS = ("llm", "second_llm")
+
+
+class Loader:
+    """Loads methods by name over the same resources, so that a chat can change from one to another.
+
+    Args:
+        ledger: the account that the LLMs count in.
+        who: the persona, with the recorded utterances of its conversation.
+        options: the resources, see :class:`~pyterrier_ikat.running.Resources`.
+    """
+
+    def __init__(self, ledger: Ledger, who: Persona, options: Mapping[str, Any]) -> None:
+        self.ledger, self.who, self.options = ledger, who, dict(options)
+
+    def load(self, name: str) -> Opened:
+        """The method of that name, with what the user should know of it.
+
+        Raises:
+            UsageError: for an unknown or manual method, a missing resource, or a model that can't be loaded.
+            DataError: for an index or recorded file that can't be used.
+        """
+        entry = find(name)
+        if entry.manual:
+            raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
+        self._open_models()
+        spare = self._spare(entry)
+        resources = Resources.of({key: value for key, value in self.options.items() if key not in spare}, [entry]).opened(self.ledger)
+        system = resources.build(entry)
+        columns = check_system(name, system, conversation([{"role": "user", "content": "?"}]), resources.index)
+        load_models([system])
+        recorded = any(isinstance(one, LLM) and one.backend.replays for one in parts_of(system))
+        script = self.who.utterances if recorded and self.who.utterances else None
+        return Opened(entry.name, system, script, tuple(_notes(entry.name, columns, spare)))
+
+    def _open_models(self) -> None:
+        """Make each LLM once: its budget counts over all methods of the chat."""
+        for name in MODELS:
+            given = self.options.get(name)
+            if isinstance(given, str) and _is_given(given):
+                self.options[name] = llm(given, ledger=self.ledger)
+
+    def _spare(self, entry: Method) -> list[str]:
+        """The resources that this method doesn't take: another method of the chat may."""
+        taken, known = taken_by([entry]) | {"prompts"}, {one.name for one in fields(Resources)}
+        return [name for name in known - taken if _is_given(self.options.get(name))]
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and not (isinstance(value, str) and value.strip().lower() == "none")
+
+
+def _notes(name: str, columns: list[str] | None, spare: list[str]) -> list[str]:
+    notes = []
+    if columns is not None and not writes_response(columns):
+        notes.append(f"{name} writes no response: you see the best passages, and the history has only your words")
+    if spare:
+        notes.append(f"{name} doesn't use {list_first([option(one) for one in sorted(spare)])}")
+    return notes
+
+
+def writes_response(columns: list[str]) -> bool:
+    """Whether results with these columns have a response: that of ``Respond``, or of a system that retrieves nothing."""
+    return "used" in columns or ("qanswer" in columns and "docno" not in columns)
+
+
+def open_chat(
+    name: str,
+    ledger: Ledger | None = None,
+    *,
+    persona: str | Path | None = None,
+    number: str | None = None,
+    save_to: str | Path | None = None,
+    continue_from: str | Path | None = None,
+    history: int | None = HISTORY,
+    **options: Any,
+) -> Chat:
+    """Check every name, load every model, and open a chat, which can change to other methods (:meth:`Chat.use`).
+
+    Args:
+        name: the method.
+        ledger: the account that the LLMs count in; None for a new one.
+        persona: see :func:`read_persona`.
+        number: see :func:`read_persona`.
+        save_to: see :class:`Chat`.
+        continue_from: see :class:`Chat`.
+        history: see :class:`Chat`.
+        options: the resources, see :class:`~pyterrier_ikat.running.Resources`. Those that the method doesn't use are kept for others.
+
+    Raises:
+        UsageError: for an unknown or manual method, a missing resource, or a model that can't be loaded.
+        DataError: for an index, persona, recorded file or saved chat that can't be used.
+    """
+    who = read_persona(persona, number)
+    loader = Loader(Ledger() if ledger is None else ledger, who, options)
+    ptkb, named = (who.ptkb if persona else None), (who.number if persona or number else None)
+    nothing = pt.Transformer.identity()  # the files are checked before a model is loaded
+    chat = Chat(nothing, ptkb, number=named, save_to=save_to, continue_from=continue_from, history=history, load=loader.load)
+    chat.use(name)
+    return chat
