@@ -79,6 +79,7 @@ from .retrieve import SpladeIndex as SpladeIndex
 from .running import experiment as experiment
 from .running import plan as plan
 from .running import run as run
+from .serving import serve as serve
 from .show import Report as Report
 from .show import report as report
 

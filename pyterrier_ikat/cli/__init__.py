@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import analyse, catalogue, chat, evaluate, inspect, judge, paper, run
+from . import analyse, catalogue, chat, evaluate, inspect, judge, paper, run, serve
 from .main import main
 
-__all__ = ["analyse", "catalogue", "chat", "evaluate", "inspect", "judge", "main", "paper", "run"]
+__all__ = ["analyse", "catalogue", "chat", "evaluate", "inspect", "judge", "main", "paper", "run", "serve"]

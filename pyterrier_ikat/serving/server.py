@@ -1,0 +1,351 @@
+"""Serve systems at an address, until a signal stops the server."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ..conversations.frame import NoResultWarning
+from ..errors import UsageError, advice
+from ..llms import LLM, Ledger
+from ..operator import parts_of
+from ..running.systems import Systems
+from .guard import Guard, is_loopback, log
+from .limits import Limits, Line
+from .systems import describe, open_systems
+
+if TYPE_CHECKING:
+    from .application import Service
+
+TOKEN = "IKAT_TOKEN"
+SHORTEST_TOKEN = 16
+MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
+CONNECTIONS = 1000
+"""Connections at a time; further ones are closed at once."""
+
+
+def app(
+    systems: Systems,
+    *,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+    limits: Limits | None = None,
+    mcp: bool = False,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    **resources: Any,
+) -> Guard:
+    """The ASGI application that serves systems, for a server of your own.
+
+    Without a token it answers only clients on this machine that call it ``localhost`` or by a loopback address.
+
+    Args:
+        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
+        token: what every request has to bring as ``Authorization: Bearer``; at least 16 characters.
+        origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
+        limits: the bounds.
+        mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
+        dataset: with recorded completions, the dataset whose conversations they answer.
+        ledger: the account that language models given as text count in.
+        resources: the resources of methods, see :class:`~pyterrier_ikat.running.Resources`.
+
+    Raises:
+        UsageError: for a system that can't be served, a short token, or a missing package.
+        DataError: for an index or recorded file that can't be used.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos." for chat in chats]
+        >>> application = app({"mine": ikat.Answer(ikat.llm(Model()))})  # doctest: +SKIP
+    """
+    return _made(systems, token, origins, limits or Limits(), mcp, dataset, ledger or Ledger(), resources)[0]
+
+
+def _made(
+    systems: Systems,
+    token: str | None,
+    origins: Sequence[str],
+    limits: Limits,
+    mcp: bool,
+    dataset: str | None,
+    ledger: Ledger,
+    resources: dict[str, Any],
+) -> "tuple[Guard, Service]":
+    check_token(token)
+    with _needed("serve", "a server", ("starlette", "uvicorn", "h11")):
+        from .application import Service, application
+    tools = None
+    if mcp:
+        with _needed("mcp", "the Model Context Protocol", ("mcp",)):
+            from .tools import tools_of as tools
+    service = Service(open_systems(systems, ledger, dataset=dataset, **resources), limits, Line(limits.workers, limits.waiting))
+    if tools is None:
+        made = application(service)
+    else:
+        routes, sessions = tools(service)
+        made = application(service, lambda _: sessions(), routes)
+    return Guard(made, limits, token, frozenset(origin.rstrip("/") for origin in origins)), service
+
+
+@contextmanager
+def _needed(extra: str, purpose: str, names: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in names:
+            raise
+        raise UsageError(f"{purpose} needs {error.name}: pip install 'pyterrier_ikat[{extra}]'") from None
+
+
+def check_token(token: str | None) -> None:
+    """Check that a token can't be guessed.
+
+    Raises:
+        UsageError: when it is too short, or no header can bring it.
+    """
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
+        raise UsageError(f"the token ({TOKEN}) needs at least {SHORTEST_TOKEN} letters, digits or signs of ASCII: {MAKE_A_TOKEN}")
+
+
+@dataclass
+class Running:
+    """A server that runs in a thread.
+
+    Attributes:
+        url: its address.
+        notes: what its user should know.
+    """
+
+    url: str
+    notes: list[str]
+    _server: Any
+    _thread: threading.Thread
+
+    def stop(self) -> None:
+        """Accept nothing new, let requests under way finish, within the limit, and wait for that."""
+        self._server.should_exit = True
+        self._thread.join()
+
+    def wait(self, stopped: threading.Event) -> None:
+        """Wait for the event, or the server's end."""
+        while self._thread.is_alive() and not stopped.wait(1):
+            pass
+
+    @property
+    def unfinished(self) -> int:
+        """How many requests the end of the server cut off."""
+        return int(self._server.unfinished)
+
+
+@contextmanager
+def running(
+    systems: Systems,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+    limits: Limits | None = None,
+    mcp: bool = False,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    **resources: Any,
+) -> Iterator[Running]:
+    """Serve systems in a thread while the block runs, for a notebook or a test. The arguments are those of :func:`serve`.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos." for chat in chats]
+        >>> with running({"mine": ikat.Answer(ikat.llm(Model()))}) as server:  # doctest: +SKIP
+        ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    """
+    bounds, given = limits or Limits(), os.environ.get(TOKEN) if token is None else token
+    given = given or None
+    listener = _bound(host, port, given)
+    with listener, warnings.catch_warnings():
+        guard, service = _made(systems, given, origins, bounds, mcp, dataset, ledger or Ledger(), resources)
+        server = _server(guard, service)
+        thread = threading.Thread(target=server.run, args=([listener],), name="ikat-serve", daemon=True)
+        address, used = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        thread.start()
+        started = Running(f"http://{shown}:{used}", describe(service.systems), server, thread)
+        try:
+            warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
+            if not server.listening.wait(60) or not thread.is_alive():
+                raise UsageError(f"the server did not start at {started.url}: choose another port with {advice('port=...', '--port')}")
+            yield started
+        finally:
+            started.stop()
+            for model in {id(part): part for one in service.systems.values() for part in parts_of(one.system)}.values():
+                if isinstance(model, LLM):
+                    model.close()
+
+
+def serve(
+    systems: Systems,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+    limits: Limits | None = None,
+    mcp: bool = False,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    echo: Callable[[str], None] = print,
+    **resources: Any,
+) -> None:
+    """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C or SIGTERM.
+
+    Every name is checked and every model loaded before it listens. Then nothing new is accepted at the signal, requests that wait are
+    refused, and those under way get ``limits.stop`` seconds to finish; a second Ctrl-C ends it at once.
+
+    Args:
+        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
+        host: the address to listen on; by default only this machine reaches it.
+        port: the port; 0 for a free one.
+        token: what every request has to bring as ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
+            on any other address than loopback.
+        origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
+        limits: the bounds.
+        mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
+        dataset: with recorded completions, the dataset whose conversations they answer.
+        ledger: the account that language models given as text count in.
+        echo: prints.
+        resources: the resources of methods, see :class:`~pyterrier_ikat.running.Resources`.
+
+    Raises:
+        UsageError: for a system that can't be served, a missing token or package, or an address that can't be used.
+        DataError: for an index or recorded file that can't be used.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
+    """
+    stopped = threading.Event()
+    options = {"host": host, "port": port, "token": token, "origins": origins, "limits": limits, "mcp": mcp, "dataset": dataset}
+    with _logged(), running(systems, ledger=ledger, **options, **resources) as server, _stopped_by_signals(stopped):
+        echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
+        if mcp:
+            echo(f"MCP            {server.url}/mcp")
+        for note in server.notes:
+            echo(f"note: {note}")
+        echo("Ctrl-C stops")
+        server.wait(stopped)
+        echo("stopping: requests under way are finished")
+        server.stop()
+    if server.unfinished:
+        echo(f"{server.unfinished} requests were not finished in time")
+
+
+def _bound(host: str, port: int, token: str | None) -> socket.socket:
+    """A socket at the address, which doesn't listen yet."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (socket.gaierror, UnicodeError, OverflowError) as error:
+        raise UsageError(f"there is no address {host}:{port} ({error}): correct {advice('host=...', '--host')}") from None
+    if not is_loopback(str(address[0])) and token is None:
+        again = advice(f"and pass it on: serve(..., host={host!r})", "and run the same command again")
+        raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, {again}")
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        free = advice("port=0", "--port 0")
+        raise UsageError(f"{host}:{port} can't be used ({error.strerror}): choose another port, or a free one with {free}") from None
+    return listener
+
+
+def _server(guard: Guard, service: "Service") -> Any:
+    """Uvicorn's server; it stops on our word, without a signal of its own."""
+    import uvicorn
+
+    from .connections import Connection
+
+    class Server(uvicorn.Server):
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            self.listening = threading.Event()
+            self.unfinished = 0
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            self.listening.set()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            service.line.stop()
+            await super().shutdown(sockets)
+            self.unfinished = len(self.server_state.tasks)
+
+        def run(self, sockets: list[socket.socket] | None = None) -> None:
+            try:
+                asyncio.run(self.serve(sockets))
+            finally:
+                self.listening.set()
+
+    config = uvicorn.Config(
+        guard,
+        http=Connection.bounded(guard.limits, CONNECTIONS),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level=logging.ERROR,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        h11_max_incomplete_event_size=guard.limits.header,
+        timeout_graceful_shutdown=int(guard.limits.stop),
+    )
+    return Server(config)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """The log on stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    level, log.propagate = log.level, False
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = True
+
+
+@contextmanager
+def _stopped_by_signals(stopped: threading.Event) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM sets the event, the second one ends the program; elsewhere than in the main thread signals do nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

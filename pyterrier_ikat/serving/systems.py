@@ -1,0 +1,166 @@
+"""The systems of a server: checked, built and loaded before it listens."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..chat.answering import answer
+from ..chat.turn import ChatTurn
+from ..conversations import conversation
+from ..conversations import dataset as dataset_named
+from ..conversations.frame import object_frame, values
+from ..conversations.topics import Conversation
+from ..errors import UsageError, advice
+from ..llms import LLM, Ledger
+from ..methods import Method
+from ..operator import every_stage, parts_of, subpipelines
+from ..running.comparison import check_system, load_models
+from ..running.systems import Resources, Systems, methods_in
+from .requests import ChatRequest, RequestError
+
+QUERY = ["qid", "query"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A system that a server offers as a model.
+
+    Attributes:
+        name: the model's id.
+        title: where it comes from, in words; may be empty.
+        system: the pipeline.
+        writes_response: whether it writes responses; else its answers are passages.
+        recorded: the conversations that its recorded completions answer, where its language model replays some.
+    """
+
+    name: str
+    title: str
+    system: pt.Transformer
+    writes_response: bool
+    recorded: tuple[Conversation, ...] = field(default=(), repr=False)
+
+    def answer(self, asked: ChatRequest, tell: Any) -> ChatTurn:
+        """The answer to a request.
+
+        Raises:
+            RequestError: when recorded completions don't answer this conversation.
+            IkatError: when the system fails.
+        """
+        number, ptkb = "chat", asked.ptkb or {}
+        if self.recorded:
+            found = self._replayed([message["content"] for message in asked.messages if message["role"] == "user"])
+            number, ptkb = found.number, dict(found.ptkb) if asked.ptkb is None else asked.ptkb
+        return answer(self.system, conversation(asked.messages, ptkb, number=number), tell, method=self.name)
+
+    def _replayed(self, said: list[str]) -> Conversation:
+        words = [text.split() for text in said]
+        for chat in self.recorded:
+            if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words:
+                return chat
+        first = self.recorded[0].turns[0].utterance
+        raise RequestError(
+            "the completions of the language model are recorded, and this conversation is not among them: say what its user said, such as "
+            f"{first!r} at first, or serve a live model",
+            param="messages",
+            code="not_recorded",
+        )
+
+    @cached_property
+    def retriever(self) -> pt.Transformer | None:
+        """Its first stage: the first one in the pipeline that finds passages for a query and asks no language model."""
+        return next((stage for stage in every_stage(self.system) if _retrieves(stage)), None)
+
+    def search(self, queries: list[str], k: int) -> list[list[dict[str, Any]]]:
+        """The passages of its first stage: for each query a list of ``id``, ``text`` and ``score``, best first.
+
+        Raises:
+            RequestError: when it has no such stage.
+            IkatError: when the search fails.
+        """
+        if self.retriever is None:
+            raise RequestError(f"model {self.name} has no stage that searches: choose another one", param="model")
+        qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
+        found = (self.retriever % k).compile()(object_frame({"qid": qids, "query": queries}))
+        passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
+        for qid, docno, text, score in _rows(found.sort_values("rank", kind="stable")):
+            passages[qid].append({"id": docno, "text": text, "score": score})
+        return list(passages.values())
+
+
+def _rows(found: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
+    rows = zip(found["qid"], found["docno"], values(found, "text", ""), found["score"], strict=True)
+    return ((qid, str(docno), str(text), float(score)) for qid, docno, text, score in rows)
+
+
+def _retrieves(stage: pt.Transformer) -> bool:
+    if subpipelines(stage) or any(isinstance(part, LLM) for part in parts_of(stage)):
+        return False
+    try:
+        return "docno" in pt.inspect.transformer_outputs(stage, QUERY)
+    except (pt.inspect.InspectError, pt.validate.InputValidationError):
+        return False
+
+
+def open_systems(systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any) -> dict[str, Served]:
+    """Check every name and resource, build every system and load every model.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`.
+        ledger: the account of language models that are given as text.
+        dataset: the dataset whose conversations recorded completions answer.
+        resources: see :class:`~pyterrier_ikat.running.Resources`.
+
+    Raises:
+        UsageError: for an unknown or manual method, a missing or unused resource, a language model that asks in batches, recorded
+            completions without their dataset, or a model that can't be loaded.
+        DataError: for an index or recorded file that can't be used.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos." for chat in chats]
+        >>> open_systems({"mine": ikat.Answer(ikat.llm(Model()))}, Ledger())["mine"].writes_response
+        True
+    """
+    methods = methods_in(systems)
+    for entry in methods:
+        if entry.manual:
+            raise UsageError(f"method {entry.name} needs the manual rewrite of each turn, and a chat has none: choose another")
+    opened = Resources.of(resources, methods).opened(ledger)
+    found = {entry.name: _checked(entry, opened, dataset) for entry in methods}
+    load_models([one.system for one in found.values()])
+    return found
+
+
+def _checked(entry: Method, opened: Resources, dataset: str | None) -> Served:
+    system = opened.build(entry)
+    models = [part for part in parts_of(system) if isinstance(part, LLM)]
+    if any(model.batches is not None for model in models):
+        raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
+    columns = check_system(entry.name, system, conversation([{"role": "user", "content": "?"}]), opened.index)
+    writes = columns is not None and ("used" in columns or ("qanswer" in columns and "docno" not in columns))
+    title = " ".join(text for text in (entry.summary, f"({entry.paper})" if entry.paper else "") if text)
+    return Served(entry.name, title, system, writes, _recorded(models, dataset))
+
+
+def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...]:
+    replaying = [model for model in models if model.backend.replays]
+    if not replaying:
+        return ()
+    name = dataset or ("ikat:sample" if all(model.spec.startswith("recorded:sample") for model in replaying) else None)
+    if name is None:
+        given = advice("dataset=...", "--dataset")
+        raise UsageError(
+            f"the completions of {replaying[0].spec} are recorded for a dataset's turns: name it with {given}, or give a live LLM"
+        )
+    return tuple(dataset_named(name).conversations)
+
+
+def describe(systems: Mapping[str, Served]) -> list[str]:
+    """A line for each system that writes no response."""
+    return [f"{one.name} writes no response: its answers list passages" for one in systems.values() if not one.writes_response]

@@ -1,0 +1,179 @@
+"""Answers, streams and errors in the form of OpenAI's chat protocol, with citations."""
+
+import json
+import math
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..chat.turn import ChatTurn
+from ..errors import IkatError
+from ..llms import BudgetExceeded, FatalLLMError, StageError
+from ..llms.failures import Unavailable
+from .limits import FullError
+from .requests import ChatRequest, RequestError
+from .systems import Served
+from .texts import content_of, pieces_of
+
+DONE = b"data: [DONE]\n\n"
+HEARTBEAT = b": still working\n\n"
+TRY_LATER = 10
+"""Seconds after which a client may ask again when the language model was not available."""
+
+
+class Usage(NamedTuple):
+    """The tokens of a turn that were paid for; None where a server doesn't report them."""
+
+    prompt: int | None
+    completion: int | None
+
+    def record(self) -> dict[str, int] | None:
+        """In OpenAI's form."""
+        if self.prompt is None or self.completion is None:
+            return None
+        return {"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.prompt + self.completion}
+
+
+def as_json(value: Any) -> bytes:
+    """The value as JSON in UTF-8; a score that is not finite becomes null, a lone surrogate a question mark.
+
+    Example:
+        >>> as_json({"score": float("nan")})
+        b'{"score": null}'
+    """
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def event(value: Any) -> bytes:
+    """A server-sent event."""
+    return b"data: " + as_json(value) + b"\n\n"
+
+
+def citations(turn: ChatTurn) -> list[dict[str, Any]]:
+    """The passages of an answer, in the order of [1], [2], ..."""
+    return [{"id": source.docno, "text": source.text, "score": source.score} for source in turn.sources]
+
+
+def account(turn: ChatTurn, asked: ChatRequest) -> dict[str, Any]:
+    """How an answer came about."""
+    record = {name: value for name, value in turn.record().items() if name != "sources"}
+    return {"response": turn.response, **record, "ignored": asked.ignored}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The objects of one reply, which share an id.
+
+    Args:
+        asked: the request.
+    """
+
+    asked: ChatRequest
+    id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def completion(self, turn: ChatTurn, usage: Usage) -> dict[str, Any]:
+        """The whole answer."""
+        message = {"role": "assistant", "content": content_of(turn), "refusal": None}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        return self._object("chat.completion", [choice]) | {"usage": usage.record(), **self._more(turn)}
+
+    def beginning(self) -> dict[str, Any]:
+        """The first chunk of a stream."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def activity(self, step: str) -> dict[str, Any]:
+        """A chunk without text that says what the system does."""
+        return self._chunk({}) | {"ikat": {"activity": step}}
+
+    def text(self, turn: ChatTurn) -> Iterable[dict[str, Any]]:
+        """The finished answer in pieces, then the chunk with its citations, then the usage where it was asked for."""
+        for piece in pieces_of(content_of(turn)):
+            yield self._chunk({"content": piece})
+        yield self._chunk({}, "stop") | self._more(turn)
+
+    def usage(self, usage: Usage) -> dict[str, Any]:
+        """The chunk after the last one, with the tokens."""
+        return self._object("chat.completion.chunk", []) | {"usage": usage.record()}
+
+    def _more(self, turn: ChatTurn) -> dict[str, Any]:
+        return {"citations": citations(turn), "ikat": account(turn, self.asked)}
+
+    def _chunk(self, delta: dict[str, str], finish_reason: str | None = None) -> dict[str, Any]:
+        return self._object("chat.completion.chunk", [{"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}])
+
+    def _object(self, kind: str, choices: list[Any]) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.asked.model, "choices": choices}
+
+
+def model_object(served: Served, created: int) -> dict[str, Any]:
+    """A system in the list of models."""
+    return {
+        "id": served.name,
+        "object": "model",
+        "created": created,
+        "owned_by": "pyterrier_ikat",
+        "title": served.title,
+        "writes_response": served.writes_response,
+    }
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error as a client gets it.
+
+    Attributes:
+        status: the HTTP status.
+        message: for a person.
+        type: OpenAI's word for the kind of error.
+        code: a word for programs.
+        param: the parameter that is wrong.
+        retry_after: seconds after which the same request may succeed.
+    """
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    code: str | None = None
+    param: str | None = None
+    retry_after: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """In OpenAI's form."""
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What a client may know of an error: our own errors name no secret; of any other only that there was one.
+
+    Example:
+        >>> failure_of(RequestError("there is no model 'gpt'", status=404)).status, failure_of(KeyError("secret")).message
+        (404, 'the system failed unexpectedly: the log of the server says where')
+    """
+    if isinstance(error, RequestError):
+        return Failure(error.status, str(error), code=error.code, param=error.param)
+    if isinstance(error, FullError):
+        why = "the server is stopping" if error.stopping else "too many requests are waiting"
+        code = "stopping" if error.stopping else "overloaded"
+        return Failure(503, f"{why}: ask again in {error.seconds} seconds", "server_error", code, retry_after=error.seconds)
+    if isinstance(error, BudgetExceeded):
+        return Failure(402, str(error), "insufficient_quota", "budget_exceeded")
+    if isinstance(error, FatalLLMError):
+        return Failure(502, str(error), "llm_error", "llm_unusable")
+    if isinstance(error, StageError):
+        if any(isinstance(one, Unavailable) for one in error.failures):
+            return Failure(503, str(error), "llm_error", "llm_unavailable", retry_after=TRY_LATER)
+        return Failure(502, str(error), "llm_error", "llm_failed")
+    if isinstance(error, IkatError):
+        return Failure(500, str(error), "server_error", "system_failed")
+    return Failure(500, "the system failed unexpectedly: the log of the server says where", "server_error", "internal_error")

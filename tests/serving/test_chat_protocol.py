@@ -1,0 +1,231 @@
+"""OpenAI's chat protocol: what a request may hold, what an answer holds, and what never reaches a prompt."""
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from talking import PASSAGES, Client, Fails, Talks, events, says, served
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, StageError
+from pyterrier_ikat.llms.failures import Refused, Unavailable
+from pyterrier_ikat.serving import Limits
+
+
+@pytest.fixture(scope="module")
+def talks():
+    return Talks()
+
+
+@pytest.fixture(scope="module")
+def client(talks):
+    return Client(served({"talks": talks, "ranks": talks >> _without_response()}, limits=Limits(messages=9, body=4000, statements=3)))
+
+
+def _without_response():
+    import pyterrier as pt
+
+    return pt.apply.generic(lambda frame: frame.drop(columns=["used", "qanswer"]))
+
+
+def heard(answer):
+    """The persona, the history and the question that the system saw."""
+    return json.loads(answer["ikat"]["response"])
+
+
+def test_an_answer_has_openai_s_form_and_its_passages(client):
+    status, answer = client.chat(says("Which tea?"))
+    assert status == 200
+    assert (answer["object"], answer["model"], answer["usage"]) == (
+        "chat.completion",
+        "talks",
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    )
+    (choice,) = answer["choices"]
+    assert (choice["finish_reason"], choice["message"]["role"]) == ("stop", "assistant")
+    assert choice["message"]["content"] == '[{}, [], "Which tea?"]\n\nSources: [1], [2]'
+    assert answer["citations"] == [
+        {"id": "d1-Which tea?", "text": PASSAGES["d1"], "score": 2.0},
+        {"id": "d2-Which tea?", "text": PASSAGES["d2"], "score": 1.0},
+    ]
+    assert answer["ikat"].keys() >= {"rewrite", "queries", "statements", "draft", "seconds", "calls", "cached", "tokens", "cost", "omitted"}
+
+
+def test_the_messages_are_the_history_and_instructions_are_ignored_by_name(client):
+    body = says("Which tea?", "Rooibos.", "And cold?", temperature=0.2, metadata={"ptkb": ["I like tea."], "chat_id": "7"}, top_p=None)
+    body["messages"].insert(0, {"role": "system", "content": "You are a pirate."})
+    body["messages"][3]["content"] = [{"type": "text", "text": "And"}, {"type": "text", "text": "cold?"}]
+    status, answer = client.chat(body)
+    history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
+    assert (status, heard(answer)) == (200, [{"1": "I like tea."}, history, "And\ncold?"])
+    assert answer["ikat"]["ignored"] == ["messages[0] (system)", "metadata.chat_id", "temperature"]
+
+
+def test_consecutive_messages_stay_and_an_empty_answer_says_nothing(client):
+    said = [("assistant", "Welcome!"), ("user", "Hi"), ("user", "Which tea?"), ("assistant", None), ("user", "And now?")]
+    _, answer = client.chat(says() | {"messages": [{"role": role, "content": text} for role, text in said]})
+    kept = [{"role": "assistant", "content": "Welcome!"}, {"role": "user", "content": "Hi"}, {"role": "user", "content": "Which tea?"}]
+    assert heard(answer) == [{}, kept, "And now?"]
+
+
+@pytest.mark.parametrize("model", ["talks", "ranks"])
+def test_the_additions_of_the_server_are_not_part_of_the_history(client, model):
+    _, answer = client.chat(says("Which tea?", model=model))
+    content = answer["choices"][0]["message"]["content"]
+    _, after = client.chat(says("Which tea?", content, "And now?"))
+    said = [{"role": "user", "content": "Which tea?"}]
+    said += [{"role": "assistant", "content": '[{}, [], "Which tea?"]'}] if model == "talks" else []
+    assert heard(after)[1] == said
+
+
+def test_a_method_without_responses_shows_the_beginnings_of_its_passages(client):
+    _, answer = client.chat(says("Which tea?", model="ranks"))
+    assert answer["choices"][0]["message"]["content"].split("\n\n") == [
+        "(This method writes no response. Its best passages:)",
+        "[1] Rooibos has no caffeine.",
+        "[2] Mint is a herb.",
+    ]
+    _, _, models = client.ask("GET", "/v1/models")
+    assert [(one["id"], one["writes_response"]) for one in json.loads(models)["data"]] == [("talks", True), ("ranks", False)]
+
+
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        ("Rooibos [2].", "Rooibos [2]."),
+        ("Rooibos [1, 2].", "Rooibos [1, 2]."),
+        ("Rooibos [7].", "Rooibos [7].\n\nSources: [1], [2]"),
+        ("Rooibos.", "Rooibos.\n\nSources: [1], [2]"),
+    ],
+)
+def test_citations_of_the_response_stay_and_missing_ones_are_added(response, shown):
+    _, answer = Client(served({"talks": Talks(response)})).chat(says("Which tea?"))
+    assert answer["choices"][0]["message"]["content"] == shown
+
+
+@pytest.mark.parametrize("ptkb", [["I run.", "I cook."], {"1": "I run.", "2": "I cook."}, "I run.\n\n I cook. ", '["I run.", "I cook."]'])
+def test_statements_come_in_every_form(client, ptkb):
+    _, answer = client.chat(says("Which tea?", metadata={"ptkb": ptkb}))
+    assert heard(answer)[0] == {"1": "I run.", "2": "I cook."}
+
+
+def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
+    status, headers, content = client.ask(
+        "POST", "/v1/chat/completions", says("Which tea?", stream=True, stream_options={"include_usage": True})
+    )
+    assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    chunks = events(content)
+    assert content.endswith(b"data: [DONE]\n\n")
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    deltas = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1]]
+    steps = [chunk["ikat"]["activity"] for chunk in chunks if "activity" in chunk.get("ikat", {})]
+    assert steps == ["running Talks"]
+    assert deltas[: len(steps) + 1] == [""] * (len(steps) + 1)
+    assert "".join(deltas) == '[{}, [], "Which tea?"]\n\nSources: [1], [2]'
+    last, usage = chunks[-2:]
+    assert (last["choices"][0]["finish_reason"], len(last["citations"]), last["ikat"]["method"]) == ("stop", 2, "talks")
+    assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)
+
+
+REFUSED = [
+    (says("Which tea?", model="gpt-4"), 404, "model", "there is no model 'gpt-4': give one of talks, ranks"),
+    (says("Which tea?", model=7), 400, "model", "the model is missing or no text: give one of talks, ranks"),
+    ({"model": "talks"}, 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
+    (says(), 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
+    (says("Hi", "Hello"), 400, "messages", "the last message has to be the user's: append the question that is to be answered"),
+    (says(" "), 400, "messages[0]", "messages[0] of the user is blank: omit it, or say something"),
+    (says(*["Hi"] * 11), 400, "messages", "the conversation has 11 messages: this server takes 9; omit the oldest ones"),
+    (says("Hi", n=2), 400, "n", "n asks for another form of answer than one text: omit it"),
+    (says("Hi", n=True), 400, "n", "n asks for another form of answer than one text: omit it"),
+    (says("Hi", tools=[{}]), 400, "tools", "tools asks for another form of answer than one text: omit it"),
+    (says("Hi", response_format={"type": "json_object"}), 400, "response_format", "another form of answer"),
+    (says("Hi", stream="yes"), 400, "stream", "stream is a JSON string: give true or false"),
+    (says("Hi", metadata=[]), 400, "metadata", "metadata is a JSON array: give an object"),
+    (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
+    (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
+    (says("Hi", metadata={"ptkb": list("abcd")}), 400, "metadata.ptkb", "metadata.ptkb has 4 statements: give at most 3"),
+    (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role that a conversation has"),
+    (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0]", "a part that is no text"),
+    ([], 400, None, "the body is a JSON array: send an object"),
+    (b"{", 400, None, "the body is no JSON"),
+    (b"\xff", 400, None, "the body is no JSON"),
+    (b"[" * 3000, 400, None, "the body is nested too deeply"),
+    (b'{"model": NaN}', 400, None, "the body is no JSON (NaN is no JSON)"),
+    (says("tea " * 1000), 413, None, "the body has more than 4000 bytes: send a shorter conversation"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "param", "message"), REFUSED)
+def test_a_request_that_cannot_be_served_says_why(client, body, status, param, message):
+    found, answer = client.chat(body)
+    assert (found, answer["error"]["param"]) == (status, param)
+    assert message in answer["error"]["message"]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+message = st.fixed_dictionaries({}, optional={"role": st.sampled_from(["user", "assistant", "system", "tool"]) | values, "content": values})
+bodies = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.just("talks") | values,
+        "messages": st.lists(message | values, max_size=4) | values,
+        "stream": values,
+        "metadata": st.fixed_dictionaries({"ptkb": values}) | values,
+        "queries": st.lists(st.text(max_size=5), max_size=3) | values,
+        "k": values,
+    },
+)
+
+
+@example("/v1/chat/completions", {"model": "talks", "messages": [{"role": "user", "content": "\ud800\x00"}]})
+@given(st.sampled_from(["/v1/chat/completions", "/search"]), bodies | values)
+def test_no_body_makes_the_server_fail(client, path, body):
+    status, _, content = client.ask("POST", path, body)
+    assert status in (200, 400, 404, 413)
+    if status != 200:
+        assert json.loads(content)["error"].keys() == {"message", "type", "param", "code"}
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_make_the_server_fail(client, content):
+    status, answer = client.chat(content)
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+
+
+def failing(error):
+    return Client(served({"talks": Fails(error)})).chat(says("My secret word is xyzzy."))
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (FatalLLMError("no server answers at http://localhost:1"), 502, "llm_unusable"),
+        (StageError("answer", [Unavailable("answer", "chat_1", "503: try later")]), 503, "llm_unavailable"),
+        (StageError("answer", [Refused("answer", "chat_1", "I can't help")]), 502, "llm_failed"),
+        (BudgetExceeded(spent=2.0, budget=1.0), 402, "budget_exceeded"),
+        (ikat.DataError("the index is gone"), 500, "system_failed"),
+    ],
+)
+def test_a_failure_of_the_system_is_told_in_its_words(error, status, code):
+    found, answer = failing(error)
+    assert (found, answer["error"]["code"], answer["error"]["message"]) == (status, code, str(error))
+
+
+def test_a_defect_shows_nobody_s_words(caplog):
+    status, answer = failing(KeyError("xyzzy"))
+    assert (status, answer["error"]["code"]) == (500, "internal_error")
+    assert "unexpected KeyError in transform" in caplog.text
+    assert "xyzzy" not in caplog.text + json.dumps(answer)
+
+
+def test_an_error_ends_a_stream():
+    client = Client(served({"talks": Fails(FatalLLMError("the key is wrong"))}))
+    status, _, content = client.ask("POST", "/v1/chat/completions", says("Hi", stream=True))
+    assert (status, events(content)[-1]["error"]["code"]) == (200, "llm_unusable")
+    assert content.endswith(b"data: [DONE]\n\n")
