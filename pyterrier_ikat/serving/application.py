@@ -84,8 +84,8 @@ def _answered(served: Served, asked: ChatRequest, tell: Callable[[str], None]) -
 
 def application(
     service: Service,
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
     more: Sequence[BaseRoute] = (),
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:
     """The application, without the guard that stands before it."""
     routes = _Routes(service)
@@ -234,6 +234,7 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def failure_for(error: Exception) -> Failure:
+    """What a client gets to know of an error; a defect is logged."""
     failure = failure_of(error)
     if failure.code == "internal_error":
         log_defect(error)

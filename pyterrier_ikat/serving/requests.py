@@ -253,8 +253,8 @@ def read_statements(given: Any, most: int) -> dict[str, str]:
         RequestError: when it is something else, a statement is blank, or there are too many.
 
     Example:
-        >>> read_statements("I like tea.\nI run.", 9) == read_statements('["I like tea.", "I run."]', 9) == {"1": "I like tea.", "2": "I run."}
-        True
+        >>> read_statements("I like tea.\nI run.", 9)
+        {'1': 'I like tea.', '2': 'I run.'}
     """
     found = _parsed(given) if isinstance(given, str) else given
     if isinstance(found, list):

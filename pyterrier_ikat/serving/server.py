@@ -85,16 +85,11 @@ def _made(
     check_token(token)
     with _needed("serve", "a server", ("starlette", "uvicorn", "h11")):
         from .application import Service, application
-    tools = None
     if mcp:
         with _needed("mcp", "the Model Context Protocol", ("mcp",)):
-            from .tools import tools_of as tools
+            from .tools import tools_of
     service = Service(open_systems(systems, ledger, dataset=dataset, **resources), limits, Line(limits.workers, limits.waiting))
-    if tools is None:
-        made = application(service)
-    else:
-        routes, sessions = tools(service)
-        made = application(service, lambda _: sessions(), routes)
+    made = application(service, *tools_of(service)) if mcp else application(service)
     return Guard(made, limits, token, frozenset(origin.rstrip("/") for origin in origins)), service
 
 
@@ -237,8 +232,9 @@ def serve(
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
     stopped = threading.Event()
-    options = {"host": host, "port": port, "token": token, "origins": origins, "limits": limits, "mcp": mcp, "dataset": dataset}
-    with _logged(), running(systems, ledger=ledger, **options, **resources) as server, _stopped_by_signals(stopped):
+    options: dict[str, Any] = {"host": host, "port": port, "token": token, "origins": origins, "limits": limits}
+    options |= {"mcp": mcp, "dataset": dataset, "ledger": ledger}
+    with _logged(), running(systems, **options, **resources) as server, _stopped_by_signals(stopped):
         echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
         if mcp:
             echo(f"MCP            {server.url}/mcp")

@@ -84,7 +84,7 @@ class Served:
         if self.retriever is None:
             raise RequestError(f"model {self.name} has no stage that searches: choose another one", param="model")
         qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
-        found = (self.retriever % k).compile()(object_frame({"qid": qids, "query": queries}))
+        found: pd.DataFrame = (self.retriever % k).compile().transform(object_frame({"qid": qids, "query": queries}))
         passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
         for qid, docno, text, score in _rows(found.sort_values("rank", kind="stable")):
             passages[qid].append({"id": docno, "text": text, "score": score})

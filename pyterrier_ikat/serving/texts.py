@@ -11,7 +11,7 @@ _SOURCES = re.compile(r"\n\nSources: \[1\](?:, \[\d+\])*\s*\Z")
 
 
 def content_of(turn: ChatTurn) -> str:
-    """The text that a client gets as the assistant's message.
+    r"""The text that a client gets as the assistant's message.
 
     A response that cites one of its passages, as ``[2]``, is sent as it is. To any other response that is based on passages, a last line
     adds their numbers. In the place of a response that the method doesn't write, there are the beginnings of its best passages.
@@ -19,7 +19,7 @@ def content_of(turn: ChatTurn) -> str:
     Example:
         >>> from pyterrier_ikat.chat.turn import Source
         >>> content_of(ChatTurn(1, "Which tea?", "Rooibos.", (Source("d1", "Rooibos is red."), Source("d2", "Mint."))))
-        'Rooibos.\\n\\nSources: [1], [2]'
+        'Rooibos.\n\nSources: [1], [2]'
     """
     numbers = [f"[{number}]" for number in range(1, len(turn.sources) + 1)]
     if turn.response:
@@ -32,10 +32,10 @@ def content_of(turn: ChatTurn) -> str:
 
 
 def without_additions(text: str) -> str:
-    """The response in an assistant's message that a client sends back, without what :func:`content_of` added.
+    r"""The response in an assistant's message that a client sends back, without what :func:`content_of` added.
 
     Example:
-        >>> without_additions('Rooibos.\\n\\nSources: [1], [2]'), without_additions(NOTHING_FOUND)
+        >>> without_additions('Rooibos.\n\nSources: [1], [2]'), without_additions(NOTHING_FOUND)
         ('Rooibos.', '')
     """
     if text.lstrip().startswith((PASSAGES_ONLY, NOTHING_FOUND)):

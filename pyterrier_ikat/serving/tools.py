@@ -8,6 +8,7 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from .application import Service, failure_for
@@ -15,7 +16,7 @@ from .texts import content_of
 from .wire import citations
 
 ABOUT = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."
-Sessions = Callable[[], AbstractAsyncContextManager[None]]
+Running = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
 def server_of(service: Service) -> MCPServer[Any]:
@@ -39,19 +40,19 @@ def server_of(service: Service) -> MCPServer[Any]:
 
     server.add_tool(
         ask,
-        description="Answer a question from the collection. `history` has the earlier messages of the conversation, each with role (user or "
-        f"assistant) and content; `statements` is known about the user; `model` is one of {models}, by default the first.",
+        description="Answer a question from the collection. `history` has the earlier messages of the conversation, each with role (user "
+        f"or assistant) and content; `statements` is known about the user; `model` is one of {models}, by default the first.",
     )
     server.add_tool(search, description=f"Find the best k passages for each query. `model` is one of {models}, by default the first.")
     return server
 
 
-def tools_of(service: Service) -> tuple[list[BaseRoute], Sessions]:
+def tools_of(service: Service) -> tuple[list[BaseRoute], Running]:
     """The route ``/mcp`` of an application, and what has to run while it serves. Each request stands alone: nothing is stored."""
     server = server_of(service)
     unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the application's guard stands before it
     mounted = server.streamable_http_app(stateless_http=True, json_response=True, transport_security=unguarded)
-    return list(mounted.routes), server.session_manager.run
+    return list(mounted.routes), lambda _: server.session_manager.run()
 
 
 def _chosen(service: Service, model: str | None) -> str:
