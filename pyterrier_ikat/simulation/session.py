@@ -1,0 +1,166 @@
+"""One session: a simulated user talks to one system until every rubric is met or the patience is used up."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyterrier as pt
+
+from ..chat.answering import answer
+from ..chat.turn import ChatTurn
+from ..conversations import conversation
+from ..errors import DataError
+from ..runs.dialogues import Dialogue, DialogueLog, DialogueTurn
+from .players import Player, RubricJudge, Situation
+from .users import SimulatedUser
+
+SATISFIED, OUT_OF_PATIENCE = "satisfied", "out of patience"
+RESPONSE, PASSAGES, NOTHING = "response", "passages", "nothing"
+"""What a user and the judge read of a turn."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is the same in all sessions of a simulation.
+
+    Attributes:
+        player: speaks for the users.
+        judge: decides which rubrics a text answers.
+        passages: how many passages a user reads in place of a response that the system doesn't write; 0 for none.
+        show_persona: whether systems get the persona as the user's PTKB.
+        history: the most tokens of history that a system sees; None for no limit.
+    """
+
+    player: Player
+    judge: RubricJudge
+    passages: int
+    show_persona: bool
+    history: int | None
+
+
+def play(
+    user: SimulatedUser,
+    name: str,
+    system: pt.Transformer,
+    rules: Rules,
+    log: DialogueLog,
+    known: Dialogue | None,
+    *,
+    replays: bool = False,
+    go_on: Callable[[], bool] = lambda: True,
+) -> None:
+    """Play a session to its end, turn by turn, from where the log has it.
+
+    A turn is in the log once the system has answered and the judge has judged. The system gets the utterances, its own responses and, with
+    ``show_persona``, the persona; never the need or a rubric.
+
+    Args:
+        user: the user.
+        name: the system's name.
+        system: the system.
+        rules: the rules.
+        log: the log of the system's conversations.
+        known: the part of the session that the log has; None for nothing.
+        replays: whether the system's LLM replays recorded completions, which answer only the user's script.
+        go_on: asked before each turn; the session stops there when it says no, and can be continued.
+
+    Raises:
+        IkatError: when the user, the system or the judge fails; the finished turns are in the log.
+    """
+    if known is None:
+        known = Dialogue(user.id, user.person, dict(user.rubrics))  # type: ignore[call-overload]
+        log.begin(known.session, known.user, known.rubrics)
+    while not (end := _end(user, known)):
+        if not go_on():
+            return
+        turn = _turn(user, name, system, rules, known, replays)
+        log.append(turn)
+        known.turns.append(turn)
+    if known.end != end:
+        log.end(user.id, end)
+
+
+def _end(user: SimulatedUser, known: Dialogue) -> str:
+    if set(known.met) >= set(user.rubrics):
+        return SATISFIED
+    return OUT_OF_PATIENCE if len(known.turns) >= user.patience else ""
+
+
+def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, known: Dialogue, replays: bool) -> DialogueTurn:
+    left = {rubric: text for rubric, text in known.rubrics.items() if rubric not in known.met}
+    situation = Situation(user, name, len(known.turns) + 1, left, tuple(_read(known, rules.passages)))
+    utterance = " ".join(rules.player.say(situation).split())
+    if replays and user.script:
+        _check_script(situation, utterance)
+    said = [*known.messages, {"role": "user", "content": utterance}]
+    frame = conversation(said, list(user.persona) if rules.show_persona else None, number=user.topic)
+    answered = answer(system, frame, method=name, history=rules.history)
+    kind, text = read_by_user(answered.response, [source.text for source in answered.sources], rules.passages)
+    met = rules.judge.met(situation, utterance, text) if text else ()
+    return _logged(user, situation.turn, answered, [rubric for rubric in left if rubric in met], kind)
+
+
+def read_by_user(response: str, passages: list[str], most: int) -> tuple[str, str]:
+    r"""What the user and the judge read of a turn: the kind, and the text.
+
+    Args:
+        response: the system's response.
+        passages: the texts of its best passages.
+        most: how many of them are read where there is no response.
+
+    Example:
+        >>> read_by_user("Rooibos.", ["Rooibos has no caffeine."], 3)
+        ('response', 'Rooibos.')
+        >>> read_by_user("", ["Rooibos has no caffeine.", "Mate has some."], 1)
+        ('passages', '[1] Rooibos has no caffeine.')
+        >>> read_by_user("", [], 3)
+        ('nothing', '')
+    """
+    if response.strip():
+        return RESPONSE, response
+    shown = [f"[{place}] {' '.join(text.split())}" for place, text in enumerate(passages[:most], 1) if text.strip()]
+    return (PASSAGES, "\n".join(shown)) if shown else (NOTHING, "")
+
+
+def _read(known: Dialogue, passages: int) -> list[dict[str, str]]:
+    """The conversation as the user knows it."""
+    said: list[dict[str, str]] = []
+    for turn in known.turns:
+        _, text = read_by_user(turn.response, [str(source["text"]) for source in turn.sources], passages)
+        said += [{"role": "user", "content": turn.utterance}, {"role": "assistant", "content": text or "(no answer)"}]
+    return said
+
+
+def _check_script(situation: Situation, utterance: str) -> None:
+    script, turn = situation.user.script, situation.turn
+    wanted = script[turn - 1] if turn <= len(script) else None
+    if wanted is None or utterance.split() != wanted.split():
+        answered = "nothing more" if wanted is None else f"only {wanted!r}"
+        raise DataError(
+            f"the completions of system {situation.system} are recorded, and in turn {situation.qid} they answer {answered}, not {utterance!r}: "
+            "choose a live LLM, or a simulated user that says the recorded utterances"
+        )
+
+
+def _logged(user: SimulatedUser, number: int, answered: ChatTurn, met: list[str], kind: str) -> DialogueTurn:
+    sources: tuple[Mapping[str, Any], ...] = tuple(
+        {"docno": source.docno, "text": source.text, "score": source.score} for source in answered.sources
+    )
+    cited = {source.docno: source.score or 0.0 for source in answered.sources} if answered.response else {}
+    return DialogueTurn(
+        session=user.id,
+        turn=number,
+        utterance=answered.utterance,
+        response=answered.response,
+        citations=cited,
+        statements=answered.statements,
+        sources=sources,
+        rewrite=answered.rewrite,
+        queries=answered.queries,
+        draft=answered.draft,
+        seconds=answered.seconds,
+        calls=answered.calls + answered.cached,
+        cost=answered.cost,
+        met=tuple(met),
+        more={"read": kind, "paid_calls": answered.calls, "cached": answered.cached, "tokens": answered.tokens, "omitted": answered.omitted},
+    )
