@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 from ..completions.json_values import json_values
 from ..completions.usable import answer_text, without_reasoning
 from ..errors import DataError, UsageError, advice
-from ..llm_operator import AsksLLM
-from ..llms import LLM, LLMFailure, Request, StageError
+from ..llm_operator import AsksLLM, as_llm
+from ..llms import LLM, LLMFailure, Request
 from ..prompts import history_text
 from .users import SimulatedUser
 
@@ -99,7 +99,7 @@ class LLMPlayer(AsksLLM):
         """The user's next utterance.
 
         Raises:
-            StageError: when the model gave no utterance.
+            LLMFailure: when the model gave no utterance.
         """
         return str(_only(self, self.request_in(situation)))
 
@@ -159,14 +159,14 @@ class LLMRubricJudge(AsksLLM):
         """The ids of the open rubrics that the text answers.
 
         Raises:
-            StageError: when the model gave no list of verdicts, or one of another length.
+            LLMFailure: when the model gave no list of verdicts, or one of another length.
         """
         request = self.request_for(situation, utterance, text)
         verdicts = _only(self, request)
         if len(verdicts) != len(situation.open):
             self.count(failures=1)
             reason = f"{len(verdicts)} verdicts for {len(situation.open)} rubrics"
-            raise StageError(self.stage, [LLMFailure(self.stage, request.qid, reason, kept=True)], self.llm.kept_in)
+            raise LLMFailure(self.stage, request.qid, reason, kept=True)
         return [rubric for rubric, verdict in zip(situation.open, verdicts, strict=True) if verdict]
 
     def request_for(self, situation: Situation, utterance: str, text: str) -> Request:
@@ -190,7 +190,7 @@ class LLMRubricJudge(AsksLLM):
 def _only(asks: AsksLLM, request: Request) -> Any:
     outcome = asks.ask([request])[0]
     if isinstance(outcome, LLMFailure):
-        raise StageError(asks.stage, [outcome], asks.llm.kept_in)
+        raise outcome
     return outcome
 
 
@@ -267,8 +267,6 @@ def as_judge(given: Any, prompts: str | None) -> RubricJudge:
 
 
 def _at_once(given: Any, argument: str) -> LLM:
-    from ..llm_operator import as_llm
-
     if (model := as_llm(given)).batches is not None:
         option = advice(f"{argument}=...", "--" + argument.replace("_", "-"))
         raise UsageError(f"{option}: a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM")
