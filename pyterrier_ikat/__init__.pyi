@@ -5,6 +5,7 @@ from . import methods as methods
 from . import running as running
 from . import runs as runs
 from . import show as show
+from . import simulation as simulation
 from . import submit as submit
 from .chat import Chat as Chat
 from .conversations import TextLoader as TextLoader
@@ -82,5 +83,6 @@ from .running import run as run
 from .serving import serve as serve
 from .show import Report as Report
 from .show import report as report
+from .simulation import simulate as simulate
 
 __version__: str

@@ -10,7 +10,11 @@ from .failures import LLMFailure
 from .request import Backend, Reply, Request
 
 _FOLDER = Path(__file__).parent.parent / "conversations" / "sample"
-SAMPLE = {"sample": _FOLDER / "recorded.jsonl", "sample-claude": _FOLDER / "recorded_claude.jsonl"}
+SAMPLE = {
+    "sample": _FOLDER / "recorded.jsonl",
+    "sample-claude": _FOLDER / "recorded_claude.jsonl",
+    "sample-users": _FOLDER / "recorded_users.jsonl",
+}
 SHOWN = 5
 
 Key = tuple[str, str, str | None, str | None]
@@ -32,7 +36,7 @@ class RecordedBackend(Backend):
 
     Args:
         path: the file, or ``"sample"`` for the completions written for the bundled sample (``"sample-claude"``: those
-            written in the part of a second model).
+            written in the part of a second model; ``"sample-users"``: in the part of the sample's simulated users and of their judge).
 
     Raises:
         DataError: when the file is missing, a line is malformed, or two lines answer the same request differently.

@@ -68,7 +68,7 @@ def play(
         IkatError: when the user, the system or the judge fails; the finished turns are in the log.
     """
     if known is None:
-        known = Dialogue(user.id, user.person, dict(user.rubrics))  # type: ignore[call-overload]
+        known = Dialogue(user.id, user.person, dict(user.rubrics))
         log.begin(known.session, known.user, known.rubrics)
     while not (end := _end(user, known)):
         if not go_on():
@@ -162,5 +162,11 @@ def _logged(user: SimulatedUser, number: int, answered: ChatTurn, met: list[str]
         calls=answered.calls + answered.cached,
         cost=answered.cost,
         met=tuple(met),
-        more={"read": kind, "paid_calls": answered.calls, "cached": answered.cached, "tokens": answered.tokens, "omitted": answered.omitted},
+        more={
+            "read": kind,
+            "paid_calls": answered.calls,
+            "cached": answered.cached,
+            "tokens": answered.tokens,
+            "omitted": answered.omitted,
+        },
     )

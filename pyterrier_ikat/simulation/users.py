@@ -17,8 +17,6 @@ OPTIONAL = ("person", "topic", "script")
 SAMPLE = Path(__file__).parent.parent / "conversations" / "sample" / "users.jsonl"
 """The users of the bundled sample."""
 
-Rubrics = Mapping[str, str] | Sequence[str]
-
 
 @dataclass(frozen=True)
 class SimulatedUser:
@@ -34,7 +32,7 @@ class SimulatedUser:
         id: the user's name, one word; the simulated user's requests have the qids ``<id>_<turn>``.
         persona: statements about the user.
         need: what the user wants to find out, in general.
-        rubrics: rubric id -> a question that the system has to answer; from a list, the ids are ``r1``, ``r2``, ...
+        rubrics: rubric id -> a question that the system has to answer; a list is taken, too, with the ids ``r1``, ``r2``, ...
         patience: the most turns.
         vagueness: how little an utterance says about what the user means; see :attr:`vagueness_level`.
         willingness: how much the user helps the system by telling of themselves and by answering its questions.
@@ -54,7 +52,7 @@ class SimulatedUser:
     id: str
     persona: Sequence[str]
     need: str
-    rubrics: Rubrics
+    rubrics: Mapping[str, str]
     patience: int
     vagueness: str | float = "low"
     willingness: str | float = "high"
@@ -101,7 +99,7 @@ class SimulatedUser:
     def record(self) -> dict[str, Any]:
         """The user as a line of a users file."""
         found: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
-        found["persona"], found["rubrics"] = list(self.persona), dict(self.rubrics)  # type: ignore[call-overload]
+        found["persona"], found["rubrics"] = list(self.persona), dict(self.rubrics)
         if self.person != self.id:
             found["person"] = self.person
         if self.topic != self.id:

