@@ -29,6 +29,7 @@ class ByLabels:
         self.records = []
 
     def met(self, situation, utterance, text):
+        """The rubrics that the passages or the response answer, by the rule."""
         found = []
         for rubric in situation.open:
             qid = f"{situation.user.topic}_{rubric.removeprefix('r')}"

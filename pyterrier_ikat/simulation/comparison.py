@@ -161,7 +161,5 @@ def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -
     recorded = [name for name, log in logs.items() if log.header["recorded"]]
     recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]
     if recorded:
-        notes.append(
-            f"Recorded, no live LLM: {', '.join(recorded)}. Recorded completions are replayed by turn and don't react to each other."
-        )
+        notes.append(f"Recorded, no live LLM: {', '.join(recorded)}. Recordings are replayed by turn; they react to nothing.")
     return notes

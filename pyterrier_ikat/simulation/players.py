@@ -71,8 +71,8 @@ class RubricJudge(Protocol):
 class LLMPlayer(AsksLLM):
     """A language model plays the users: it reads persona, need, open rubrics and the conversation, and writes the next utterance.
 
-    Requests have the stage and the prompt ``simulate_user``, the qid ``<user id>_<turn>`` and the system's name as ``item``. The template is
-    ``simulate_user.jinja``; vagueness and willingness each choose one of its sentences.
+    Requests have the stage and the prompt ``simulate_user``, the qid ``<user id>_<turn>`` and the system's name as ``item``. The
+    template is ``simulate_user.jinja``; vagueness and willingness each choose one of its sentences.
 
     Args:
         llm: the model.
@@ -130,9 +130,9 @@ class LLMPlayer(AsksLLM):
 class LLMRubricJudge(AsksLLM):
     """A language model judges: it reads the user's utterance, the text that the user reads, and the open rubrics; not the conversation.
 
-    All open rubrics are judged after each response, in one request. The completion has to be a JSON list of ``yes`` and ``no``, one for each
-    rubric; anything else is a failure. Requests have the stage and the prompt ``simulate_judge``, the qid ``<user id>_<turn>`` and the
-    system's name as ``item``.
+    All open rubrics are judged after each response, in one request. The completion has to be a JSON list of ``yes`` and ``no``, one
+    for each rubric; anything else is a failure. Requests have the stage and the prompt ``simulate_judge``, the qid ``<user id>_<turn>`` and
+    the system's name as ``item``.
 
     Args:
         llm: the model.
@@ -215,8 +215,8 @@ class ScriptedPlayer:
         script = situation.user.script
         if script and situation.turn > len(script):
             raise DataError(
-                f"user {situation.user.id} has a script of {len(script)} utterances, and turn {situation.turn} needs another: lower the patience "
-                "to the script's length"
+                f"user {situation.user.id} has a script of {len(script)} utterances, and turn {situation.turn} needs another: lower the "
+                "patience to the script's length"
             )
         return script[situation.turn - 1] if script else next(iter(situation.open.values()))
 

@@ -137,8 +137,8 @@ def _check_script(situation: Situation, utterance: str) -> None:
     if wanted is None or utterance.split() != wanted.split():
         answered = "nothing more" if wanted is None else f"only {wanted!r}"
         raise DataError(
-            f"the completions of system {situation.system} are recorded, and in turn {situation.qid} they answer {answered}, not {utterance!r}: "
-            "choose a live LLM, or a simulated user that says the recorded utterances"
+            f"the completions of system {situation.system} are recorded, and in turn {situation.qid} they answer {answered}, not "
+            f"{utterance!r}: choose a live LLM, or a simulated user that says the recorded utterances"
         )
 
 

@@ -23,12 +23,12 @@ from ..llms import LLM, Ledger, llm
 from ..methods import Method
 from ..operator import parts_of
 from ..progress import bar
-from ..runs.dialogues import DialogueLog
-from ..runs.samples import sample_name
 from ..running.comparison import check_system, load_models
 from ..running.identity import distinct_parts, parameters_of
 from ..running.in_folders import check_places
 from ..running.systems import Resources, Systems, methods_in
+from ..runs.dialogues import DialogueLog
+from ..runs.samples import sample_name
 from ..store.files import lock_folders
 from .comparison import session_frames, simulation_rows
 from .players import Player, RubricJudge, as_judge, as_player
@@ -123,7 +123,7 @@ def simulate(
     after each turn which open rubrics are answered. Both read the system's response, or its best passages if it writes none. A system gets
     the utterances and its own responses, never the need or a rubric.
 
-    Each system gets a folder in ``out`` with its conversations. Finished turns are kept, and an interrupted simulation continues after them.
+    Each system gets a folder in ``out`` with its conversations. Finished turns are kept, and an interrupted simulation continues.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
@@ -145,7 +145,8 @@ def simulate(
         A row per system with the measures of :func:`~pyterrier_ikat.simulation.simulation_rows`.
 
     Raises:
-        UsageError: before anything is asked: for an unknown system, option or resource, a manual system, or a folder with another simulation.
+        UsageError: before anything is asked: for an unknown system, option or resource, a manual system, or a folder with another
+            simulation.
         DataError: for a users file, index or recorded file that can't be used.
         SessionsFailed: when sessions failed; it names them. All others are finished.
         FatalLLMError, BudgetExceeded: when no call can succeed, or the budget is spent; finished turns are kept.
@@ -158,8 +159,9 @@ def simulate(
         ...         return ["Rooibos has no caffeine." for chat in chats]
         >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
         >>> judge = ScriptedJudge({"u1": {"r1": "rooibos"}})
-        >>> ikat.simulate({"answer": ikat.Answer(ikat.llm(Model()))}, [user], ScriptedPlayer(), judge, out="my-sims")["rubrics met"].tolist()
-        [1.0]
+        >>> table = ikat.simulate({"answer": ikat.Answer(ikat.llm(Model()))}, [user], ScriptedPlayer(), judge, out="my-sims")
+        >>> table[["name", "rubrics met", "turns until satisfied"]].values.tolist()
+        [['answer', 1.0, 1.0]]
     """
     setting = prepare(
         systems,

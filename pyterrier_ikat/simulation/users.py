@@ -22,8 +22,8 @@ SAMPLE = Path(__file__).parent.parent / "conversations" / "sample" / "users.json
 class SimulatedUser:
     """A user whom a language model plays, and the questions that decide when the user is satisfied.
 
-    Everything here is shown to the simulated user, and nothing of it to a system. Systems get the user's utterances, and the persona only if
-    the simulation says so.
+    A system sees nothing of this but the utterances, and the persona only if the simulation says so. The rubrics and the behaviour are
+    for the simulated user and the judge alone.
 
     Source: Salle et al., Studying the Effectiveness of Conversational Search Refinement Through User Simulation (ECIR 2021), whose users
     differ in patience and cooperativeness.
