@@ -155,9 +155,8 @@ def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -
     cached = sum(int(turn.more.get("cached", 0)) for said in turns.values() for turn in said)
     whole = sum(turn.calls for said in turns.values() for turn in said)
     if cached:
-        notes.append(
-            f"{cached} of the {whole} completions of the systems came from a recording or the cache: they cost nothing and took no time here."
-        )
+        whose = f"{cached} of the {whole} completions of the systems"
+        notes.append(f"{whose} came from a recording or the cache: they cost nothing and took no time here.")
     recorded = [name for name, log in logs.items() if log.header["recorded"]]
     recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]
     if recorded:

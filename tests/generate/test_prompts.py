@@ -29,6 +29,11 @@ SHOWN = {
     "first": "Sorghum.",
     "second": "Teff.",
     "think": True,
+    "persona": ["I own a scythe."],
+    "need": "Bread.",
+    "rubrics": ["Which flour?"],
+    "vagueness": "low",
+    "willingness": "low",
 }
 
 
