@@ -28,7 +28,8 @@ def report(
 ) -> None:
     """Write one HTML file that shows RUNs as conversations to read and compare.
 
-    A RUN is a folder made by `ikat run`, a TREC run file or a submission.
+    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Or all are folders made by `ikat simulate` or `ikat interact`:
+    then the conversations of the systems with each user are shown side by side.
     """
     from ..evaluation import TRACK_2023, as_measures
     from ..show import report as make
@@ -45,8 +46,8 @@ def report(
 def ledger(paths: tuple[str, ...], form: str) -> None:
     """Show the LLM calls, tokens and cost of RUNs by system, stage and model.
 
-    A RUN is a folder made by `ikat run`. Costs include all starts of a run, also those that were stopped. The table also shows the worth of
-    the completions that came from the cache, and the cost of each system alone.
+    A RUN is a folder made by `ikat run`, `ikat simulate` or `ikat interact`. Costs include all starts of a run, also those that were
+    stopped. The table also shows the worth of the completions that came from the cache, and the cost of each system alone.
     """
     from ..show import ledger as account
 

@@ -45,4 +45,3 @@ from .scores import per_turn as per_turn
 from .scores import win_tie_loss as win_tie_loss
 from .sessions import session_means as session_means
 from .sessions import session_measures as session_measures
-from .sessions import session_table as session_table

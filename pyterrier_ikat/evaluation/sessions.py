@@ -16,7 +16,6 @@ import pandas as pd
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, list_first
 from ..runs.dialogues import Dialogue
-from ..tables import Cell, Column, Table
 
 MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
 """The measures of a session, and the number of decimals that tables show of each."""
@@ -122,7 +121,8 @@ def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
         >>> session_notes({"raw": frame, "QR": frame[1:]})[-2:]
         ['Not ended, so measured as far as they went: 1 session of raw (u1).', 'QR lacks 1 session (u1): its means are over fewer users.']
     """
-    notes = ["Means over sessions; seconds: per turn; calls and cost (US dollars): per session."]
+    costs = any(frame["cost"].notna().any() for frame in systems.values())
+    notes = [f"Means over sessions; seconds: per turn; calls{' and cost (US dollars)' if costs else ''}: per session."]
     if len({frozenset(frame.loc[frame["end"] == "satisfied", "session"]) for frame in systems.values()}) > 1:
         notes.append("Turns until satisfied: over the satisfied users only, who differ between the systems.")
     every = list(dict.fromkeys(session for frame in systems.values() for session in frame["session"]))
@@ -138,36 +138,6 @@ def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
 
 def _sessions(names: Sequence[str]) -> str:
     return f"{len(names)} {'session' if len(names) == 1 else 'sessions'}"
-
-
-def session_table(systems: Mapping[str, pd.DataFrame]) -> Table:
-    """The means of systems as a table to show, without the measures that no system has.
-
-    Args:
-        systems: name -> the frame of :func:`session_measures`.
-
-    Returns:
-        The table; the frame behind it is that of :func:`session_means`.
-
-    Raises:
-        UsageError: when there is no system.
-
-    Example:
-        >>> from pyterrier_ikat.runs.dialogues import DialogueTurn
-        >>> turns = [DialogueTurn("u1", 1, "Tea?", "Rooibos.", seconds=2.0, calls=3, met=("r1",))]
-        >>> print(session_table({"raw": session_measures([Dialogue("u1", "u1", {"r1": "Which tea?"}, turns, end="satisfied")])}))
-        system  sessions  satisfied  rubrics met  turns until satisfied  turns  seconds  calls
-        raw            1          1       1.0000                   1.00   1.00     2.00   3.00
-        <BLANKLINE>
-        Means over sessions; seconds: per turn; calls and cost (US dollars): per
-        session.
-        <BLANKLINE>
-    """
-    means = session_means(systems)
-    columns = [Column("system", [Cell(str(name)) for name in means["name"]])]
-    for name in shown_columns(means, systems):
-        columns.append(Column(name, [Cell(format_measure(name, value)) for value in means[name]], numeric=True))
-    return Table(means, columns, session_notes(systems))
 
 
 def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -27,10 +27,11 @@ from typing import IO, Any
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError, option
+from ..errors import DataError, UsageError, advice, option
 from ..store.files import atomic_write, temporary_name
 from . import ir_metadata
 from . import stages as stages_file
+from .dialogues import DialogueLog
 from .trec import read_run, write_run
 from .turns import Part, check_turns, write_turns
 
@@ -114,6 +115,12 @@ class RunFolder:
         """
         if self.complete:
             return
+        if DialogueLog.is_in(self.path):
+            shown = advice("ikat.show.report", "`ikat report`")
+            raise DataError(
+                f"{self.path} holds conversations with users who answer back, not the run of a dataset's topics: {shown} shows it with its "
+                "measures"
+            )
         if self.path.name.endswith(".partial"):
             raise DataError(f"{self.path} is no finished run, it was stopped: start it again with the same command, or omit it")
         raise DataError(f"{self.path} is no finished run: give a folder made by `ikat run`")

@@ -14,6 +14,7 @@ from ..llms import Ledger
 from ..llms.ledger import AMOUNTS, COUNTS
 from ..running.batches import Batches
 from ..runs import RunFolder
+from ..runs.dialogues import DialogueLog
 from ..tables import Cell, Column, Table
 from .plots import add_legend, line_styles, new_axes
 
@@ -32,6 +33,9 @@ _TOGETHER = {"cost": "paid", "worth": "from the cache", "alone": "alone"}
 NOTHING = "none"
 """Stage and model of a system that asks no LLM."""
 
+ALL = "all"
+"""Stage and model of the calls of a conversation with a user, whose log does not tell them apart."""
+
 _TITLES = {
     "cache_hits": "cached",
     "prompt_tokens": "tokens in",
@@ -47,8 +51,9 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
     """The accounts of several systems in one frame.
 
     Args:
-        ledgers: folders made by ``ikat run``, named like the folders, also ``NAME.partial`` of a run that was stopped; or a dict
-            name -> folder or ``Ledger``.
+        ledgers: folders made by ``ikat run``, ``ikat simulate`` or ``ikat interact``, named like the folders, also ``NAME.partial`` of a
+            run that was stopped; or a dict name -> folder or ``Ledger``. The log of a conversation knows calls and cost of each turn: its
+            stage and model are ``all``, and its tokens are unknown.
 
     Returns:
         ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without
@@ -105,15 +110,20 @@ def ledger(ledgers: Ledgers) -> Table:
     """
     frame = ledger_frame(ledgers)
     never = [name for name in _MAY_BE_LEFT_OUT if (frame[name] == 0).fillna(False).all()]
+    lacking = [name for name in (*COUNTS, *AMOUNTS) if frame[name].isna().all()] if (frame["stage"] == ALL).all() else []
     if not frame["cached_tokens"].fillna(0).any():  # no provider says that it had any
         never.append("cached_tokens")
     cached = not frame["alone"].equals(frame["cost"])
     columns = [Column(name, [Cell(str(one)) for one in frame[name]]) for name in ("system", "stage", "model")]
     for name in (*COUNTS, *AMOUNTS):
-        if name not in never and (cached or name != "alone"):
+        if name not in (*never, *lacking) and (cached or name != "alone"):
             numbers = [Cell(_format_number(value, _DECIMALS.get(name, 0))) for value in frame[name]]
             columns.append(Column(_TITLES.get(name, name), numbers, numeric=True))
     notes = ["All turns together; seconds: the time of the calls added up."]
+    if (frame["stage"] == ALL).any():
+        notes.append("Conversations with users: calls and cost of the systems only, not of simulated users and judges.")
+    if lacking:
+        notes.append(f"Not in the logs: {', '.join(_TITLES.get(name, name) for name in lacking)}.")
     if missing := [_TITLES.get(name, name) for name in never if name not in AMOUNTS]:
         notes.append(f"None: {', '.join(missing)}.")
     if cached:
@@ -136,11 +146,13 @@ def _folder(given: str | Path | RunFolder) -> RunFolder:
 
 
 def read_ledger(folder: RunFolder) -> pd.DataFrame:
-    """The account of a run folder, as ``Ledger.frame`` gives it.
+    """The account of a run folder or of a log of conversations, as ``Ledger.frame`` gives it.
 
     Raises:
         DataError: when the folder holds no run, or its ledger can't be read.
     """
+    if DialogueLog.is_in(folder.path):
+        return _of_conversations(DialogueLog(folder.path))
     if not folder.complete:  # what a run came to so far that was stopped, or is being made
         batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
         if not batches.path.is_dir():
@@ -157,6 +169,17 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
         raise DataError(f"{path} can't be read ({error}): repeat the run") from None
     folder.check_lines(path.name)
     return account
+
+
+def _of_conversations(log: DialogueLog) -> pd.DataFrame:
+    """The account of a log of conversations, which has calls and cost of each turn, but neither stages, models nor kinds of tokens."""
+    account = Ledger()
+    for turn in (turn for one in log.dialogues() for turn in one.turns):
+        calls, cached = int(turn.more.get("paid_calls", turn.calls)), int(turn.more.get("cached") or 0)
+        unknown = dict.fromkeys((*COUNTS[2:], *AMOUNTS[:4]))
+        saved: dict[str, float | None] = {"worth": None, "alone": None} if cached else {}
+        account.count(ALL, ALL, calls=calls, cache_hits=cached, cost=turn.cost, **unknown, **saved)
+    return account.frame()
 
 
 AGAINST = {"calls": "LLM calls", "tokens": "tokens to and from the LLM", "cost": "cost in US dollars"}

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import session_means, session_measures, session_table
-from pyterrier_ikat.evaluation.sessions import MEASURES, session_notes
+from pyterrier_ikat.evaluation import session_means, session_measures
+from pyterrier_ikat.evaluation.sessions import MEASURES, format_measure, session_notes, shown_columns
 from pyterrier_ikat.runs.dialogues import Dialogue, DialogueTurn
 
 RUBRICS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which cup?"}
@@ -122,24 +122,37 @@ def test_a_mean_cost_is_unknown_when_that_of_one_session_is():
     assert math.isnan(session_means({"raw": session_measures([known, unknown])})["cost"][0])
 
 
-def test_the_table_tells_what_is_missing(systems):
-    assert str(session_table(systems)).split("\n\n")[0].splitlines() == [
-        "system  sessions  satisfied  rubrics met  turns until satisfied  turns  seconds  calls     cost",
-        "one            2          1       0.6250                   2.00   1.50     3.00   1.50   0.5000",
-        "other          1          0            –                      –   1.00     4.00   0.00  unknown",
-    ]
-    assert session_notes(systems)[1:] == [
+def test_notes_tell_what_is_missing(systems):
+    assert session_notes(systems) == [
+        "Means over sessions; seconds: per turn; calls and cost (US dollars): per session.",
         "Turns until satisfied: over the satisfied users only, who differ between the systems.",
         "Not ended, so measured as far as they went: 1 session of other (b).",
         "other lacks 1 session (a): its means are over fewer users.",
     ]
 
 
+def test_all_columns_are_shown_that_say_something(systems):
+    assert shown_columns(session_means(systems), systems) == ["sessions", "satisfied", *MEASURES]
+
+
 def test_an_interactive_run_of_the_track_has_no_columns_of_success():
-    turns = dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")
-    table = session_table({"raw": session_measures([turns])})
-    assert [column.title for column in table.columns] == ["system", "sessions", "turns", "seconds", "calls"]
-    assert table.notes == ["Means over sessions; seconds: per turn; calls and cost (US dollars): per session."]
+    turns = {"raw": session_measures([dialogue("1-1_0", (2.0, 3, None, ""), rubrics={}, end="topic ended")])}
+    assert shown_columns(session_means(turns), turns) == ["sessions", "turns", "seconds", "calls"]
+    assert session_notes(turns) == ["Means over sessions; seconds: per turn; calls: per session."]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("rubrics met", 0.62501, "0.6250"),
+        ("turns", 1.5, "1.50"),
+        ("cost", 1234.5, "1,234.5000"),
+        ("cost", math.nan, "unknown"),
+        ("turns", math.nan, "–"),
+    ],
+)
+def test_values_are_shown_with_the_decimals_of_their_measure(name, value, shown):
+    assert format_measure(name, value) == shown
 
 
 def test_no_system_is_refused():

@@ -2,50 +2,18 @@ import base64
 import hashlib
 import re
 from html import unescape
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
+from parsed_page import ATTACKS, Page
 from small_runs import DOCNOS, ranking
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.show import report
-from pyterrier_ikat.show.report import FOLDER, SCRIPTS, describe_calls, read_script
-
-ATTACKS = ("<script>alert(1)</script>", "</script><b id=evil>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }} {% raw %}", "]]><!--")
-VOID = {"meta", "input", "img", "br"}
-
-
-class Page(HTMLParser):
-    """Checks that every element is closed where it should be; collects elements and the text outside of style and script."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.elements, self.text, self.problems = [], [], [], []
-        self.feed(html)
-        self.close()
-        self.problems += [f"{name} is not closed" for name in self.open]
-
-    def handle_starttag(self, tag, attrs):
-        names = [name for name, _ in attrs]
-        if len(set(names)) < len(names):
-            self.problems.append(f"{tag} has an attribute twice: {names}")
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.problems.append(f"</{tag}> at {self.getpos()}")
-
-    def handle_data(self, data):
-        if not self.open or self.open[-1] not in ("style", "script"):
-            self.text.append(data)
-
-    def said(self):
-        return " ".join(" ".join(self.text).split())
+from pyterrier_ikat.show.report import describe_calls
+from pyterrier_ikat.show.report.page import FOLDER, OF_RANKINGS, OF_SESSIONS, read_script
 
 
 @pytest.fixture
@@ -128,11 +96,11 @@ def test_nothing_is_loaded_from_anywhere(page):
     style = (FOLDER / "report.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
-    script = read_script()
+    script = read_script(OF_RANKINGS)
     assert not re.search(r"fetch|XMLHttp|\bimport\b|https?:|WebSocket|eval", script)
     # the only markup it makes: the passages, which jinja has escaped, and inside a textarea, where nothing becomes an element
     assert re.findall(r"[\w.]+HTML", script) == ["box.insertAdjacentHTML", "plain.innerHTML"]
-    assert sorted(path.name for path in FOLDER.glob("*.js")) == sorted(SCRIPTS)
+    assert sorted(path.name for path in FOLDER.glob("*.js")) == sorted({*OF_RANKINGS, *OF_SESSIONS})
 
 
 def test_the_policy_allows_just_this_style_and_script(folders, sample):

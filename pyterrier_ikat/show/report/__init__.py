@@ -1,73 +1,29 @@
 """The run explorer: runs as conversations to read, in one HTML file that loads nothing and can be read without any script.
 
 The script of the page compares the runs: the baseline and the run compared with it are chosen there.
-
-Texts of users, passages and models are escaped by jinja. Should one slip through, the page's content security policy names the hash of the
-page's only script and style: the browser runs no other.
 """
 
-import base64
-import hashlib
-import re
 from collections.abc import Sequence
-from functools import lru_cache
-from html import escape
 from pathlib import Path
-from typing import Any
 
 import ir_measures
 import pandas as pd
 import pyterrier as pt
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from ...conversations import datasets
 from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
 from ...evaluation import TRACK_2023
-from ...store.files import atomic_write
 from .calls import pack
+from .dialogues import find_logs, refuse_arguments, report_sessions
+from .page import OF_RANKINGS, Report, render, shown_first
 from .reasons import reasons_by_turn, relevant_by_turn
 from .results import Scores, mean_scores, passages_by_turn, scores_by_turn
-from .runs import Runs, find_material, only_turns, read_runs
+from .runs import Runs, find_material, name_runs, only_turns, read_runs
 from .turns import build_conversations, turns_to_show
 
-FOLDER = Path(__file__).parent / "files"
-SCRIPTS = ("turns.js", "compare.js", "runs.js", "search.js", "moving.js")
-SHOWN = 4
-"""So many runs are shown side by side from the start; of more, the baseline and the run compared with it."""
-
-
-class Report:
-    """A page that shows runs; it displays itself in a notebook.
-
-    Attributes:
-        html: the whole page, which loads nothing from anywhere.
-        name: what it shows, for screen readers.
-    """
-
-    def __init__(self, html: str, name: str) -> None:
-        self.html = html
-        self.name = name
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page into a file, whole or not at all.
-
-        Returns:
-            The file.
-        """
-        with atomic_write(path) as file:
-            file.write(self.html)
-        return Path(path)
-
-    def _repr_html_(self) -> str:
-        """The page in a frame of its own: its script can't reach the notebook."""
-        page, name = escape(self.html), escape(self.name)
-        return f'<iframe title="{name}" srcdoc="{page}" sandbox="allow-scripts" width="100%" height="720" style="border: 0"></iframe>'
-
-    def __repr__(self) -> str:
-        return f"<report of {self.name}, {len(self.html.encode()) / 1e6:.1f} MB: .save(path) writes it>"
+__all__ = ["Report", "report"]
 
 
 def report(
@@ -82,28 +38,38 @@ def report(
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
 
-    Each turn has its utterance and for every run the rewrite, the final query, the chosen statements of the persona, the sub-queries, the
-    draft answer, the response and the passages that it is based on, the scores, the best passages with score and relevance label, and the
-    LLM calls. In the page you choose the baseline and the run compared with it, and hide runs; differences from the baseline are marked,
-    and a sentence names the relevant passages that make them. The page sorts turns by gain or loss, filters and searches them.
+    Runs of topics are shown turn by turn. Each turn has its utterance and for every run the rewrite, the final query, the chosen
+    statements of the persona, the sub-queries, the draft answer, the response and the passages that it is based on, the scores, the best
+    passages with score and relevance label, and the LLM calls. In the page you choose the baseline and the run compared with it, and hide
+    runs; differences from the baseline are marked, and a sentence names the relevant passages that make them. The page sorts turns by
+    gain or loss, filters and searches them.
+
+    Conversations with users who answer back (``ikat simulate``, ``ikat interact``) are shown session by session, because what such a user
+    says next depends on the system. Each session has for every system its conversation, the rubrics with the turn that met each, how the
+    session ended, and for each response its sources, time, calls and cost. The overview has the means of
+    :func:`~pyterrier_ikat.evaluation.session_means`.
 
     Args:
         runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
-            submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``.
+            submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``; or all are
+            folders made by ``ikat simulate`` or ``ikat interact`` (path or ``DialogueLog``), for which of the other arguments only
+            ``texts`` and ``passages`` count.
         dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
         qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file; its default without.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
         measures: the first one colours the overview. Without qrels the scores are those of the run folders.
-        passages: how many passages of each run and turn are shown.
+        passages: how many passages of each run and turn are shown; of a conversation with a user, how many sources of each response.
 
     Returns:
         The page: the last line of a notebook's cell displays it, ``.save(path)`` writes it. Of a passage the first 120
         words are in it, fewer in a large report.
 
     Raises:
-        UsageError: when two runs have one name, were made on different datasets, or an argument is unknown.
-        DataError: when a file can't be read, a run has turns that the dataset lacks, or ``texts`` lacks a passage.
+        UsageError: when two runs have one name, were made on different datasets, are partly conversations with users, or an argument is
+            unknown.
+        DataError: when a file can't be read, a run has turns that the dataset lacks, ``texts`` lacks a passage, or the same session has
+            different users or rubrics.
 
     Example:
         >>> import pandas as pd, pyterrier_ikat as ikat
@@ -114,8 +80,12 @@ def report(
     """
     if passages < 1:
         raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
+    named = name_runs(runs)
+    if logs := find_logs(named):
+        refuse_arguments(dataset=dataset, qrels=qrels, turns=turns, measures=None if measures is TRACK_2023 else measures)
+        return report_sessions(logs, texts, passages)
     data = None if dataset is None else datasets.dataset(dataset)
-    read = read_runs(runs, data)
+    read = read_runs(named, data)
     material = find_material(read, data, qrels, texts)
     if turns is not None:
         read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
@@ -126,7 +96,9 @@ def report(
     compared, sentences = _best_but_first(means) if means else 1, reasons_by_turn(read, relevant)
     packed, cut = pack(shown, [run.calls for run in read], sentences if len(read) > 2 else {})  # noqa: PLR2004
     first = {qid: texts[compared - 1] for qid, texts in sentences.items() if texts}
-    page = _render(
+    page = render(
+        "report.html.jinja",
+        OF_RANKINGS,
         runs=read,
         dataset=material.name,
         notes=[*material.notes, *filter(None, [cut])],
@@ -135,7 +107,7 @@ def report(
         measures=names,
         means=means,
         compared=compared,
-        shown=range(len(read)) if len(read) <= SHOWN else (0, compared),
+        shown=shown_first(len(read), compared),
         packed=packed,
         judged=len(scores),
         labelled=material.qrels is not None,
@@ -151,19 +123,6 @@ def _best_but_first(means: Scores) -> int:
     return max(range(1, len(means)), key=lambda number: means[number][0], default=1)
 
 
-def _render(**values: Any) -> str:
-    """The page; what no HTML file can hold (zeros, half characters) is replaced."""
-    css, script = (FOLDER / "report.css").read_text(encoding="utf-8"), read_script()
-    policy = f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    page = _environment().get_template("report.html.jinja").render(css=Markup(css), script=Markup(script), policy=policy, **values)
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", page)
-
-
-def read_script() -> str:
-    """The page's script: its files share one scope, in this order."""
-    return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
-
-
 def describe_calls(ledger: pd.DataFrame | None) -> str:
     """What a run's LLM calls came to, in a sentence; an unknown amount is called unknown."""
     if ledger is None or ledger.empty:
@@ -173,12 +132,3 @@ def describe_calls(ledger: pd.DataFrame | None) -> str:
     paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} US dollars"
     counts = ", ".join(f"{int(ledger[name].sum())} {name.replace('_', ' ')}" for name in ("failures", "fallbacks"))
     return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['cache_hits'].sum())} from the cache; {used}, {paid}; {counts}."
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-@lru_cache
-def _environment() -> Environment:
-    return Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

@@ -83,7 +83,7 @@ def passages_by_turn(
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
     known = _load_texts(runs, texts, {docno for turn in places.values() for docno in turn})
     limit = word_limit([known.get(docno, "") for turn in places.values() for docno in turn])
-    words = {docno: _cut(text, limit) for docno, text in known.items()}
+    words = {docno: cut_words(text, limit) for docno, text in known.items()}
     listed = {
         qid: [
             Passage(docno, tuple(by_run), labels.get((qid, docno)), *words.get(docno, ("", "")))
@@ -141,7 +141,8 @@ def _load_texts(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: s
     return known
 
 
-def _cut(text: str, limit: int) -> tuple[str, str]:
+def cut_words(text: str, limit: int) -> tuple[str, str]:
+    """The words of a text that can be read without opening it, and those that follow up to the limit."""
     words = text.split()
     rest = " ".join(words[OPEN_WORDS:limit])
     return " ".join(words[:OPEN_WORDS]), f"{rest} …" if len(words) > max(limit, OPEN_WORDS) else rest

@@ -20,12 +20,13 @@ from ...conversations.frame import is_missing, with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, trec_eval_order
+from ...runs.dialogues import DialogueLog
 from ...runs.turns import as_json, chosen_statements, used_marks
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
 from .calls import Call, read_kept
 
-RunSource: TypeAlias = str | Path | RunFolder | Submission | pd.DataFrame
+RunSource: TypeAlias = str | Path | RunFolder | DialogueLog | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
 
 
@@ -66,8 +67,17 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
         dataset: what submissions were made for.
 
     Raises:
-        UsageError: when there is no run, two have one name, or something is no run.
+        UsageError: when there is no run, two have one name, or something is no run of topics.
         DataError: when a file can't be read.
+    """
+    return [_read(name, run, dataset) for name, run in name_runs(runs).items()]
+
+
+def name_runs(runs: Runs) -> dict[str, RunSource]:
+    """The runs by their names.
+
+    Raises:
+        UsageError: when there is none, or two have one name.
     """
     if isinstance(runs, Mapping):
         named = [(str(name), run) for name, run in runs.items()]
@@ -76,17 +86,19 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
         named = [(_run_name(run), run) for run in several]
     if not named:
         raise UsageError("there is no run: give at least one")
-    found: dict[str, RunData] = {}
+    found: dict[str, RunSource] = {}
     for name, run in named:
         if name in found:
             raise UsageError(f"two runs are named {name}: {advice('give each its name, {name: run, ...}, or rename', 'rename')} a file")
-        found[name] = _read(name, run, dataset)
-    return list(found.values())
+        found[name] = run
+    return found
 
 
 def _run_name(run: Any) -> str:
     if isinstance(run, RunFolder):
         return run.path.name
+    if isinstance(run, DialogueLog):
+        return run.folder.resolve().name
     if isinstance(run, Submission):
         return run.run_id
     if isinstance(run, str | Path):

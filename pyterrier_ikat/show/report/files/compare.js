@@ -1,7 +1,10 @@
-  // What differs from the baseline.
+  // What differs from the baseline, which runs are shown, and the order of the turns.
 
   const SAME = 0.00005; // scores that differ by less read alike
-  const sideOf = (change) => (Math.abs(change) < SAME ? "tie" : change > 0 ? "win" : "loss");
+  const isKnown = (one) => !Number.isNaN(one);
+  const sideOf = (change) => (!isKnown(change) ? "" : Math.abs(change) < SAME ? "tie" : change > 0 ? "win" : "loss");
+  const of = (element, name, otherwise) => Number(element?.dataset[name] ?? otherwise);
+  const chosen = () => field.measure?.selectedOptions[0];
 
   // As Python rounds, so that every table of a run shows the same digits: a tie goes to the even one.
   function fixed(number, digits) {
@@ -17,102 +20,27 @@
     return made;
   }
 
-  // Scores in their cells: bold where the best of the shown runs, with the difference from the baseline's.
-  function score(cells, values, digits, among = isShown) {
-    const seen = values.filter((_, run) => among(run)), top = Math.max(...seen), differ = top - Math.min(...seen) >= SAME;
+  // Scores in their cells: bold where the best of the shown runs, with the difference from the baseline's. Of seconds the lowest are the
+  // best (better is -1), of numbers of sessions none (0).
+  function score(cells, values, digits, among = isShown, better = 1) {
+    const seen = values.filter((one, run) => among(run) && isKnown(one)).map((one) => one * better);
+    const top = Math.max(...seen), differ = top - Math.min(...seen) >= SAME;
     values.forEach((one, run) => {
-      const change = one - values[baseline()], side = sideOf(change);
+      const change = one - values[baseline()], side = sideOf(change * better);
       cells[run].textContent = "";
-      add(cells[run], differ && top - one < SAME ? "b" : "span", fixed(one, digits));
-      if (run === baseline() || side === "tie") return;
+      add(cells[run], differ && top - one * better < SAME ? "b" : "span", isKnown(one) ? fixed(one, digits) : cells[run].dataset.lacking ?? "–");
+      if (run === baseline() || !side || side === "tie") return;
       cells[run].append(" ");
       add(cells[run], "span", `${change > 0 ? "+" : "−"}${fixed(Math.abs(change), digits)}`, side);
     });
   }
 
   function table(element, rows, digits, among) {
-    const cells = all("tbody tr", element).map((row) => [...row.cells].slice(1));
-    rows[0].forEach((_, column) => score(cells.map((row) => row[column]), rows.map((row) => row[column]), digits, among));
-  }
-
-  const wordsIn = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-
-  function markWords(element, theirs) {
-    const known = theirs && new Set(wordsIn(theirs.textContent)), text = element.textContent;
-    element.textContent = text;
-    if (!known) return;
-    element.textContent = "";
-    for (const piece of text.split(/(\s+)/)) {
-      const last = element.lastChild, isNew = wordsIn(piece).some((word) => !known.has(word));
-      if (isNew && last?.nodeName === "MARK") last.textContent += piece;
-      else if (isNew) add(element, "mark", piece);
-      else if (last && last.nodeName !== "MARK") last.data += piece;
-      else element.append(piece);
-    }
-    for (const mark of all("mark", element)) { // two new words are one mark
-      const gap = mark.nextSibling;
-      if (gap && gap.nodeType === 3 && gap.data.trim() === "" && gap.nextSibling?.nodeName === "MARK") {
-        gap.nextSibling.textContent = mark.textContent + gap.data + gap.nextSibling.textContent;
-        gap.remove();
-        mark.remove();
-      }
-    }
-  }
-
-  function markItems(items, theirs, comparable) {
-    const known = new Set(theirs.map((item) => item.textContent.trim().toLowerCase()));
-    const isNew = (item) => !known.has(item.textContent.trim().toLowerCase());
-    const compare = comparable ?? items.some((item) => !isNew(item));
-    for (const item of items) item.classList.toggle("new", compare && isNew(item));
-  }
-
-  function markSides(turn) {
-    const base = turn.sides[baseline()];
-    turn.sides.forEach((side, run) => {
-      const own = run === baseline();
-      for (const kind of [".rewrite", ".final"]) {
-        for (const element of all(kind, side)) markWords(element, own ? null : one(kind, base));
-      }
-      markItems(all(".statements .said", side), own ? [] : all(".statements .said", base), !own && Boolean(one(".statements, .none", base)));
-      markItems(all(".subqueries .said", side), own ? [] : all(".subqueries .said", base), own ? false : undefined);
+    const cells = all("tbody tr", element).map((row) => [...row.cells].slice(1)), titles = all("thead th", element).slice(1);
+    rows[0].forEach((_, column) => {
+      const title = titles[column], values = rows.map((row) => row[column]);
+      score(cells.map((row) => row[column]), values, of(title, "digits", digits), among, of(title, "better", 1));
     });
-  }
-
-  // Which passages the shown runs have; a rank is marked where one of several has the passage that high.
-  function markPassages(turn) {
-    if (!turn.packed) return;
-    const rows = rowsOf(turn), told = [`${rows.length} ${rows.length === 1 ? "passage" : "passages"}`];
-    if (turn.packed.includes('class="label"') || turn.packed.includes('class="un"')) {
-      told.push(`${rows.filter((row) => /<b class="g[1-4]"/.test(row)).length} relevant`);
-      told.push(`${rows.filter((row) => row.includes('<td class="un"')).length} not judged`);
-    }
-    one(".passages > summary", turn.element).textContent = told.join(", ");
-    if (!turn.unpacked) return;
-    for (const row of all(".passages tbody tr", turn.element)) {
-      const having = row.dataset.in.split(" ").map(Number).filter(isShown);
-      row.hidden = !having.length;
-      names.forEach((_, run) => row.cells[run + 1].classList.toggle("only", shownRuns().length > 1 && having.length === 1 && having[0] === run));
-    }
-    markQueries(turn);
-  }
-
-  const COMMON = new Set(("a about all an and any are as at be been but by can could did do does for from had has have he her his how i if "
-    + "in is it its me my no not of on or our she should so some such than that the their them there these they this to too was we were "
-    + "what when where which who why will with would you your").split(" "));
-  const asked = "highlights" in CSS ? new Highlight() : null;
-  if (asked) CSS.highlights.set("asked", asked);
-  const stem = (word) => (word.length > 3 && word.endsWith("s") && !word.endsWith("ss") ? word.slice(0, -1) : word);
-
-  // The words of the queries of the baseline and of the run compared with it, singular or plural, are underlined in the passages.
-  function markQueries(turn) {
-    if (!asked) return;
-    for (const range of turn.asked ?? []) asked.delete(range);
-    const texts = [baseline(), compared()].map((run) => turn.sides[run]).flatMap((side) => all(".final, .subqueries .said", side));
-    const wanted = new Set(texts.flatMap((element) => wordsIn(element.textContent)).filter((word) => !COMMON.has(word)).map(stem));
-    turn.asked = wanted.size ? all(".passages tbody td:last-child > *", turn.element).flatMap((cell) => ranges(cell, (data) => (
-      [...data.matchAll(/[\p{L}\p{N}]+/gu)].filter((found) => wanted.has(stem(found[0].toLowerCase()))).map((found) => [found.index, found[0].length])
-    ))) : [];
-    for (const range of turn.asked) asked.add(range);
   }
 
   function ranges(root, find) {
@@ -124,4 +52,59 @@
       }
     }
     return found;
+  }
+
+  const sheet = new CSSStyleSheet();
+  document.adoptedStyleSheets = [sheet];
+
+  function compare() {
+    for (const run of boxes.length ? [baseline(), compared()] : []) boxes[run].checked = true;
+    const hide = names.map((_, run) => run).filter((run) => !isShown(run));
+    const rules = hide.map((run) => `.n${run}, .turn > .passages tr > :nth-child(${run + 2}) { display: none !important; }`);
+    if (names.length > 1) rules.push(`.side.n${baseline()} .name::after { content: " · baseline"; color: var(--quiet); font-weight: 400; }`);
+    sheet.replaceSync(rules.join("\n"));
+    document.body.classList.toggle("many", shownRuns().length > 4);
+    for (const place of all("[data-name]:not(td)")) {
+      place.textContent = place.dataset.name === "measure" ? chosen().textContent : names[number(place.dataset.name, 0)];
+    }
+    if (one("#how-many")) one("#how-many").textContent = `${shownRuns().length} of ${names.length}`;
+    const means = one(".means");
+    if (means) table(means, all("tbody tr", means).map((row) => [...row.cells].slice(1).map((cell) => Number(cell.dataset.value))), 4, () => true);
+    for (const turn of turns) {
+      turn.text = undefined;
+      showScores(turn);
+    }
+    mark();
+    arrange();
+  }
+
+  function showScores(turn) {
+    if (!turn.judged) return;
+    const values = turn.scores.map((row) => row[measure()]), digits = of(chosen(), "digits", 3), most = of(chosen(), "most", 1);
+    score(all(".headline .run > :last-child", turn.element), values, digits, isShown, of(chosen(), "better", 1));
+    const measured = one(".measured", turn.element);
+    if (measured) table(measured, turn.scores, 3);
+    all("i", turn.chip).forEach((cell, run) => {
+      cell.className = `n${run} ${isKnown(values[run]) ? `l${Math.min(Math.floor((values[run] / most) * 5), 4)}` : "lacking"}`;
+    });
+    const told = shownRuns().map((run) => `${names[run]} ${isKnown(values[run]) ? fixed(values[run], digits) : "–"}`).join(", ");
+    turn.chip.title = `${turn.name}, ${chosen().textContent}: ${told}`;
+  }
+
+  const gain = (turn) => (turn.scores[compared()][measure()] - turn.scores[baseline()][measure()]) * of(chosen(), "better", 1);
+
+  // How far the shown runs are apart on a turn.
+  function spread(turn) {
+    const seen = shownRuns().map((run) => turn.scores[run][measure()]).filter(isKnown);
+    return seen.length > 1 ? Math.max(...seen) - Math.min(...seen) : NaN;
+  }
+
+  function arrange() {
+    const by = { gain: (turn) => -gain(turn), loss: gain, change: (turn) => -Math.abs(gain(turn)), spread: (turn) => -spread(turn) }[value("order")];
+    const key = new Map(by ? turns.map((turn) => [turn, turn.judged && isKnown(by(turn)) ? by(turn) : Infinity]) : []);
+    order = by ? [...turns].sort((a, b) => (key.get(a) === key.get(b) ? a.place - b.place : key.get(a) - key.get(b))) : turns;
+    const sorted = one("#sorted"), was = turns[here]?.element;
+    if (by || sorted.firstChild) for (const turn of order) (by ? sorted : turn.home).append(turn.element);
+    sorted.hidden = !by;
+    here = was ? turns.findIndex((turn) => turn.element === was) : here;
   }

@@ -72,8 +72,8 @@
     j: () => step(1),
     k: () => step(-1),
     o: () => {
-      const list = turns[here] && one(".passages", turns[here].element);
-      if (list) list.open = !list.open;
+      const lists = turns[here] ? all(".passages, .how", turns[here].element) : [], open = !lists[0]?.open;
+      for (const list of lists) list.open = open;
     },
     "/": () => {
       one("#filters > details").open = true;
@@ -99,7 +99,7 @@
     if (turn && turn !== turns[here]?.element) reach(turns.findIndex((other) => other.element === turn), false);
   });
   document.addEventListener("toggle", (event) => { // it doesn't bubble
-    if (event.target.matches(".passages")) unpack(turnOf(event.target));
+    if (event.target.matches(".passages, .how")) unpack(turnOf(event.target));
     if (event.target.matches(".calls") && event.target.open) showCalls(event.target);
   }, true);
   document.addEventListener("click", (event) => {

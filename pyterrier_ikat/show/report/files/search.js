@@ -4,18 +4,19 @@
     const least = number("least", -Infinity), most = number("most", Infinity), outcome = value("outcome");
     if (least === -Infinity && most === Infinity && !outcome) return true;
     if (!turn.judged) return false;
-    const reached = turn.scores[compared()][measure()];
-    return reached >= least && reached <= most && (!outcome || outcome === sideOf(gain(turn)));
+    const reached = turn.scores[compared()][measure()], inRange = (reached >= least && reached <= most) || (least === -Infinity && most === Infinity);
+    return inRange && (!outcome || (outcome === "differ" ? spread(turn) >= SAME : outcome === sideOf(gain(turn))));
   }
 
   function fits(turn, words) {
     return (!value("conversation") || turn.conversation === value("conversation"))
       && turn.depth >= number("first", 0) && turn.depth <= number("last", Infinity)
+      && (!value("end") || turn.ends[compared()] === value("end"))
       && measured(turn) && words.every((word) => text(turn).includes(word));
   }
 
   const sought = () => value("search").toLowerCase().split(/\s+/).filter(Boolean);
-  const FILTERS = ["conversation", "first", "last", "least", "most", "outcome"];
+  const FILTERS = ["conversation", "first", "last", "least", "most", "outcome", "end"], UNIT = form.dataset.unit;
 
   function filter() {
     const words = sought();
@@ -26,12 +27,12 @@
     }
     for (const section of all(".conversation")) section.hidden = !one(".turn:not([hidden])", section);
     const left = turns.filter((turn) => !turn.element.hidden).length, filters = FILTERS.filter((name) => value(name)).length;
-    const whose = words.length ? `No turn has ${words.map((word) => `“${word}”`).join(" and ")}` : "No turn fits the filter";
-    one("#none").textContent = `${whose}${words.length && filters ? " and fits the filter" : ""}. Reset shows all turns.`;
+    const whose = words.length ? `No ${UNIT} has ${words.map((word) => `“${word}”`).join(" and ")}` : `No ${UNIT} fits the filter`;
+    one("#none").textContent = `${whose}${words.length && filters ? " and fits the filter" : ""}. Reset shows all ${UNIT}s.`;
     one("#none").hidden = left > 0;
     one("#filtering").textContent = filters ? `(${filters})` : "";
     hit = { turn: null, place: -1 };
-    count.textContent = `${left} of ${turns.length} turns`;
+    count.textContent = `${left} of ${turns.length} ${UNIT}s`;
     highlight(words);
   }
 

@@ -15,6 +15,7 @@
     depth: Number(element.dataset.depth),
     scores: (element.dataset.scores || "").split("|").map((row) => row.split(" ").map(Number)),
     judged: "scores" in element.dataset,
+    ends: (element.dataset.ends || "").split("|"),
     sides: all(".side", element),
     reason: one(".reason", element),
   }));
@@ -27,38 +28,5 @@
   const baseline = () => number("baseline", 0), compared = () => number("run", 0), measure = () => number("measure", 0);
   const isShown = (run) => !boxes.length || boxes[run].checked;
   const shownRuns = () => names.map((_, run) => run).filter(isShown);
-
-  // While scripts run, a <noscript> is plain text to the browser, so a page of many passages opens several times as fast: those of a turn
-  // become elements once they are opened, cited or found. Without scripts they are elements from the start.
-  for (const turn of turns) {
-    const hidden = one(".passages noscript", turn.element);
-    turn.packed = hidden ? hidden.textContent : "";
-    turn.unpacked = !hidden;
-  }
-  for (const hidden of all(".turn noscript")) hidden.remove();
   const plain = document.createElement("textarea"); // makes characters of &lt; and the like, and no elements
   const turnOf = (element) => turns.find((turn) => turn.element === element.closest(".turn"));
-
-  function unpack(turn) {
-    if (!turn || turn.unpacked) return;
-    turn.unpacked = true;
-    const box = one(".passages", turn.element);
-    box.insertAdjacentHTML("beforeend", turn.packed);
-    for (const row of all("tbody tr", box)) names.forEach((name, run) => { row.cells[run + 1].dataset.name = name; });
-    markPassages(turn);
-  }
-
-  // The rows of a turn's passages that the shown runs have, as they are packed.
-  const rowsOf = (turn) => turn.packed.split("<tr id=").slice(1).filter((row) => row.match(/data-in="([\d ]*)"/)[1].split(" ").map(Number).some(isShown));
-
-  // The texts of a turn that the shown runs have.
-  function text(turn) {
-    if (turn.text === undefined) {
-      const further = turn.packed.slice(turn.packed.lastIndexOf("</table>"));
-      plain.innerHTML = rowsOf(turn).map((row) => `<${row}`).join("").replace(/<\/tbody>[^]*/, "").concat(further).replace(/<[^>]*>/g, " ");
-      const parts = [...turn.element.children].filter((part) => !part.matches(".sides, .passages"));
-      parts.push(...turn.sides.filter((_, run) => isShown(run)), ...all(".passages > summary", turn.element));
-      turn.text = `${parts.map((part) => part.textContent).join(" ")} ${plain.value}`.toLowerCase();
-    }
-    return turn.text;
-  }

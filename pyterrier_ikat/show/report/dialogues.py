@@ -1,0 +1,200 @@
+"""A report of conversations with users who answer back: simulations, and interactive runs of the track."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ...errors import DataError, UsageError, list_first, option
+from ...evaluation.sessions import (
+    BETTER,
+    MEASURES,
+    UNKNOWN,
+    format_measure,
+    session_means,
+    session_measures,
+    session_notes,
+    shown_columns,
+)
+from ...runs import RunFolder
+from ...runs.dialogues import Dialogue, DialogueLog, DialogueTurn
+from .page import OF_SESSIONS, Report, render, shown_first
+from .results import CHARACTERS, OPEN_WORDS, word_limit
+from .runs import RunSource
+from .sessions import NOT_ENDED, Shown, align, build_users, cited_passages
+
+DIGITS = {"rubrics met": 2, "turns until satisfied": 0, "seconds": 2, "calls": 0, "cost": 4}
+"""The decimals of the measures of one session."""
+DECIMALS = {"sessions": 0, "satisfied": 4, **MEASURES}
+"""The decimals of the means."""
+SOURCES = (10, 5, 3, 1)
+"""So many sources of each response are shown where the page would be too large with more."""
+NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "package")
+LONGEST = 300
+"""So many characters of each setting of a run are shown."""
+MARKUP = 150
+"""About so many characters has a source in the page without its text."""
+
+
+def find_logs(runs: Mapping[str, RunSource]) -> dict[str, DialogueLog]:
+    """The logs of conversations by the names of the runs; nothing when the runs are of topics.
+
+    Raises:
+        UsageError: when only some of the runs are such logs.
+    """
+    found = {name: log for name, run in runs.items() if (log := _as_log(run)) is not None}
+    others = [name for name in runs if name not in found]
+    if found and others:
+        talks = f"{list_first(list(found))} {'holds' if len(found) == 1 else 'hold'} conversations with users who answer back"
+        raise UsageError(f"{talks}, {list_first(others)} {'does' if len(others) == 1 else 'do'} not: make two reports")
+    return found
+
+
+def _as_log(run: RunSource) -> DialogueLog | None:
+    if isinstance(run, DialogueLog):
+        return run
+    path = run.path if isinstance(run, RunFolder) else run
+    return DialogueLog(path) if isinstance(path, str | Path) and DialogueLog.is_in(path) else None
+
+
+def refuse_arguments(**given: Any) -> None:
+    """Refuse arguments that are for runs of topics.
+
+    Raises:
+        UsageError: when one is given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{option(name)} is for runs of topics; these are conversations with users, whose rubrics are in the folders: omit it"
+            )
+
+
+def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | None, passages: int) -> Report:
+    """The page of conversations, the sessions of all systems side by side.
+
+    Args:
+        logs: the logs by the names of the systems.
+        texts: adds ``text`` by ``docno`` where a log has none.
+        passages: how many sources of each response are shown.
+
+    Raises:
+        DataError: when a log can't be read or is empty, a session has other users or rubrics in another log, or ``texts`` lacks a passage.
+    """
+    headers, dialogues = [log.header for log in logs.values()], _with_texts({name: _read(name, log) for name, log in logs.items()}, texts)
+    aligned, measured = align(dialogues), {name: session_measures(found) for name, found in dialogues.items()}
+    means, (caption, *notes) = session_means(measured), session_notes(measured)
+    means = means.assign(satisfied=means["satisfied"] / means["sessions"])
+    measures = [name for name in BETTER if any(frame[name].notna().any() for frame in measured.values())]
+    columns = shown_columns(means, measured)
+    turns = [turn for found in dialogues.values() for one in found for turn in one.turns]
+    words, sources = fit_sources(turns, passages)
+    if any(len(cited_passages(turn)) > sources for turn in turns):
+        notes.append(f"Of each response the first {sources} sources are shown.")
+    if cached := sum(int(turn.more.get("cached") or 0) for turn in turns):
+        notes.append(f"{cached:,} completions of the systems came from a recording or the cache: they cost nothing and took no time here.")
+    interactive = frozenset(place for place, header in enumerate(headers) if header.get("kind") == "interactive")
+    values = _values(aligned, measured, measures)
+    compared = _best_but_first(means, measures)
+    page = render(
+        "sessions.html.jinja",
+        OF_SESSIONS,
+        runs=[{"name": name, **_describe(header)} for name, header in zip(logs, headers, strict=True)],
+        dataset="",
+        notes=notes,
+        caption=caption,
+        users=build_users(aligned, values, Shown(sources, words, any(turn.cost is not None for turn in turns), interactive)),
+        sessions=len(aligned),
+        columns=[{"name": name, "digits": DECIMALS[name], "better": BETTER.get(name, int(name == "satisfied"))} for name in columns],
+        means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],
+        measures=[_measure(name, measured) for name in measures],
+        ends=sorted({one.end or NOT_ENDED for found in dialogues.values() for one in found}),
+        compared=compared,
+        shown=shown_first(len(logs), compared),
+        words=words if any(text for turn in turns for _, _, text in cited_passages(turn)) else 0,
+    )
+    return Report(page, ", ".join(logs))
+
+
+def _read(name: str, log: DialogueLog) -> list[Dialogue]:
+    found = log.dialogues()
+    if not found:
+        raise DataError(f"{name} has no conversation yet ({log.folder}): wait for the first one, or omit the folder")
+    return found
+
+
+def _with_texts(dialogues: Mapping[str, list[Dialogue]], texts: pt.Transformer | None) -> Mapping[str, list[Dialogue]]:
+    """The conversations with the texts that their logs lack."""
+    cited = [one for found in dialogues.values() for talk in found for turn in talk.turns for one in cited_passages(turn)]
+    lacking = pd.DataFrame({"docno": sorted({docno for docno, _, text in cited if not text})}, dtype=object)
+    if texts is None or lacking.empty:
+        return dialogues
+    loaded = texts.transform(lacking)
+    known = dict(zip(loaded["docno"], loaded["text"], strict=True))
+    return {
+        name: [replace(talk, turns=[_filled(turn, known) for turn in talk.turns]) for talk in found] for name, found in dialogues.items()
+    }
+
+
+def _filled(turn: DialogueTurn, known: Mapping[str, str]) -> DialogueTurn:
+    cited = cited_passages(turn)
+    return replace(turn, sources=tuple({"docno": docno, "score": score, "text": text or known[docno]} for docno, score, text in cited))
+
+
+def fit_sources(turns: Sequence[DialogueTurn], most: int) -> tuple[int, int]:
+    """How many words of each source a page can hold, and how many sources of each response.
+
+    Args:
+        turns: all turns of the page.
+        most: at most so many sources of each response.
+
+    Example:
+        >>> turn = DialogueTurn("u1", 1, "Tea?", "Rooibos.", sources=tuple({"docno": f"d{n}", "text": "tea " * 200} for n in range(20)))
+        >>> fit_sources([turn], 20), fit_sources([turn] * 3000, 20)
+        ((120, 20), (60, 5))
+    """
+    cited = [[text for _, _, text in cited_passages(turn)][:most] for turn in turns]
+    for sources in (most, *(fewer for fewer in SOURCES if fewer < most)):
+        texts = [text for one in cited for text in one[:sources]]
+        if sum(MARKUP + len(text) * min(1.0, OPEN_WORDS / max(len(text.split()), 1)) for text in texts) <= CHARACTERS:
+            break
+    return word_limit(texts), sources
+
+
+def _values(aligned: Mapping[str, Any], measured: Mapping[str, pd.DataFrame], measures: Sequence[str]) -> dict[str, list[list[float]]]:
+    """Session -> for each system its measures; NaN where it has none."""
+    tables = [dict(zip(frame["session"], frame[list(measures)].to_numpy().tolist(), strict=True)) for frame in measured.values()]
+    return {session: [table.get(session, [UNKNOWN] * len(measures)) for table in tables] for session in aligned}
+
+
+def _measure(name: str, measured: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """A measure as the page knows it: with the value that has the strongest colour."""
+    most = 1.0 if name == "rubrics met" else max(frame[name].max() for frame in measured.values() if frame[name].notna().any())
+    return {"name": name, "digits": DIGITS[name], "better": BETTER[name], "most": float(most) or 1.0}
+
+
+def _shown(name: str, value: Any) -> str:
+    return format_measure(name, value) if name in MEASURES else f"{value:.{DECIMALS[name]}f}"
+
+
+def _best_but_first(means: pd.DataFrame, measures: Sequence[str]) -> int:
+    """Which of the systems behind the first has the best mean; 1 where there is none."""
+    if len(means) < 3 or not measures:  # noqa: PLR2004
+        return 1
+    values = (means[measures[0]] * BETTER[measures[0]]).fillna(float("-inf"))
+    return int(values[1:].idxmax())
+
+
+def _describe(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The system and the settings of a run, from its description."""
+    rest = {name: value for name, value in header.items() if name not in NO_SETTINGS and not name.endswith("sha256")}
+    texts = {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for name, value in rest.items()}
+    cut = {name: text if len(text) <= LONGEST else f"{text[:LONGEST]} […]" for name, text in texts.items()}
+    return {
+        "system": str(header.get("expression") or header.get("system", "")),
+        "settings": [f"{name}: {text}" for name, text in cut.items()],
+    }

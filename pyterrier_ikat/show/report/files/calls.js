@@ -1,0 +1,41 @@
+  // Why a run is better, and its LLM calls: both are compressed.
+
+  async function explain() {
+    const [low, high] = [baseline(), compared()].sort((a, b) => a - b);
+    const pair = low * names.length - (low * (low + 1)) / 2 + high - low - 1;
+    const reasons = names.length > 2 ? (await data()).reasons : null;
+    for (const turn of turns.filter((one) => one.reason)) {
+      turn.reason.hidden = low === high;
+      if (reasons && low !== high) turn.reason.textContent = reasons[turn.place][pair];
+    }
+  }
+
+  let read;
+  function data() {
+    read ??= (async () => {
+      const bytes = Uint8Array.from(atob(one("#packed").content.textContent), (letter) => letter.charCodeAt(0));
+      return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+    })();
+    return read;
+  }
+
+  async function showCalls(box) {
+    if (box.dataset.filled) return;
+    box.dataset.filled = "yes";
+    const { lines, calls } = await data();
+    const whole = (places) => places.map((place) => lines[place]).join("\n");
+    for (const [title, stage, messages, completion, failed] of calls[turnOf(box).place][Number(box.dataset.run)]) {
+      const made = add(box, "details", "");
+      add(made, "summary", title);
+      add(made, "code", stage);
+      const parts = [...messages.map(([role, places]) => [role === "user" ? "Prompt" : `Prompt (${role})`, places]), [failed ? "Failed" : "Completion", completion]];
+      for (const [part, places] of parts) {
+        add(made, "h5", part);
+        const shown = add(made, "pre", whole(places));
+        shown.tabIndex = 0;
+        shown.dir = "auto";
+        shown.setAttribute("role", "group");
+        shown.setAttribute("aria-label", `${part} of ${title}`);
+      }
+    }
+  }

@@ -1,0 +1,243 @@
+"""The sessions of a report: one user's conversations with several systems, side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from ...errors import DataError
+from ...runs.dialogues import Dialogue, DialogueTurn
+from .results import cut_words
+
+NOT_ENDED = "not ended"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A passage that a response is based on: ``beginning`` and ``rest`` are its first words, empty where its text is unknown."""
+
+    docno: str
+    score: float | None
+    beginning: str = ""
+    rest: str = ""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An utterance of the user and the system's response.
+
+    Attributes:
+        number: the turn, from 1.
+        utterance: the user's words.
+        response: the system's; empty where it had none.
+        met: the rubrics that it was the first to meet.
+        facts: time, calls, cost.
+        remarks: what else a reader has to know: a cut, or that the user never received it.
+        read_passages: whether the user read the best passages in place of a response.
+        sources: the first passages that the response is based on; without a response the best ones.
+        omitted: how many more there are.
+        rewrite: the query that was made of the utterance.
+        queries: the queries that were searched.
+        statements: the statements about the user that the response relies on.
+        draft: an answer that the system wrote as its query.
+        how: names what is known of these four; empty when nothing is.
+    """
+
+    number: int
+    utterance: str
+    response: str
+    met: Sequence[str]
+    facts: str
+    remarks: Sequence[str]
+    read_passages: bool
+    sources: Sequence[Source]
+    omitted: int
+    rewrite: str
+    queries: Sequence[str]
+    statements: Sequence[str]
+    draft: str
+    how: str
+
+    @property
+    def called(self) -> str:
+        """What a passage of ``sources`` is called."""
+        return "source" if self.response else "best passage"
+
+
+@dataclass(frozen=True)
+class Side:
+    """The conversation of one system: ``end`` says why it ended, ``facts`` what it came to."""
+
+    end: str
+    facts: str
+    exchanges: list[Exchange]
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """A question of the user, and for each system the turn that met it; None where none did."""
+
+    name: str
+    text: str
+    met: list[int | None]
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A session; ``number`` counts those of the report from 1, ``depth`` those of the user. ``sides`` has None for a system without it."""
+
+    number: int
+    depth: int
+    name: str
+    sides: list[Side | None]
+    rubrics: list[Rubric]
+    values: list[list[float]]
+
+    @property
+    def ends(self) -> list[str]:
+        """Why the conversation of each system ended; empty where there is none."""
+        return [side.end if side else "" for side in self.sides]
+
+
+@dataclass(frozen=True)
+class UserView:
+    """A user's sessions."""
+
+    name: str
+    sessions: list[SessionView]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of each response.
+
+    Attributes:
+        sources: so many passages at most.
+        words: so many words of each.
+        costs: whether any cost is known; if none is, nothing is said of them.
+        interactive: the numbers of the systems whose log notes which responses were received.
+    """
+
+    sources: int
+    words: int
+    costs: bool
+    interactive: frozenset[int] = frozenset()
+
+
+def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue | None]]:
+    """Session -> its conversation with each system, in the order in which the systems know them.
+
+    Raises:
+        DataError: when a session has another user or other rubrics in another log: what is compared there would not be comparable.
+
+    Example:
+        >>> found = align({"raw": [Dialogue("s1", "anna")], "QR": [Dialogue("s2", "ben"), Dialogue("s1", "anna")]})
+        >>> {session: [one and one.user for one in sides] for session, sides in found.items()}
+        {'s1': ['anna', 'anna'], 's2': [None, 'ben']}
+    """
+    found: dict[str, list[Dialogue | None]] = {}
+    for number, dialogues in enumerate(systems.values()):
+        for one in dialogues:
+            found.setdefault(one.session, [None] * len(systems))[number] = one
+    names = list(systems)
+    for session, sides in found.items():
+        there = [(name, one) for name, one in zip(names, sides, strict=True) if one is not None]
+        (first_name, first), *others = there
+        for name, one in others:
+            for what, theirs, ours in (("users", one.user, first.user), ("rubrics", one.rubrics, first.rubrics)):
+                if theirs != ours:
+                    raise DataError(f"session {session} has different {what} in {first_name} and {name}: compare systems on the same users")
+    return found
+
+
+def build_users(aligned: Mapping[str, Sequence[Dialogue | None]], values: Mapping[str, list[list[float]]], shown: Shown) -> list[UserView]:
+    """The sessions by user, users in the order of their first session.
+
+    Args:
+        aligned: the sessions, see :func:`align`.
+        values: session -> for each system its measures.
+        shown: what is shown of each response.
+    """
+    by_user: dict[str, list[str]] = {}
+    for session, sides in aligned.items():
+        by_user.setdefault(next(one.user for one in sides if one is not None), []).append(session)
+    numbers = count(1)
+    return [
+        UserView(user, [_session(next(numbers), depth, session, aligned[session], values[session], shown) for depth, session in places])
+        for user, places in ((user, enumerate(sessions, 1)) for user, sessions in by_user.items())
+    ]
+
+
+def _session(number: int, depth: int, name: str, sides: Sequence[Dialogue | None], values: list[list[float]], shown: Shown) -> SessionView:
+    views = [None if one is None else _side(one, shown, place in shown.interactive) for place, one in enumerate(sides)]
+    return SessionView(number, depth, name, views, _rubrics(sides), values)
+
+
+def _rubrics(sides: Sequence[Dialogue | None]) -> list[Rubric]:
+    rubrics = next(one.rubrics for one in sides if one is not None)
+    met = [{} if one is None else first_met(one) for one in sides]
+    return [Rubric(name, text, [turns.get(name) for turns in met]) for name, text in rubrics.items()]
+
+
+def first_met(dialogue: Dialogue) -> dict[str, int]:
+    """Rubric -> the first turn that met it."""
+    return {rubric: turn.turn for turn in reversed(dialogue.turns) for rubric in turn.met}
+
+
+def _side(one: Dialogue, shown: Shown, interactive: bool) -> Side:
+    met = first_met(one)
+    exchanges = [_exchange(turn, met, shown, interactive and turn.turn not in one.sent) for turn in one.turns]
+    facts = [f"{len(met)} of {len(one.rubrics)} rubrics met"] if one.rubrics else []
+    facts.append(_count(len(one.turns), "turn"))
+    if one.turns:
+        facts.append(f"{sum(turn.seconds for turn in one.turns) / len(one.turns):.1f} s per turn")
+    costs = [turn.cost for turn in one.turns]
+    facts.append(_spent(sum(turn.calls for turn in one.turns), None if None in costs else sum(filter(None, costs)), shown.costs))
+    return Side(one.end or NOT_ENDED, ", ".join(facts), exchanges)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name if number == 1 else 'queries' if name == 'query' else f'{name}s'}"
+
+
+def _spent(calls: int, cost: float | None, costs: bool) -> str:
+    paid = "" if not costs else ", cost unknown" if cost is None else f", {cost:.4f} US dollars"
+    return f"{_count(calls, 'LLM call')}{paid}"
+
+
+def _exchange(turn: DialogueTurn, met: Mapping[str, int], shown: Shown, lost: bool) -> Exchange:
+    remarks = [f"{_count(turn.cut, 'token')} cut off before it was sent"] if turn.cut else []
+    cited = cited_passages(turn)
+    return Exchange(
+        number=turn.turn,
+        utterance=turn.utterance.strip(),
+        response=turn.response.strip(),
+        met=[rubric for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.turn],
+        facts=f"{turn.seconds:.1f} s, {_spent(turn.calls, turn.cost, shown.costs)}",
+        remarks=[*remarks, *["not sent"] * lost],
+        read_passages=turn.more.get("read") == "passages",
+        sources=[Source(docno, score, *cut_words(text, shown.words)) for docno, score, text in cited[: shown.sources]],
+        omitted=max(0, len(cited) - shown.sources),
+        rewrite=turn.rewrite.strip(),
+        queries=turn.queries,
+        statements=turn.statements,
+        draft=turn.draft.strip(),
+        how=_how(turn),
+    )
+
+
+def cited_passages(turn: DialogueTurn) -> list[tuple[str, float | None, str]]:
+    """Docno, score and text of the passages that a response is based on: first those that were shown as [1], [2], ..."""
+    found: dict[str, tuple[float | None, str]] = {}
+    for source in turn.sources:
+        found[str(source["docno"])] = (source.get("score"), str(source.get("text") or ""))
+    for docno, score in turn.citations.items():
+        found.setdefault(docno, (score, ""))
+    return [(docno, score, text) for docno, (score, text) in found.items()]
+
+
+def _how(turn: DialogueTurn) -> str:
+    counts = [(len(turn.queries), "query"), (len(turn.statements), "statement")]
+    parts = (
+        ["rewrite"] * bool(turn.rewrite) + [_count(number, name) for number, name in counts if number] + ["draft answer"] * bool(turn.draft)
+    )
+    return ", ".join(parts)

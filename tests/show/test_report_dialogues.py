@@ -1,0 +1,371 @@
+"""The report of conversations with users who answer back: sessions of several systems side by side."""
+
+import json
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from axe import find_axe, violations
+from chromium import Browser, find_browser
+from click.testing import CliRunner
+from parsed_page import ATTACKS, Page
+from small_dialogues import SYSTEMS, write_log, write_logs
+from small_runs import ranking
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.runs.dialogues import EVENTS, DialogueLog, DialogueTurn
+from pyterrier_ikat.show import report
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return write_logs(tmp_path)
+
+
+@pytest.fixture
+def page(folders):
+    return Page(report(folders).html)
+
+
+def test_a_session_reads_from_rubrics_to_sources(page):
+    said = page.said()
+    in_order = [
+        "one two 4 sessions of 4 users",
+        "Of each source the first 120 words are shown.",
+        "Turns until satisfied: over the satisfied users only",
+        "two lacks 1 session (u4): its means are over fewer users.",
+        "How the conversations were made one one() kind: simulated user_llm: fake:user two two()",
+        "User person of u1",
+        "Session 1 u1 rubrics met one 1.00 two 0.50",
+        "rubric one two r1 Which tea? one turn 1 two turn 2 r2 How hot? one turn 2 two not met",
+        "one satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, 0.5000 US dollars",
+        "Turn 1 2.0 s, 3 LLM calls, 0.2500 US dollars Question 1 of u1? Answer 1 of one [1]. meets r1",
+        "2 sources [1] 1.5 doc-one filler filler",
+        "secret-u1-one [2] 0.5 doc-else Rewrite, 2 queries Rewrite rewrite by one Queries tea mint tea",
+        "two out of patience 1 of 2 rubrics met, 2 turns, 1.0 s per turn, 2 LLM calls, cost unknown",
+        "Turn 1 1.0 s, 1 LLM call, cost unknown",
+        "Rewrite, 2 queries, 1 statement, draft answer Rewrite rewrite by two Queries tea mint tea",
+        "Statements I like mint. Draft answer draft by two",
+        "User person of u4",
+        "r1 Which tea? one not met – two no session",
+        "no conversation with this user",
+    ]
+    places = [said.find(text) for text in in_order]
+    assert -1 not in places, in_order[places.index(-1)]
+    assert places == sorted(places)
+
+
+def test_the_overview_has_the_means_of_the_sessions(page, folders):
+    # one: (1 + 1 + 1/4 + 0) / 4 rubrics, 2 of 4 satisfied after (2 + 1) / 2 turns; 2 + 1 + 2 + 1 turns; two: (1/2 + 1 + 1) / 3
+    assert "one 4 0.5000 0.5625 1.50 1.50 2.00 4.50 0.3750" in page.said()
+    assert "two 3 0.6667 0.8333 1.50 1.67 1.00 1.67 unknown" in page.said()
+    means = ikat.evaluation.session_means(
+        {name: ikat.evaluation.session_measures(DialogueLog(path).dialogues()) for name, path in zip(SYSTEMS, folders, strict=True)}
+    )
+    assert means["rubrics met"].round(4).tolist() == [0.5625, 0.8333]
+
+
+def test_markup_is_whole_and_links_lead_somewhere(page):
+    assert page.problems == []
+    ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {attrs["href"][1:] for tag, attrs in page.elements if tag == "a"} <= set(ids)
+    assert not {"link", "img", "iframe", "object", "embed", "base"} & {tag for tag, _ in page.elements}
+    assert [tag for tag, _ in page.elements].count("script") == 1
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_text_of_any_field_is_text(tmp_path, attack):
+    log = DialogueLog.create(tmp_path / "log", {"kind": attack, "system": attack, attack: attack})
+    log.begin(f"s{attack}", f"u{attack}", {f"r{attack}": attack})
+    source = {"docno": f"d{attack}", "text": f"{attack} " * 40, "score": 1.0}
+    wrote = {"rewrite": attack, "queries": (attack,), "statements": (attack,), "draft": attack, "met": (f"r{attack}",)}
+    log.append(DialogueTurn(f"s{attack}", 1, attack, attack, sources=(source,), citations={f"e{attack}": 0.5}, **wrote))
+    log.end(f"s{attack}", attack)
+    page = Page(report({attack: log, f"other {attack}": log}).html)
+    assert page.problems == []
+    tags = [tag for tag, _ in page.elements]
+    assert (tags.count("script"), tags.count("img"), page.elements.count(("b", {"id": "evil"}))) == (1, 0, 0)
+    assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
+    assert page.said().count(attack) > 80
+
+
+def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
+    log = DialogueLog.create(tmp_path / "run", {"kind": "interactive", "system": "rtg"})
+    log.begin("1-1_0", "anna")
+    log.append(DialogueTurn("1-1_0", 1, "Which tea?", "Rooibos.", citations={f"d{n}": 9.0 - n for n in range(1000)}, cut=31, calls=2))
+    log.mark_sent("1-1_0", 1)
+    log.append(DialogueTurn("1-1_0", 2, "And coffee?", "", calls=2))
+    page = Page(report(log).html)
+    said = page.said()
+    assert "system sessions turns seconds calls run 1 2.00 0.00 4.00" in said
+    assert (
+        "not ended 2 turns, 0.0 s per turn, 4 LLM calls Turn 1 0.0 s, 2 LLM calls Which tea? Rooibos. 31 tokens cut off before it was sent"
+        in said
+    )
+    assert "20 sources of 1000 [1] 9 d0" in said
+    assert "no response not sent" in said
+    assert "Of each response the first 20 sources are shown." in said
+    assert "Not ended, so measured as far as they went: 1 session of run (1-1_0)." in said
+    for absent in ("rubric", "satisfied", "US dollars", "cost", "Baseline", "words of"):
+        assert absent not in said
+    assert not {"baseline", "run", "order", "shown", "outcome"} & {attrs.get("name") for _, attrs in page.elements}
+
+
+def test_passages_in_place_of_a_response_are_called_so(tmp_path):
+    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, response="", more={"read": "passages", "cached": 2})
+    said = Page(report(path).html).said()
+    assert "no response; the user read the best passages meets r1 2 best passages" in said
+    assert "2 completions of the systems came from a recording or the cache: they cost nothing and took no time here." in said
+
+
+def test_fewer_sources_on_request(folders):
+    page = report(folders[0], passages=1).html
+    assert "1 source of 2" in page
+    assert "doc-else" not in page
+
+
+def test_texts_that_the_log_lacks_come_from_an_index(folders):
+    loader = pt.apply.text(lambda row: f"text of {row['docno']}")
+    assert "[2] 0.5 doc-else text of doc-else" in Page(report(folders[0], texts=loader).html).said()
+
+
+def test_conversations_and_runs_of_topics_need_a_report_each(folders):
+    run = ranking([("1_1", "a", 1.0)])
+    with pytest.raises(UsageError, match="one holds conversations with users who answer back, mine does not: make two reports"):
+        report({"one": folders[0], "mine": run})
+    with pytest.raises(UsageError, match="qrels=... is for runs of topics"):
+        report(folders, qrels=pd.DataFrame())
+    with pytest.raises(UsageError, match="measures=... is for runs of topics"):
+        report(folders, measures=["RR"])
+
+
+def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
+    for what, user, rubrics in (("users", "somebody", {"r1": "Which tea?"}), ("rubrics", "person of u2", {"r1": "Which coffee?"})):
+        log = DialogueLog.create(tmp_path / what, {"kind": "simulated"})
+        log.begin("u2", user, rubrics)
+        with pytest.raises(DataError, match=f"session u2 has different {what} in one and {what}: compare systems on the same users"):
+            report([folders[0], log])
+
+
+def test_a_log_without_a_conversation_is_refused(tmp_path):
+    log = DialogueLog.create(tmp_path / "new", {"kind": "simulated"})
+    with pytest.raises(DataError, match="new has no conversation yet"):
+        report(log)
+
+
+def test_100_users_3_systems_and_10_turns_stay_within_18_megabytes(tmp_path):
+    passage, response, query = " ".join(["passage"] * 200), " ".join(["answer"] * 180), " ".join(["query"] * 8)
+    for system in "abc":
+        log = DialogueLog.create(tmp_path / system, {"kind": "simulated"})
+        lines = []
+        for user in range(100):
+            lines.append({"event": "session", "session": f"u{user}", "user": f"u{user}", "rubrics": {f"r{n}": query for n in range(6)}})
+            for number in range(10):
+                sources = [{"docno": f"clueweb22-en0000-00-00000:{number}{n}", "text": passage, "score": 9.5 - n} for n in range(5)]
+                wrote = {"rewrite": query * 2, "queries": [query] * 5, "statements": [query] * 2, "draft": response, "sources": sources}
+                lines.append(
+                    {"event": "turn", "session": f"u{user}", "turn": number + 1, "utterance": query * 2, "response": response, **wrote}
+                )
+        (log.folder / EVENTS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    size = len(report([tmp_path / system for system in "abc"]).html.encode()) / 1e6
+    assert 12 < size < 18
+
+
+def command(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_the_command_writes_the_page_that_python_makes(folders, tmp_path):
+    done = command("report", *folders, "--out", tmp_path / "report.html")
+    assert (done.exit_code, done.output) == (0, f"{tmp_path / 'report.html'}\n")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report(folders).html
+
+
+def test_the_ledger_has_the_calls_and_the_cost_of_each_system(folders):
+    done = command("ledger", *folders, "--format", "csv")
+    rows = pd.read_csv(pd.io.common.StringIO(done.output)).set_index("system")
+    assert rows["calls"].to_dict() == {"one": 18, "two": 5}  # 6 turns of 3 calls, 5 of 1
+    assert rows.loc["one", "cost"] == 1.5
+    assert pd.isna(rows.loc["two", "cost"])
+    told = " ".join(command("ledger", *folders).output.split())
+    assert "one all all 18 1.5000" in told
+    assert "calls and cost of the systems only, not of simulated users and judges" in told
+    assert "Not in the logs: retries, failures, fallbacks, dropped, tokens in" in told
+
+
+def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
+    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, calls=5, more={"paid_calls": 3, "cached": 2})
+    row = ikat.show.ledger_frame([path]).iloc[0]
+    assert (row["calls"], row["cache_hits"], row["cost"]) == (3, 2, 0.25)
+    assert row[["worth", "alone", "prompt_tokens", "seconds", "failures"]].isna().all()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "--dataset", "ikat:sample"],
+        ["breakdown", "--dataset", "ikat:sample"],
+        ["tradeoff", "--dataset", "ikat:sample"],
+        ["evaluate-ptkb", "--dataset", "ikat:sample"],
+        ["evaluate-responses", "--dataset", "ikat:sample"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_other_commands_say_what_the_folder_is(folders, words):
+    done = command(words[0], folders[0], *words[1:])
+    assert done.exit_code == 2
+    assert (
+        f"ikat: {folders[0]} holds conversations with users who answer back, not the run of a dataset's topics: `ikat report`"
+        in done.output
+    )
+    assert "Traceback" not in done.output
+
+
+def test_python_says_what_the_folder_is(folders):
+    with pytest.raises(DataError, match="holds conversations .*: ikat.show.report shows it"):
+        RunFolder(folders[0]).results()
+
+
+in_a_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    return report(write_logs(folder)).save(folder / "report.html").as_uri()
+
+
+def choose(browser, **values):
+    for name, value in values.items():
+        field = f"document.forms[0].elements[{json.dumps(name)}]"
+        browser.run(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    browser.run("new Promise(done => setTimeout(done, 150))")
+
+
+def texts(browser, selector):
+    shown = f"[...document.querySelectorAll({json.dumps(selector)})].filter(e => e.checkVisibility())"
+    return browser.run(f"{shown}.map(e => e.textContent.replace(/\\s+/g, ' ').trim())")
+
+
+def shown(browser):
+    return texts(browser, ".turn h3 .quiet")
+
+
+@in_a_browser
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [  # rubrics met: one 1, 1, 1/4, 0; two 1/2, 1, 1, none
+        ({"outcome": "differ"}, ["u1", "u3"]),
+        ({"outcome": "win"}, ["u3"]),
+        ({"outcome": "loss"}, ["u1"]),
+        ({"outcome": "tie"}, ["u2"]),
+        ({"end": "satisfied"}, ["u2", "u3"]),
+        ({"run": "0", "end": "satisfied"}, ["u1", "u2"]),
+        ({"least": "0.75"}, ["u2", "u3"]),
+        ({"conversation": "4"}, ["u4"]),
+        ({"order": "spread"}, ["u3", "u1", "u2", "u4"]),
+        ({"order": "gain"}, ["u3", "u2", "u1", "u4"]),
+        ({"order": "loss"}, ["u1", "u2", "u3", "u4"]),
+        ({"measure": "2", "outcome": "win"}, ["u1", "u2", "u3"]),  # two takes less time
+        ({"measure": "2", "outcome": "loss"}, []),
+        ({"search": "secret-u3-two"}, ["u3"]),  # a source that nobody opened
+        ({"search": "draft by"}, ["u1", "u2", "u3"]),
+        ({"search": "tbody"}, []),
+    ],
+)
+def test_sessions_are_filtered_sorted_and_searched(browser, url, fields, expected):
+    browser.open(url)
+    choose(browser, **fields)
+    assert shown(browser) == expected
+    assert texts(browser, "#count") == [f"{len(expected)} of 4 sessions"]
+    browser.open(browser.run("location.href"))  # it is in the address
+    assert shown(browser) == expected
+    assert browser.errors == []
+
+
+@in_a_browser
+def test_systems_are_compared_with_the_chosen_baseline(browser, url):
+    browser.open(url)
+    assert texts(browser, "#t1 .headline .run > :last-child") == ["1.00", "0.50 −0.50"]
+    assert texts(browser, "#t4 .headline .run > :last-child") == ["0.00", "–"]
+    assert texts(browser, ".means td:nth-child(4)") == ["0.5625", "0.8333 +0.2708"]
+    assert texts(browser, ".means td:nth-child(7)") == ["2.00", "1.00 −1.00"]
+    assert texts(browser, ".means td:nth-child(7) b") == ["1.00"]  # the lowest time is the best
+    assert texts(browser, ".means td:nth-child(7) .win") == ["−1.00"]
+    assert texts(browser, ".means td:last-child") == ["0.3750", "unknown"]
+    assert texts(browser, "#t1 .only > :last-child") == ["turn 2"]
+    choose(browser, baseline="1", measure="2")
+    assert texts(browser, "#t1 .headline .run > :last-child") == ["2.00 +1.00", "1.00"]
+    assert texts(browser, "#t1 .headline .loss") == ["+1.00"]
+    assert browser.errors == []
+
+
+@in_a_browser
+def test_a_hidden_system_leaves_every_table(browser, url):
+    browser.open(f"{url}#shown=0&run=0")
+    assert texts(browser, "#t1 .name") == ["one"]
+    assert texts(browser, "#t1 .rubrics thead th") == ["rubric", "one"]
+    assert texts(browser, "#t1 .only") == []
+    choose(browser, search="secret-u1-two")
+    assert shown(browser) == []
+    assert texts(browser, "#none") == ["No session has “secret-u1-two”. Reset shows all sessions."]
+
+
+@in_a_browser
+def test_sources_become_elements_when_they_are_opened(browser, url):
+    browser.open(url)
+    assert texts(browser, ".passages tbody tr") == []
+    assert browser.run("document.querySelectorAll('.turn td small').length") == 0
+    browser.run("document.querySelector('#t1 .passages summary').click(); new Promise(done => setTimeout(done, 50))")
+    assert texts(browser, "#t1 .passages tbody th") == ["[1]", "[2]"]
+    browser.open(f"{url}#search=secret-u1-two")
+    assert browser.run("CSS.highlights.get('found').size") == 2
+    assert browser.run("document.querySelectorAll('#t1 .n1 .passages[open]').length") == 1
+
+
+@in_a_browser
+def test_keys_walk_through_the_sessions_and_open_them(browser, url):
+    browser.open(f"{url}#outcome=differ")
+    walked = []
+    for key in "jjk":
+        browser.press(key)
+        walked.append(browser.run("document.activeElement.id"))
+    assert walked == ["t1", "t3", "t1"]
+    browser.press("o")
+    browser.run("new Promise(done => setTimeout(done, 50))")
+    assert browser.run("[...document.querySelectorAll('#t1 .passages, #t1 .how')].every(box => box.open)")
+    browser.press("o")
+    assert not browser.run("[...document.querySelectorAll('#t1 .passages, #t1 .how')].some(box => box.open)")
+    assert browser.errors == []
+
+
+@in_a_browser
+def test_all_of_it_can_be_read_without_javascript(browser, url):
+    browser.open(url, height=6000, scripts=False)
+    seen = browser.visible_text("Answer 1 of two [1].")
+    for text in ("Answer 1 of two [1].", "out of patience", "2 sources", "Rewrite, 2 queries", "turn 2"):
+        assert text in seen
+    assert "words in any text" not in seen
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_people_can_use_it_on_a_phone_and_a_desk_in_light_and_dark(browser, url, width, dark):
+    browser.open(f"{url}#search=mint", width=width, dark=dark)
+    browser.run("for (const box of document.querySelectorAll('details')) box.open = true; new Promise(done => setTimeout(done, 100))")
+    assert browser.run("document.documentElement.scrollWidth") == width
+    assert browser.run("[...document.querySelectorAll('.turn')].every(t => t.scrollWidth <= t.clientWidth)")
+    if find_axe() is not None:
+        assert violations(browser) == []
