@@ -178,7 +178,7 @@ def _of_conversations(log: DialogueLog) -> pd.DataFrame:
         calls, cached = int(turn.more.get("paid_calls", turn.calls)), int(turn.more.get("cached") or 0)
         unknown = dict.fromkeys((*COUNTS[2:], *AMOUNTS[:4]))
         saved: dict[str, float | None] = {"worth": None, "alone": None} if cached else {}
-        account.count(ALL, ALL, calls=calls, cache_hits=cached, cost=turn.cost, **unknown, **saved)
+        account.count(ALL, ALL, served=None, key=None, calls=calls, cache_hits=cached, cost=turn.cost, **unknown, **saved)
     return account.frame()
 
 
