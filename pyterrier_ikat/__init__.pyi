@@ -58,6 +58,8 @@ from .generate import StatementQueries as StatementQueries
 from .generate import Summarise as Summarise
 from .generate import SummariseHistory as SummariseHistory
 from .generate import TopicSwitch as TopicSwitch
+from .generate import UpdatePtkb as UpdatePtkb
+from .generate import UserMemory as UserMemory
 from .llms import llm as llm
 from .methods import method as method
 from .profiling import profile as profile

@@ -21,7 +21,7 @@ from pyterrier_ikat.operator import Operator
 
 NEVER = [object(), b"x", {}, pd.DataFrame(), math.nan, -1]
 LLM_OPERATORS = ["Answer", "Clarify", "Judge", "MultiQuery", "PassageQueries", "Queries", "LLMRerank", "Respond", "Rewrite"]
-LLM_OPERATORS += ["ListwiseRerank", "SelectStatements", "StatementQueries", "OutlineAnswer", "Summarise"]
+LLM_OPERATORS += ["ListwiseRerank", "SelectStatements", "StatementQueries", "OutlineAnswer", "Summarise", "UpdatePtkb"]
 KEY = "sk-that-nobody-should-see"
 
 

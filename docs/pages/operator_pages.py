@@ -23,7 +23,7 @@ OPERATORS = {
     "Make several queries": "MultiQuery Queries PassageQueries StatementQueries ExplodeQueries",
     "Draw and choose samples": "Samples Aggregate BestQuery",
     "Shorten or enrich the history": "Summarise SummariseHistory ExpandResponse TopicSwitch",
-    "Choose statements about the user": "SelectStatements RankStatements AppendStatements",
+    "Choose statements about the user": "SelectStatements RankStatements AppendStatements UpdatePtkb",
     "Retrieve": "RM3 MergeShards TextLoader",
     "Re-rank": "CrossEncoder BiEncoder ColBERT MonoT5 Ensemble LLMRerank ListwiseRerank RerankAgainst",
     "Fuse sub-queries or systems": "Interleave RRF WeightedSum MeanScore Union",
@@ -37,7 +37,7 @@ REFERENCE = {
     "Models": "llm load_reranker",
     "Methods": "method methods",
     "Evaluate and judge": "measures evaluation pool_runs merge_qrels agreement",
-    "Submit, talk, serve, distribute": "submit Chat serve simulate simulation on_ray",
+    "Submit, talk, serve, distribute": "submit Chat UserMemory serve simulate simulation on_ray",
     "Write an operator": "Operator LLMOperator",
     "Errors": "IkatError DataError UsageError",
 }

@@ -91,9 +91,9 @@ def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
     for number, statement in ptkb.items():
         if copy.strip() == statement.strip():
             return number
-    forms = {_normalised(copy), _normalised(_BULLET.sub("", copy))} - {""}
-    normalised = {number: _normalised(statement) for number, statement in ptkb.items()}
-    alike = [(_similarity(form, statement), number) for form in sorted(forms) for number, statement in normalised.items()]
+    forms = {normalised(copy), normalised(_BULLET.sub("", copy))} - {""}
+    known = {number: normalised(statement) for number, statement in ptkb.items()}
+    alike = [(_similarity(form, statement), number) for form in sorted(forms) for number, statement in known.items()]
     best = max(alike, key=lambda pair: pair[0], default=(0.0, ""))
     return best[1] if best[0] >= ALIKE else None
 
@@ -104,7 +104,8 @@ def _similarity(one: str, other: str) -> float:
     return matcher.ratio() if matcher.real_quick_ratio() >= ALIKE and matcher.quick_ratio() >= ALIKE else 0.0
 
 
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
+    """The words of a text in lower case, without punctuation, with a blank between them."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("'", "").replace("’", "")
     return " ".join(re.findall(r"\w+", text))
 

@@ -8,6 +8,7 @@
 ``qconversation``, ``qturn``          ``9-1``, 3
 ``qrewrite``, ``qanswer``             newest rewrite, newest LLM answer
 ``qstatements``, ``qsuggestion``      chosen statements as a list of (id, score), best first; what an answer would need
+``qlearned``                          what ``UpdatePtkb`` learned about the user, a list of dicts
 ``qaction``, ``qaskback``             answer, ask or abstain; the question to the user
 ``qsubqueries``, ``qweights``         what the query generators wrote, before ``ExplodeQueries``
 ``qsummary``, ``qsamples``            the history in short; what each of several samples wrote, a list of texts for each

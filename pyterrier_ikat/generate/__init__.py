@@ -4,6 +4,7 @@ from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery
 from .decide import Decide
 from .enhance import ExpandResponse, SummariseHistory, TopicSwitch
+from .memory import UpdatePtkb
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
 from .respond import Respond
@@ -11,6 +12,7 @@ from .rewrite import Clarify, Rewrite, RewriteAndAnswer, Summarise
 from .samples import Aggregate, Samples
 from .seq2seq import Seq2SeqRewrite
 from .statements import AppendStatements, SelectStatements
+from .user_memory import UserMemory
 from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
 
 __all__ = [
@@ -42,4 +44,6 @@ __all__ = [
     "Summarise",
     "RawUtterance",
     "AppendStatements",
+    "UpdatePtkb",
+    "UserMemory",
 ]

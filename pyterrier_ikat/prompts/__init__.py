@@ -26,7 +26,7 @@ from ..errors import UsageError, advice, list_first
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
-_ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)[ \t]*:)", re.IGNORECASE)
+_ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)", re.IGNORECASE)
 """Where a line of a message could pass for the next message."""
 _HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$", re.MULTILINE)
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
@@ -172,21 +172,25 @@ def _check_folder(folder: str | Path) -> str:
     return str(place)
 
 
-def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt") -> str:
+def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbers: Mapping[int, int] | None = None) -> str:
     r"""The history as ``user: ...`` / ``system: ...`` lines.
 
     Args:
         history: messages with ``role`` and ``content``, oldest first.
         style: ``"gpt"``: all utterances and all responses; ``"llama"``: all utterances and only the last response.
+        numbers: position in ``history`` -> number, for the user's messages that get one: ``user 3: ...``.
 
     Example:
         >>> history_text([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
         'user: Hi\nsystem: Hello'
+        >>> history_text([{"role": "user", "content": "Hi"}], numbers={0: 3})
+        'user 3: Hi'
     """
     responses = [position for position, message in enumerate(history) if message["role"] != "user"]
     dropped = set(responses[:-1]) if style == "llama" else set()
+    marks = {position: f" {number}" for position, number in (numbers or {}).items()}
     return "\n".join(
-        ("user: " if message["role"] == "user" else "system: ") + _ROLE.sub(r"\\", str(message["content"]))
+        (f"user{marks.get(position, '')}: " if message["role"] == "user" else "system: ") + _ROLE.sub(r"\\", str(message["content"]))
         for position, message in enumerate(history)
         if position not in dropped
     )

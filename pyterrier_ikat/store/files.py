@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,12 +19,13 @@ from ..errors import DataError, UsageError
 
 
 @contextmanager
-def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
+def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) -> Iterator[IO[Any]]:
     """Open ``path`` for writing so that it appears whole or not at all.
 
     Args:
         path: the file to write; its folder is made when missing.
         mode: ``"w"`` (UTF-8 text) or ``"wb"``.
+        private: whether only the file's owner may read it (mode 0600), from its first byte on.
 
     Yields:
         The open temporary file. An exception inside the block removes it and leaves ``path`` as it was.
@@ -37,7 +39,8 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(path)
     try:
-        with temporary.open(mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+        opener = partial(os.open, mode=0o600) if private else None
+        with open(temporary, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8", opener=opener) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -38,6 +38,7 @@ ANSWERS = {
     "rewrite_and_answer_without_persona": "Reason: it is about poles.\nRewrite: poles downhill?\nResponse: Take poles.",
     "rewrite_enhanced": "poles knee",
     "topic_switch": "same",
+    "update_ptkb": '[{"message": 1, "words": "I", "statement": "I walk.", "replaces": []}]',
     "expand_response": "Walk on flat ways.",
     "summarise_history": "It was about ways.",
 }
@@ -152,3 +153,15 @@ def test_the_sentinels_would_be_seen(name, run):
 
 def test_a_manual_run_is_shown_the_manual_rewrite(run):
     assert any(gold("REWRITE", TURN) in text for text in run("ad_human", turn_of(manual=True)))
+
+
+@pytest.mark.parametrize("name", ["qr", "gtr", "ad"])
+def test_learning_about_the_user_reads_no_gold(name, topics):
+    learner, model, search = ByPrompt(**prompts()), ByPrompt(**prompts()), Search()
+    system = METHODS[name].build(retriever=search, reranker=Score(), llm=model.llm, second_llm=model.llm)
+    for turn in (topics, turn_of(manual=True)):
+        learned = ikat.UpdatePtkb(learner.llm)(turn)
+        check([message["content"] for request in learner.asked for message in request.messages])
+        assert learned["qptkb"].item()["10"] == "I walk."
+        assert len(system(learned))
+    check([message["content"] for request in model.asked for message in request.messages] + search.queries)

@@ -176,6 +176,8 @@ REWRITERS = {
     "SummariseHistory": _llm(ikat.SummariseHistory),
     "TopicSwitch": _llm(ikat.TopicSwitch),
     "RawUtterance": Operator(lambda llm, home: ikat.RawUtterance()),
+    "UpdatePtkb": _llm(ikat.UpdatePtkb),
+    "UpdatePtkb of the last message": _llm(ikat.UpdatePtkb, messages=1),
     "AppendStatements": Operator(lambda llm, home: ikat.AppendStatements(), ("qstatements",)),
 }
 """Query frame to query frame: one row per turn, in the order of the turns."""

@@ -1,0 +1,150 @@
+"""Statements about the user in a completion, checked against the user's words and merged with the known ones. Pure functions."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from ..conversations.frame import well_formed
+from .json_values import OPENING, json_values, value_at
+from .matching import normalised
+from .statements import EXCEPT, NONE
+from .usable import FENCE, own_turn, usable_text
+
+LONGEST = 300
+"""Characters of a statement. The longest statement of the topics of TREC iKAT 2023 to 2025 has 110."""
+
+_LIST = re.compile(r"\[\s*\{")
+_NUMBER = re.compile(r"\d{1,9}")
+_GAP = re.compile(r"\.{2,}|…")
+_FIELDS = ("message", "statement")
+
+
+class Learned(NamedTuple):
+    """What a conversation taught about its user.
+
+    Attributes:
+        ptkb: the statements by id, those that still hold and the new ones.
+        statements: the new statements, each a dict of ``id``, ``statement``, ``message`` (the number of the user's message), ``words``
+            (the user's words that say it) and ``replaces`` (ids of the known statements that it contradicts).
+        dropped: the omitted pieces, without anybody's words.
+    """
+
+    ptkb: dict[str, str]
+    statements: list[dict[str, Any]]
+    dropped: list[str]
+
+
+def read_learned(text: str) -> list[dict[str, Any]] | None:
+    """The statements in a completion: the first JSON list of objects, or the objects in a row; they are checked by :func:`merge`.
+
+    Returns:
+        The objects; empty where the completion says that there is nothing new; ``None`` where it has no list or one that was cut off.
+
+    Example:
+        >>> read_learned('Sure: [{"message": 1, "words": "I am vegan", "statement": "I am vegan."}]')
+        [{'message': 1, 'words': 'I am vegan', 'statement': 'I am vegan.'}]
+        >>> read_learned("[]"), read_learned("The user seems to be vegan.")
+        ([], None)
+    """
+    said = FENCE.sub("", own_turn(usable_text(text))).strip()
+    if OPENING.search(said) is None:
+        return [] if NONE.match(said) and not EXCEPT.search(said) else None
+    opening = _LIST.search(said)
+    if opening and value_at(said, opening.start())[0] is None:
+        return None  # it was cut off: the whole objects in it may not be all
+    values = json_values(said)
+    for place, value in enumerate(values):
+        if _is_statement(value):
+            return list(takewhile(_is_statement, values[place:]))
+        for items in [value] if isinstance(value, list) else value.values():
+            if isinstance(items, list) and (not items or any(map(_is_statement, items))):
+                return [item if isinstance(item, dict) else {} for item in items]
+    return None
+
+
+def _is_statement(value: Any) -> bool:
+    return isinstance(value, dict) and any(name in value for name in _FIELDS)
+
+
+def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Mapping[int, str], taken: Collection[str] = ()) -> Learned:
+    """Merge statements with the known ones.
+
+    A statement counts if it names one of the user's messages and copies words from it. A repeat of a known statement is omitted. One that
+    contradicts known statements replaces them. Known statements keep their ids, and new ids continue the highest number.
+
+    Args:
+        found: the statements, as :func:`read_learned` gives them.
+        ptkb: the known statements by id.
+        said: the user's messages by number.
+        taken: further ids that no new statement may get.
+
+    Example:
+        >>> moved = {"message": 2, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}
+        >>> merge([moved], {"1": "I live in Lyon.", "2": "I am vegan."}, {2: "By the way, I moved to Oslo."}).ptkb
+        {'2': 'I am vegan.', '3': 'I live in Oslo.'}
+    """
+    known, learned, dropped = dict(ptkb), list[dict[str, Any]](), list[str]()
+    last = max((int(number) for number in (*ptkb, *taken) if number.isdecimal()), default=0)
+    for piece in found:
+        fault, statement = _checked(piece, said)
+        replaced, unknown = _replaced(piece.get("replaces"), ptkb)
+        dropped += [fault] if fault else [f"no known statement {label}" for label in unknown]
+        same = next((number for number, text in known.items() if normalised(text) == normalised(statement)), None)
+        replaced = [number for number in replaced if number in known and number != same]
+        if fault or (same is not None and not replaced):
+            continue
+        for number in replaced:
+            del known[number]
+        if same is None:
+            same = str(last := last + 1)
+            known[same] = statement
+        source = {"message": _number(piece), "words": " ".join(well_formed(_words(piece)).split())}
+        learned.append({"id": same, "statement": known[same], **source, "replaces": replaced})
+    return Learned(known, learned, dropped)
+
+
+def _checked(piece: Mapping[str, Any], said: Mapping[int, str]) -> tuple[str, str]:
+    """What is wrong with a piece, empty where nothing is, and its statement."""
+    statement, number = _statement(piece), _number(piece)
+    faults = {
+        "an object without a statement": not normalised(statement),
+        f"a statement of {len(statement)} characters": len(statement) > LONGEST,
+        "a question": statement.endswith("?"),
+        f"a statement from message {number}, which is none of the user's messages to learn from": number not in said,
+        f"a statement whose words are not in message {number}": not _copied(_words(piece), said.get(number or 0, "")),
+    }
+    return next((fault for fault, found in faults.items() if found), ""), statement
+
+
+def _statement(piece: Mapping[str, Any]) -> str:
+    text = piece.get("statement")
+    printed = "".join(sign if sign.isprintable() else " " for sign in well_formed(text)) if isinstance(text, str) else ""
+    return " ".join(printed.split())
+
+
+def _number(piece: Mapping[str, Any]) -> int | None:
+    found = _NUMBER.search(str(piece.get("message", "")))
+    return int(found[0]) if found else None
+
+
+def _words(piece: Mapping[str, Any]) -> str:
+    words = piece.get("words")
+    return words if isinstance(words, str) and words.strip() else str(piece.get("statement", ""))
+
+
+def _copied(words: str, message: str) -> bool:
+    """Whether the message has these words; an ellipsis stands for omitted ones."""
+    pieces, whole = [normalised(piece) for piece in _GAP.split(words)], f" {normalised(message)} "
+    return any(pieces) and all(f" {piece} " in whole for piece in pieces if piece)
+
+
+def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The ids of known statements among ``labels``, each once, and the labels that name none."""
+    given: Iterable[Any] = labels if isinstance(labels, list) else [] if labels in (None, "", False) else [labels]
+    texts = [str(label).strip().strip("[]()#\"'").strip() for label in given]
+    found = {
+        text: text if text in ptkb else next(iter(number for number in _NUMBER.findall(text) if number in ptkb), None) for text in texts
+    }
+    ids = list(dict.fromkeys(number for number in found.values() if number is not None))
+    return ids, [repr(text[:20]) for text, number in found.items() if number is None and not NONE.match(text)]

@@ -1,0 +1,131 @@
+"""Learn about the user from what the user says: new statements are merged with the known ones."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from typing import Any
+
+import pandas as pd
+
+from ..arguments import at_least
+from ..completions.learned import Learned, merge, read_learned
+from ..conversations.frame import histories, with_columns
+from ..errors import UsageError
+from ..llm_operator import LLMOperator
+from ..operator import with_fields
+from ..prompts import history_text, ptkb_text
+
+EARLIER = 3
+"""The exchanges that are shown before the messages to learn from, so that "No, I don't" can be understood."""
+NOTHING = "(nothing is known)"
+
+
+@with_fields
+class UpdatePtkb(LLMOperator):
+    """Ask the model which new statements the user made about themselves, and merge them with the known ones.
+
+    Reads ``qid``, ``query`` and, where there are any, ``qutterance``, ``qhistory``, ``qptkb``. Writes a new ``qptkb``, and ``qlearned``, a
+    list of the new statements: dicts of ``id``, ``statement``, ``message`` (the number of the user's message in the conversation, from 1),
+    ``words`` (the user's words that say it) and ``replaces`` (ids of the known statements that it contradicts). One call per turn; a turn
+    depends on nothing but its own history, question and persona. The next operators see the new ``qptkb``.
+
+    Only the user's messages count as a source: a statement that names no message of the user, or whose words are not in that message, is
+    omitted and counted in the ledger as ``dropped``. A repeat of a known statement is omitted. A known statement that the user contradicts
+    leaves ``qptkb``; the new one gets a new id, so that an id of the topics never stands for another text. The fallback for a failed turn
+    is the known statements.
+
+    The persona of TREC iKAT is known before the conversation, and the user reveals more in it (guidelines of 2026, "Track Overview",
+    https://www.trecikat.com/guidelines). The prompt is ours. :class:`UserMemory` keeps statements over several conversations.
+
+    Args:
+        llm: the model to ask.
+        messages: how many of the user's last messages to learn from, the question among them; ``None``: all. The prompt then shows these
+            messages and three exchanges before them.
+        style: see :class:`Answer`.
+        question: only ``"qutterance"``, because the words of a manual rewrite are not the user's.
+        prompts: see :class:`Answer`.
+        on_error: see :class:`Answer`.
+
+    Raises:
+        UsageError: when ``messages`` is below 1, or ``question`` is another column.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ['[{"message": 1, "words": "I moved to Oslo", "statement": "I live in Oslo.", "replaces": [1]}]']
+        >>> turn = ikat.conversation([{"role": "user", "content": "I moved to Oslo. Any vegan cafés?"}], ["I live in Lyon.", "I am vegan."])
+        >>> updated = ikat.UpdatePtkb(Model())(turn)
+        >>> updated["qptkb"].item()
+        {'2': 'I am vegan.', '3': 'I live in Oslo.'}
+        >>> updated["qlearned"].item()[0]["replaces"]
+        ['1']
+    """
+
+    stage = "update_ptkb"
+    schematic = {"label": "Update PTKB"}
+
+    _: KW_ONLY
+    messages: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least(1, messages=self.messages)
+        if self.question != "qutterance":
+            raise UsageError(f"question={self.question!r}: UpdatePtkb learns from the user's own words; omit question=")
+        super().__post_init__()
+
+    def contexts(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """The values that the prompt shows: ``ptkb`` and ``context``, which ends with the question."""
+        shown = zip(self._conversations(frame), self.personas(frame), strict=True)
+        return [{"context": self._context(said), "ptkb": ptkb_text(ptkb) or NOTHING} for said, ptkb in shown]
+
+    def parse(self, text: str) -> list[dict[str, Any]] | None:
+        """The statements that the completion names; they are held against the user's messages later."""
+        return read_learned(text)
+
+    def describe_unusable(self, text: str) -> str:
+        """The reason why a completion counts as a failure, without its words: they may be personal."""
+        return f"no JSON list of statements in the completion of {len(text)} characters"
+
+    def fallback(self, frame: pd.DataFrame) -> list[Any]:
+        """Nothing new."""
+        return [[] for _ in frame["qid"]]
+
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
+        """One statement, from the last message."""
+        said = [_said(messages) for messages in self._conversations(frame)]
+        return [[{"message": len(texts), "words": texts[len(texts)][:60], "statement": "I live in Oslo."}] for texts in said]
+
+    def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
+        """What has no source in the user's messages."""
+        return [piece for learned in self._learned(frame, found) for piece in learned.dropped]
+
+    def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
+        """Set ``qptkb`` and ``qlearned``."""
+        learned = self._learned(frame, found)
+        return with_columns(frame, qptkb=[one.ptkb for one in learned], qlearned=[one.statements for one in learned])
+
+    def _learned(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[Learned]:
+        rows = zip(found, self.personas(frame), self._conversations(frame), strict=True)
+        return [merge(pieces, ptkb, self._asked(_said(messages))) for pieces, ptkb, messages in rows]
+
+    def _conversations(self, frame: pd.DataFrame) -> list[list[dict[str, str]]]:
+        """The messages of each row, the question last."""
+        rows = zip(histories(frame), self.questions(frame), strict=True)
+        return [[*history, {"role": "user", "content": question}] for history, question in rows]
+
+    def _asked(self, said: dict[int, str]) -> dict[int, str]:
+        """The user's messages to learn from."""
+        return {number: text for number, text in said.items() if self.messages is None or number > len(said) - self.messages}
+
+    def _context(self, messages: Sequence[dict[str, str]]) -> str:
+        places = [place for place, message in enumerate(messages) if message["role"] == "user"]
+        numbers = {place: number for number, place in enumerate(places, 1)}
+        first = 0 if self.messages is None else max(len(places) - self.messages, 0)
+        start = 0 if self.messages is None else places[max(first - EARLIER, 0)]
+        shown = {place - start: numbers[place] for place in places[first:]}
+        return history_text(messages[start:], self.style, shown)
+
+
+def _said(messages: Sequence[dict[str, str]]) -> dict[int, str]:
+    """The user's messages by number."""
+    return dict(enumerate((message["content"] for message in messages if message["role"] == "user"), 1))

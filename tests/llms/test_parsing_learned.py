@@ -1,0 +1,164 @@
+"""What a completion says about the user, and what of it is kept, worked out by hand."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyterrier_ikat.completions.learned import LONGEST, merge, read_learned
+
+VEGAN = {"message": 1, "words": "I am vegan", "statement": "I am vegan.", "replaces": []}
+DOG = {"message": 2, "words": "my dog", "statement": "I own a dog.", "replaces": [3]}
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (json.dumps([VEGAN, DOG]), [VEGAN, DOG]),
+        (f"```json\n{json.dumps([VEGAN], indent=2)}\n```", [VEGAN]),
+        (f"<think>[1, 2]</think>The new statements are:\n{json.dumps([VEGAN])}\nI hope this helps.", [VEGAN]),
+        (f"From message [1]: {json.dumps([VEGAN])}", [VEGAN]),
+        (json.dumps({"statements": [VEGAN]}), [VEGAN]),
+        (json.dumps(VEGAN), [VEGAN]),
+        (json.dumps(VEGAN) + "\n" + json.dumps(DOG), [VEGAN, DOG]),
+        (str([VEGAN]), [VEGAN]),
+        (json.dumps([VEGAN]) + "\n\nUser: And dogs?\n" + json.dumps([DOG]), [VEGAN]),
+        (json.dumps([VEGAN, "I own a dog."]), [VEGAN, {}]),
+        ("[]", []),
+        ("There are no new statements: []", []),
+        ('{"statements": []}', []),
+        ("None", []),
+        ("No new statements.", []),
+    ],
+)
+def test_the_first_list_of_statements_is_read(said, found):
+    assert read_learned(said) == found
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "The user is vegan.",
+        "I'm sorry, but I can't help with that.",
+        json.dumps([VEGAN, DOG])[:-30],
+        json.dumps([VEGAN, DOG], indent=1)[:-30],
+        json.dumps({"statements": [VEGAN, DOG]})[:-30],
+        json.dumps(VEGAN)[:-30],
+        "[1, 2]",
+        '{"1": 0.5}',
+        "<think>" + json.dumps([VEGAN]),
+    ],
+)
+def test_prose_and_a_list_that_was_cut_off_are_failures(said):
+    assert read_learned(said) is None
+
+
+KNOWN = {"1": "I live in Lyon.", "2": "I am vegan.", "7": "My sister is vegan."}
+SAID = {1: "I moved from Lyon to Oslo in May.", 2: "Do vegans eat honey? My sister doesn’t."}
+
+
+def piece(statement, message=1, words="I moved from Lyon to Oslo", replaces=()):
+    return {"message": message, "words": words, "statement": statement, "replaces": list(replaces)}
+
+
+def test_a_contradicted_statement_goes_and_the_new_one_gets_the_next_id():
+    merged = merge([piece("I live in Oslo.", replaces=[1])], KNOWN, SAID)
+    assert merged.ptkb == {"2": "I am vegan.", "7": "My sister is vegan.", "8": "I live in Oslo."}
+    assert list(merged.ptkb) == ["2", "7", "8"]
+    source = {"message": 1, "words": "I moved from Lyon to Oslo"}
+    assert merged.statements == [{"id": "8", "statement": "I live in Oslo.", **source, "replaces": ["1"]}]
+    assert merged.dropped == []
+    assert KNOWN["1"] == "I live in Lyon."
+
+
+def test_a_repeat_changes_nothing():
+    assert merge([piece("i am VEGAN"), piece("I live in Oslo."), piece("I live in Oslo")], KNOWN, SAID).ptkb == {
+        **KNOWN,
+        "8": "I live in Oslo.",
+    }
+    assert merge([piece("I live in Lyon!", replaces=[1])], KNOWN, SAID) == (KNOWN, [], [])
+
+
+def test_a_number_makes_a_statement_another_one():
+    assert merge([piece("I am 47 years old.", replaces=[1])], {"1": "I am 46 years old."}, SAID).ptkb == {"2": "I am 47 years old."}
+
+
+def test_a_statement_that_is_known_still_replaces_another_one():
+    merged = merge([piece("I live in Oslo.", replaces=["1"])], {"1": "I live in Lyon.", "4": "I live in Oslo."}, SAID)
+    assert merged.ptkb == {"4": "I live in Oslo."}
+    assert merged.statements[0]["id"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (piece("I live in Oslo.", message=3), "from message 3"),
+        (piece("I live in Oslo.", message=None), "from message None"),
+        (piece("I am rich.", words="I won the lottery"), "words are not in message 1"),
+        (piece("I am rich.", words="I moved from Lyon to"[:-5] + "xx"), "words are not in message 1"),
+        (piece("I live in Oslo.", message=2), "words are not in message 2"),
+        (piece("I live in Oslo.", words="..."), "words are not in message 1"),
+        (piece("Do I live in Oslo?"), "a question"),
+        (piece("x" * (LONGEST + 1)), f"{LONGEST + 1} characters"),
+        (piece(" .!"), "without a statement"),
+        (piece(["I live in Oslo."]), "without a statement"),
+        ({}, "without a statement"),
+    ],
+)
+def test_a_statement_without_its_source_is_dropped_and_named_without_its_words(wrong, fault):
+    merged = merge([wrong], KNOWN, SAID)
+    assert (merged.ptkb, merged.statements, len(merged.dropped)) == (KNOWN, [], 1)
+    assert fault in merged.dropped[0]
+    assert not [word for word in ("Oslo", "rich", "lottery") if word in merged.dropped[0]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("i MOVED, from Lyon", "user 1"),
+        ("“I moved … to Oslo”", "[1]"),
+        ("my sister doesn't", 2),
+        ("", 1),
+        (None, 1),
+    ],
+)
+def test_words_are_found_whatever_their_case_quotes_and_gaps(words, message):
+    statement = "I moved from Lyon to Oslo in May." if not words else "Something new."
+    assert len(merge([piece(statement, message, words)], {}, SAID).statements) == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "gone"), [(1, "1"), ("1", "1"), (["[7]"], "7"), (["statement 2"], "2"), ("none", ""), ([], ""), (None, "")]
+)
+def test_replaced_statements_are_named_in_any_way(label, gone):
+    merged = merge([{**piece("I live in Oslo."), "replaces": label}], KNOWN, SAID)
+    assert (set(KNOWN) - set(merged.ptkb), merged.dropped) == (set(gone), [])
+
+
+def test_an_unknown_replaced_statement_is_counted_and_the_new_one_kept():
+    merged = merge([piece("I live in Oslo.", replaces=[1, 9])], KNOWN, SAID)
+    assert merged.statements[0]["replaces"] == ["1"]
+    assert merged.dropped == ["no known statement '9'"]
+
+
+def test_ids_that_are_no_numbers_stay_and_new_ones_begin_at_one():
+    assert merge([piece("I live in Oslo.")], {"a": "I own a cat."}, SAID).ptkb == {"a": "I own a cat.", "1": "I live in Oslo."}
+    assert list(merge([piece("I live in Oslo.")], {"2": "I own a cat."}, SAID, taken={"5", "x"}).ptkb) == ["2", "6"]
+
+
+VALUES = st.sampled_from([None, True, 1, "1", "tea", "I like tea", "Tea?", ["1", 2], [[1]], {"a": 1}, "\ud800 tea", "\x00tea"])
+PIECES = st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(["message", "words", "statement", "replaces"], VALUES)), max_size=4)
+KNOWNS = st.dictionaries(st.sampled_from(["1", "2", "b"]), st.sampled_from(["tea", "I like tea.", ""]))
+SAYINGS = st.dictionaries(st.integers(1, 2), st.sampled_from(["I like tea", "1 True"]))
+
+
+@settings(max_examples=30)
+@given(PIECES, KNOWNS, SAYINGS)
+def test_whatever_a_model_writes_known_ids_keep_their_text(pieces, known, said):
+    merged = merge(pieces, known, said)
+    assert all(known.get(number, text) == text for number, text in merged.ptkb.items())
+    assert set(known) - set(merged.ptkb) == {number for one in merged.statements for number in one["replaces"]} - set(merged.ptkb)
+    assert all(one["message"] in said and one["words"] for one in merged.statements)
+    json.dumps(merged).encode()
