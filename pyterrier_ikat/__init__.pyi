@@ -60,6 +60,7 @@ from .generate import SummariseHistory as SummariseHistory
 from .generate import TopicSwitch as TopicSwitch
 from .generate import UpdatePtkb as UpdatePtkb
 from .generate import UserMemory as UserMemory
+from .interactive import interact as interact
 from .llms import llm as llm
 from .methods import method as method
 from .profiling import profile as profile

@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import analyse, catalogue, chat, evaluate, inspect, judge, paper, run, serve, simulate
+from . import analyse, catalogue, chat, evaluate, inspect, interact, judge, paper, run, serve, simulate
 from .main import main
 
-__all__ = ["analyse", "catalogue", "chat", "evaluate", "inspect", "judge", "main", "paper", "run", "serve", "simulate"]
+__all__ = ["analyse", "catalogue", "chat", "evaluate", "inspect", "interact", "judge", "main", "paper", "run", "serve", "simulate"]

@@ -46,9 +46,19 @@ def cut_at_sentence(text: str, words: int) -> str:
     """
     if count_words(text) <= words:
         return text
-    ends = [text[: found.end()].rstrip() for found in _END.finditer(text)]
-    whole = [part for part in ends if part.strip() and not _SHORTENED.search(part) and count_words(part) <= words]
+    whole = [part for part in whole_sentences(text) if count_words(part) <= words]
     return whole[-1] if whole else _first_words(text, words)
+
+
+def whole_sentences(text: str) -> list[str]:
+    """The beginnings of ``text`` that end where a sentence or a line ends, from the shortest.
+
+    Example:
+        >>> whole_sentences("Oats keep well, e.g. in a jar. They are cheap.")
+        ['Oats keep well, e.g. in a jar.', 'Oats keep well, e.g. in a jar. They are cheap.']
+    """
+    ends = [text[: found.end()].rstrip() for found in _END.finditer(text)]
+    return [part for part in ends if part.strip() and not _SHORTENED.search(part)]
 
 
 def _first_words(text: str, words: int) -> str:

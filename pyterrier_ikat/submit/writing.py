@@ -190,7 +190,7 @@ def _rankings(results: pd.DataFrame, year: int) -> dict[str, list[Passage]]:
     for qid, docno, score, used, text in zip(strict["qid"], strict["docno"], strict["score"], used_marks(strict), texts, strict=True):
         ranking = rankings.setdefault(qid, [])
         if year == 2025 and ranking:
-            score = _lower_score(score, ranking[-1].score, six_decimals, 2e-6)
+            score = lower_score(score, ranking[-1].score, six_decimals, 2e-6)
         ranking.append(Passage(docno, float(score), used, text))
     return rankings
 
@@ -215,11 +215,11 @@ def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: To
             raise DataError(f"turn {qid}: the user has no statement {name}: give an id of the topics, or a new one's words")
         text = known.get(name, name if topics.year == 2025 else "")
         before = statements[-1].score if statements else None
-        statements.append(Statement(name, text, score if before is None else _lower_score(score, before, float)))
+        statements.append(Statement(name, text, score if before is None else lower_score(score, before, float)))
     return statements
 
 
-def _lower_score(score: float, before: float, as_read: Callable[[float], float], step: float = 0.0) -> float:
+def lower_score(score: float, before: float, as_read: Callable[[float], float], step: float = 0.0) -> float:
     """The score; where a tool that reads it by ``as_read`` doesn't find it below the one before, the next lower 32-bit float or step."""
     if as_read(score) < as_read(before):
         return score

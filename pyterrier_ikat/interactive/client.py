@@ -1,0 +1,306 @@
+"""The client of the REST interface by which the simulated users of TREC iKAT 2025 and 2026 talk to systems.
+
+A call that only reads is retried. A call that changes something (``start``, ``continue``) is repeated only when the server certainly
+has not taken it; otherwise it raises `Unsure`, and the caller asks the server where the run stands.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import requests
+
+from ..errors import DataError, IkatError, UsageError
+from ..llms.failures import Transient, shorten
+from ..llms.limits import Retry, seconds_of
+from .access import TOKEN, Token, safe_address
+from .limits import TOKENS
+
+TIMEOUT = 300.0
+CONNECT = 10.0
+AGAIN = "the same command continues the run"
+
+
+class Untaken(Transient):
+    """The server has certainly not taken the call."""
+
+
+class Unsure(Exception):  # noqa: N818 - a signal to the run, which finds out
+    """A call was sent, and it is unknown whether the server took it."""
+
+
+class ServerRefusal(UsageError):
+    """The server refuses a call.
+
+    Attributes:
+        status: the HTTP status.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ServerDown(IkatError):
+    """The server gave no answer to a call that only reads, after all retries."""
+
+
+class TooLong(Exception):  # noqa: N818 - a signal to the run, which cuts the response
+    """The server counts more tokens than it accepts.
+
+    Attributes:
+        share: how much of the response it accepts, by its own count; None if it doesn't say.
+    """
+
+    def __init__(self, share: float | None) -> None:
+        super().__init__(share)
+        self.share = share
+
+
+@dataclass(frozen=True)
+class UserMessage:
+    """What the simulated user says, and where the run stands.
+
+    Attributes:
+        topic: the topic's id.
+        user: the user's id; the same user may have several topics.
+        utterance: the user's words.
+        history: the conversation so far, as the server keeps it.
+        timestamp: the server's.
+        ends_session: whether the user has no further question; the next call asks for the next topic.
+        ends_run: whether there is no further topic either.
+    """
+
+    topic: str
+    user: str
+    utterance: str
+    history: list[dict[str, str]] = field(default_factory=list)
+    timestamp: str = ""
+    ends_session: bool = False
+    ends_run: bool = False
+
+    @classmethod
+    def of(cls, answer: Any) -> Self:
+        """The message in the server's answer.
+
+        Raises:
+            DataError: when it holds none.
+        """
+        try:
+            history = [{"role": str(one["role"]), "content": str(one["content"])} for one in answer.get("history") or []]
+            topic, user, utterance = (str(answer[name]) for name in ("topic_id", "user_id", "utterance"))
+            ends_session, ends_run = (bool(answer[name]) for name in ("last_response_of_session", "last_response_of_run"))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"the server's answer is no user message ({error!r}): check the address") from None
+        return cls(topic, user, utterance, history, str(answer.get("timestamp") or ""), ends_session or ends_run, ends_run)
+
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation with this utterance at its end: some servers include it in the history."""
+        said = {"role": "user", "content": self.utterance}
+        return self.history if self.history and self.history[-1] == said else [*self.history, said]
+
+    def record(self) -> dict[str, Any]:
+        """The fields as JSON."""
+        return asdict(self)
+
+
+class TrackServer:
+    """The server of the simulated users.
+
+    Args:
+        address: the base address, before ``/run/start``.
+        debug: use the calls for debugging, which have a budget and are never assessed.
+        timeout: seconds to wait for an answer; the simulated user may be a slow language model.
+        retry: how calls are retried that the server has not taken.
+
+    Attributes:
+        shown: the address as it may be shown.
+
+    Raises:
+        UsageError: when the address is wrong, or would send the token unencrypted to another machine; or when there is no token.
+    """
+
+    def __init__(self, address: str, *, debug: bool = False, timeout: float = TIMEOUT, retry: Retry | None = None) -> None:
+        base = safe_address(address)
+        self.shown, self._url = base.shown, base.url
+        self._calls = "debug" if debug else "run"
+        self._timeout, self.retry = timeout, retry or Retry(tries=10)
+        self._token, self.session = Token(), requests.Session()
+        self._answered = False
+
+    def team(self) -> str:
+        """The team that the token belongs to."""
+        found = self._read("auth/verify", {})
+        if not isinstance(found, dict) or not isinstance(found.get("team_id"), str):
+            raise DataError(f"{self.shown} does not name the team of the token: check the address")
+        return str(found["team_id"])
+
+    def budget(self) -> int | None:
+        """How many runs may still be started, or debug conversations; None if the server's answer doesn't say it."""
+        found = self._read("budget/check", {})
+        for name in ("remaining", self._calls, "remaining"):
+            found = found.get(name, found) if isinstance(found, dict) else found
+        return found if isinstance(found, int) else None
+
+    def start(self, run_id: str, description: str, *, track_persona: bool) -> UserMessage:
+        """Start a run.
+
+        ``track_persona`` is sent at the top level, as the documentation of 2025 says, and in ``extra``, where the released server reads it.
+        """
+        body = {"run_id": run_id, "description": description, "track_persona": track_persona}
+        return self._change("start", {**body, "extra": {"track_persona": track_persona}})
+
+    def proceed(self, run_id: str, response: str, citations: Mapping[str, float], statements: list[str]) -> UserMessage:
+        """Answer the user; after the end of a session, with an empty response, ask for the next topic.
+
+        The statements are sent at the top level, as the documentation of 2025 says, and in ``meta``, where the released server reads them.
+
+        Raises:
+            TooLong: when the server counts too many tokens.
+            Unsure: when it is unknown whether the server took the response.
+        """
+        body = {"run_id": run_id, "response": response, "citations": dict(citations), "ptkb_provenance": statements}
+        return self._change("continue", {**body, "meta": {"ptkb_provenance": statements}})
+
+    def current(self, run_id: str) -> UserMessage:
+        """The current user message again, without answering it."""
+        return UserMessage.of(self._read(f"{self._calls}/session", {"run_id": run_id}))
+
+    def status(self, run_id: str) -> dict[str, Any]:
+        """``status``, ``open_topics`` and ``done_topics`` of a run."""
+        found = self._read("run/status", {"run_id": run_id})
+        return found if isinstance(found, dict) else {}
+
+    def dump(self, run_id: str) -> list[dict[str, Any]]:
+        """The run file: an object for each response that the server took."""
+        found = self._read("run/dump", {"run_id": run_id})
+        entries = found if isinstance(found, list) else [found]
+        if not all(isinstance(one, dict) and "metadata" in one and "responses" in one for one in entries):
+            raise DataError(f"the dump of {self.shown} is no run file: download it by hand, and compare it with the log")
+        return entries
+
+    def _read(self, path: str, query: Mapping[str, str]) -> Any:
+        """The content of an answer to a call that only reads."""
+        try:
+            for attempt in self.retry.loop(threading.Event()):
+                with attempt:
+                    return self._content(self._send("GET", path, params=query))
+        except Unsure as error:  # an answer that is no JSON
+            raise DataError(f"{self.shown} is no server of simulated users ({error}): check the address") from None
+        except Transient as error:
+            raise ServerDown(f"{self.shown} gave no answer to {path} ({error.reason}): start again later, {AGAIN}") from None
+
+    def _change(self, call: str, body: Mapping[str, Any]) -> UserMessage:
+        """The message in the answer to a call that changes where the run stands."""
+        try:
+            for attempt in self.retry.loop(threading.Event()):
+                with attempt:
+                    return self._changed(call, body)
+        except Transient as error:
+            raise ServerDown(f"{self.shown} did not take {call} ({error.reason}): start again later, {AGAIN}") from None
+        raise AssertionError("a loop of retries returns or raises")
+
+    def _changed(self, call: str, body: Mapping[str, Any]) -> UserMessage:
+        """One attempt."""
+        try:
+            answer = self._send("POST", f"{self._calls}/{call}", json=body)
+        except Untaken:
+            raise
+        except Transient as error:
+            raise Unsure(error.reason) from None
+        try:
+            return UserMessage.of(self._content(answer))
+        except DataError as error:
+            raise Unsure(str(error)) from None
+
+    def _send(self, method: str, path: str, **options: Any) -> requests.Response:
+        """An answer with a status below 300.
+
+        Raises:
+            Untaken: when the call did not reach the server, or is one too many (429).
+            Transient: when the server failed, or its answer was lost.
+            ServerRefusal: when the server refuses the call for good.
+        """
+        try:
+            answer = self.session.request(
+                method,
+                f"{self._url}/{path}",
+                auth=self._token,  # as a header it would give way to a login in ~/.netrc
+                headers={"Connection": "close"},  # an idle connection may be lost while the system answers
+                timeout=(CONNECT, self._timeout),
+                allow_redirects=False,
+                **options,
+            )
+        except requests.ReadTimeout:
+            raise Transient(None, f"no answer within {self._timeout:g} seconds") from None
+        except (requests.RequestException, OSError) as error:
+            reason = self._token.hidden(_cause(error))
+            if _is_unsent(error):
+                raise Untaken(None, reason, unreached=not self._answered) from None
+            raise Transient(None, reason) from None
+        self._answered = True
+        if answer.status_code < 300:
+            return answer
+        said = self._token.hidden(_detail(answer))
+        if answer.status_code == 429 or answer.status_code >= 500:
+            wait = seconds_of(answer.headers.get("Retry-After"), time.time())
+            raise (Untaken if answer.status_code == 429 else Transient)(wait, f"{answer.status_code}: {said}")
+        raise self._refusal(answer.status_code, said, path)
+
+    def _content(self, answer: requests.Response) -> Any:
+        """The JSON of an answer, or a list of its lines."""
+        text = self._token.hidden(answer.content.decode("utf-8", "replace"))
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            raise Unsure(f"its answer is no JSON: {shorten(text)[:80]!r}") from None
+
+    def _refusal(self, status: int, said: str, path: str) -> Exception:
+        """What a refusal means."""
+        if status == 422 and path.endswith("/continue") and re.search(r"token|too long", said, re.IGNORECASE):
+            counted, limit = (re.search(pattern, said) for pattern in (r"(\d+)\s+tokens", r"limit of (\d+)"))
+            share = (int(limit[1]) if limit else TOKENS) / max(1, int(counted[1])) if counted else 1.0
+            return TooLong(share if share < 1 else None)
+        repairs = {
+            401: f"does not accept the token in {TOKEN}: copy the token of your team again",
+            403: "does not allow this",
+            404: f"knows no {path}, or no such run: check the address, it is the part before /run/start, and the run id",
+        }
+        moved = "answers with a redirect, and the token is not sent on: give the address that it names"
+        why = moved if status < 400 else repairs.get(status, f"refuses {path}")
+        return ServerRefusal(status, f"{self.shown} {why} ({status}: {said})")
+
+    def __repr__(self) -> str:
+        return f"TrackServer({self.shown!r})"
+
+
+def _is_unsent(error: Exception) -> bool:
+    """Whether no connection was made, so that the server has received nothing."""
+    inner = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(error, requests.ConnectTimeout) or type(inner).__name__ in ("NewConnectionError", "NameResolutionError")
+
+
+def _cause(error: Exception) -> str:
+    inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
+    return f"no connection: {shorten(str(getattr(inner, 'reason', None) or inner))}"
+
+
+def _detail(answer: requests.Response) -> str:
+    """The server's own words, in one line."""
+    try:
+        found = json.loads(answer.content).get("detail")
+    except (ValueError, AttributeError, RecursionError):
+        found = None
+    if isinstance(found, list):
+        found = "; ".join(
+            f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg')}" if isinstance(one, dict) else str(one) for one in found
+        )
+    return shorten(str(found or answer.reason or "no reason given"))

@@ -1,0 +1,280 @@
+"""The play of an interactive run: a response to each user message, until the users have no further question."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pandas as pd
+import pyterrier as pt
+
+from ..chat.answering import HISTORY, Tell, answer
+from ..conversations import conversation
+from ..errors import DataError
+from ..generate.respond import ABSTENTION
+from ..runs.dialogues import DialogueTurn
+from .client import AGAIN, ServerDown, ServerRefusal, TooLong, TrackServer, Unsure, UserMessage
+from .journal import Journal
+from .limits import count_spacy_tokens, fit_citations, fit_response
+from .settling import NOT_TAKEN, Settled, settle
+
+ATTEMPTS = 10
+"""How often a call is sent that the server has not taken, and a response cut that it finds too long."""
+CUT_AGAIN = 0.9
+"""The share of a response that is sent again, if a server finds it too long and doesn't say how long it may be."""
+
+
+class Memory(Protocol):
+    """What is known about the users who come back."""
+
+    def known(self, user: str) -> Mapping[str, str]:
+        """The statements about a user, by id."""
+        ...
+
+    def learn(self, user: str, messages: Sequence[Mapping[str, str]]) -> None:
+        """Learn from a conversation of a user; called once it has ended."""
+        ...
+
+
+class HistoryDiffersWarning(UserWarning):
+    """The server's history of a conversation differs from what was said; the server's is used."""
+
+
+class NoResponseWarning(UserWarning):
+    """The system wrote no response; the user is told that there is no answer."""
+
+
+class LostSessionWarning(UserWarning):
+    """The server lost a conversation and went on without having taken the last response."""
+
+
+@dataclass
+class Player:
+    """Plays one run.
+
+    Args:
+        server: the server.
+        run_id: the run.
+        system: the pipeline.
+        journal: the steps so far.
+        name: the system's name.
+        personas: user -> the statements known about the user from the beginning.
+        memory: learns about users who come back.
+        history: see :func:`~pyterrier_ikat.chat.answering.answer`.
+        tell: called with each step of the system, with the turn's id before it.
+        sleep: how to wait.
+    """
+
+    server: TrackServer
+    run_id: str
+    system: pt.Transformer
+    journal: Journal
+    name: str
+    personas: Callable[[str], Mapping[str, str]] = lambda user: {}
+    memory: Memory | None = None
+    history: int | None = HISTORY
+    tell: Tell | None = None
+    sleep: Callable[[float], None] = time.sleep
+    _warned: set[str] = field(default_factory=set)
+
+    def play(self, description: str, *, most: int | None = None) -> None:
+        """Start or continue the run, until it ends or ``most`` conversations have ended."""
+        message = self.journal.message or self._start(description)
+        while True:
+            if message.ends_session:
+                self._learn()
+                if message.ends_run or (most is not None and len(self.journal.topics) >= most):
+                    return
+                message = self._next_topic(message)
+            else:
+                message = self._exchange(message)
+
+    def _start(self, description: str) -> UserMessage:
+        if self.journal.asking:  # it was sent, and its answer was lost
+            try:
+                return self._begun(self.server.current(self.run_id))
+            except ServerRefusal as error:
+                if error.status in (401, 403):
+                    raise
+        self.journal.note("start")
+        for _ in range(ATTEMPTS):
+            began = time.perf_counter()
+            try:
+                message = self.server.start(self.run_id, description, track_persona=self.memory is not None)
+            except Unsure:
+                try:
+                    return self._begun(self.server.current(self.run_id))
+                except ServerRefusal as error:
+                    if error.status in (401, 403):
+                        raise
+                    continue
+            self.journal.received(message, time.perf_counter() - began)
+            return message
+        raise ServerDown(f"{self.server.shown} did not start run {self.run_id}: start again later")
+
+    def _begun(self, message: UserMessage) -> UserMessage:
+        """The first message of a run that the server has started."""
+        if len(message.messages()) > 1 or message.ends_session:
+            raise DataError(
+                f"run {self.run_id} has gone on without this folder: continue in the folder in which it was started, or give another run id"
+            )
+        self.journal.received(message)
+        return message
+
+    def _next_topic(self, message: UserMessage) -> UserMessage:
+        if self.journal.asking and (found := self._settle(message, None)) != NOT_TAKEN:
+            return self._accept(message, None, found, None)
+        self.journal.note("next")
+        return self._send(message, None)
+
+    def _exchange(self, message: UserMessage) -> UserMessage:
+        turn = self.journal.pending
+        if turn is not None and (found := self._settle(message, turn)) != NOT_TAKEN:
+            return self._accept(message, turn, found, None)
+        if turn is None:
+            turn = self._answer(message)
+            self.journal.answered(turn)
+        return self._send(message, turn)
+
+    def _send(self, message: UserMessage, turn: DialogueTurn | None) -> UserMessage:
+        """Send a response, or ask for the next topic; returns the user's reply."""
+        reason = ""
+        for _ in range(ATTEMPTS):
+            began = time.perf_counter()
+            try:
+                reply = self._proceed(turn)
+            except TooLong as error:
+                if turn is None:
+                    raise DataError(f"{self.server.shown} refuses the question for the next topic as too long") from None
+                turn = self._cut(turn, error.share)
+                self.journal.answered(turn)
+                continue
+            except Unsure as error:
+                reason = str(error)
+                if (found := self._settle(message, turn)) == NOT_TAKEN:
+                    continue
+            else:
+                found = Settled(reply, dropped=turn is not None and not _follows(message, turn, reply))
+            return self._accept(message, turn, found, time.perf_counter() - began)
+        raise ServerDown(
+            f"{self.server.shown} did not take turn {_qid(turn)} in {ATTEMPTS} attempts ({reason}): start again later, {AGAIN}"
+        )
+
+    def _proceed(self, turn: DialogueTurn | None) -> UserMessage:
+        if turn is None:
+            return self.server.proceed(self.run_id, "", {}, [])
+        return self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements))
+
+    def _settle(self, message: UserMessage, turn: DialogueTurn | None) -> Settled:
+        earlier, begun = self.journal.of_topic(message.topic), len(self.journal.topics)
+        return settle(self.server, self.run_id, message, turn, earlier=earlier, begun=begun, sleep=self.sleep)
+
+    def _accept(self, message: UserMessage, turn: DialogueTurn | None, found: Settled, seconds: float | None) -> UserMessage:
+        """Note the reply."""
+        assert found.reply is not None
+        if found.dropped:
+            told = f"the server lost the conversation on topic {message.topic} and has not taken the response to turn {_qid(turn)}"
+            warnings.warn(f"{told}: it goes on with topic {found.reply.topic}", LostSessionWarning, stacklevel=2)
+            self.journal.dropped(found.reply)
+        else:
+            self.journal.received(found.reply, seconds)
+            if turn is not None and self.tell:
+                self.tell(f"{_qid(turn)} answered: {_in_words(turn, seconds)}")
+        return found.reply
+
+    def _answer(self, message: UserMessage) -> DialogueTurn:
+        """The system's answer to a message, as it is going to be sent."""
+        session = self.journal.session
+        number = len(self.journal.of_session(session)) + 1
+        qid = f"{session}_{number}"
+        memory = self.memory.known(message.user) if self.memory else {}
+        frame = conversation(self._messages(qid, message), {**self.personas(message.user), **memory}, number=session)
+        frame = frame.assign(qid=pd.Series([qid], dtype=object), qturn=pd.Series([number], dtype=object))
+        tell = self.tell
+        made = answer(self.system, frame, (lambda step: tell(f"{qid} {step}")) if tell else None, method=self.name, history=self.history)
+        response, cut = fit_response(made.response)
+        if not response:
+            told = f"turn {qid}: the system wrote no response, because it found no passage; the user is told: {ABSTENTION}"
+            warnings.warn(told, NoResponseWarning, stacklevel=2)
+            response = ABSTENTION
+        return DialogueTurn(
+            session,
+            number,
+            message.utterance,
+            response,
+            fit_citations(qid, made.ranking),
+            made.statements,
+            tuple({"docno": one.docno, "text": one.text, "score": one.score} for one in made.sources),
+            made.rewrite,
+            made.queries,
+            made.draft,
+            made.seconds,
+            made.calls,
+            made.cost,
+            cut,
+            more={"omitted": made.omitted, "cached": made.cached, "tokens": made.tokens},
+        )
+
+    def _messages(self, qid: str, message: UserMessage) -> list[dict[str, str]]:
+        """The conversation as the server has it; a difference from what was said is a warning."""
+        ours = [
+            {"role": role, "content": text}
+            for turn in self.journal.of_session(self.journal.session)
+            for role, text in (("user", turn.utterance), ("assistant", turn.response))
+        ]
+        ours.append({"role": "user", "content": message.utterance})
+        theirs = message.messages()
+        if not message.history and len(ours) > 1:
+            self._warn("empty", f"turn {qid}: the server sends no history, so the one of the log is used")
+            return ours
+        if theirs != ours:
+            pairs = zip(theirs, ours, strict=False)
+            place = next((number for number, (one, other) in enumerate(pairs, 1) if one != other), min(len(theirs), len(ours)) + 1)
+            told = f"turn {qid}: message {place} of the server's history differs from what was said; the server's history is used"
+            self._warn(self.journal.session, told)
+        return theirs
+
+    def _warn(self, key: str, told: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(told, HistoryDiffersWarning, stacklevel=4)
+
+    def _cut(self, turn: DialogueTurn, share: float | None) -> DialogueTurn:
+        """A shorter response, after the server counted more tokens than it accepts."""
+        now = count_spacy_tokens(turn.response)
+        limit = min(now - 1, int(now * (share or CUT_AGAIN)))
+        response, cut = fit_response(turn.response, limit)
+        if not response:
+            raise DataError(f"turn {_qid(turn)}: {self.server.shown} finds even a response of {now} tokens too long: ask the organisers")
+        return replace(turn, response=response, cut=turn.cut + cut)
+
+    def _learn(self) -> None:
+        """Let the memory learn from the conversation that ended, once."""
+        session = self.journal.session
+        if self.memory is None or session in self.journal.learned:
+            return
+        turns = self.journal.of_session(session)
+        messages = [
+            {"role": role, "content": text} for turn in turns for role, text in (("user", turn.utterance), ("assistant", turn.response))
+        ]
+        if self.journal.message is not None and self.journal.message.utterance:
+            messages.append({"role": "user", "content": self.journal.message.utterance})
+        self.memory.learn(self.journal.users[session], messages)
+        self.journal.note("learned", session=session)
+
+
+def _follows(before: UserMessage, turn: DialogueTurn, reply: UserMessage) -> bool:
+    """Whether a reply is the user's to this response, and not the beginning of another conversation."""
+    if reply.topic != before.topic:
+        return False
+    return not reply.history or not before.history or len(reply.messages()) > len(before.messages())
+
+
+def _in_words(turn: DialogueTurn, seconds: float | None) -> str:
+    server = "" if seconds is None else f", the server {seconds:.1f} s"
+    return f"{turn.seconds:.1f} s{server}, {turn.calls} LLM calls" + (f", {turn.cut} tokens cut" if turn.cut else "")
+
+
+def _qid(turn: DialogueTurn | None) -> str:
+    return "" if turn is None else f"{turn.session}_{turn.turn}"

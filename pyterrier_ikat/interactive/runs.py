@@ -1,0 +1,230 @@
+"""Interactive runs in folders: started, continued after a kill, and compared with the server's dump."""
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..chat.answering import HISTORY, Tell
+from ..chat.persona import read_persona
+from ..conversations import conversation
+from ..errors import DataError, UsageError, advice
+from ..llms import LLM, Ledger
+from ..llms.limits import Retry
+from ..operator import digest, parts_of
+from ..running.comparison import check_system, load_models
+from ..running.identity import parameters_of
+from ..running.systems import Resources, Systems, methods_in
+from ..runs.dialogues import DialogueLog
+from ..store.files import atomic_write, lock_folders
+from ..tables import Table, of_frame
+from .client import TIMEOUT, ServerDown, ServerRefusal, TrackServer
+from .comparing import DumpDiffersError, as_dump, differences
+from .journal import Journal
+from .limits import tokenizer
+from .playing import Memory, Player
+
+DUMP = "dump.json"
+
+
+class NotComparedWarning(UserWarning):
+    """The server gave no dump, so that the log is not compared with it."""
+
+
+@dataclass(frozen=True)
+class InteractiveRun:
+    """An interactive run in its folder.
+
+    Attributes:
+        folder: the folder.
+        log: its conversations.
+        finished: whether the users have no further question.
+    """
+
+    folder: Path
+    log: DialogueLog
+    finished: bool
+
+    def latency(self) -> Table:
+        """The seconds that the system and the server took for each turn, the LLM calls, their cost, and the tokens that were cut off."""
+        turns = [turn for one in self.log.dialogues() for turn in one.turns]
+        names = {
+            "session": [turn.session for turn in turns],
+            "turn": [turn.turn for turn in turns],
+            "system s": pd.Series([turn.seconds for turn in turns], dtype=float),
+            "server s": pd.Series([turn.more.get("server_seconds") for turn in turns], dtype=float),
+            "calls": [turn.calls for turn in turns],
+            "cost USD": pd.Series([turn.cost for turn in turns], dtype=float),
+            "cut tokens": [turn.cut for turn in turns],
+        }
+        frame = pd.DataFrame(names)
+        notes = [f"{frame['session'].nunique()} conversations with {len(frame)} turns."]
+        if len(frame):
+            slowest = turns[int(frame["system s"].argmax())]
+            middle = f"The system took {frame['system s'].median():.2f} s for the median turn"
+            notes += [f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.turn}."]
+        return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost USD": 4})
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "not finished"
+        return f"<interactive run in {self.folder}, {state}: {len(self.log.dialogues())} conversations>"
+
+
+def interact(
+    address: str,
+    system: Systems | pt.Transformer,
+    *,
+    run_id: str,
+    out: str | Path,
+    description: str | None = None,
+    debug: bool = False,
+    persona: str | Path | None = None,
+    memory: Memory | None = None,
+    history: int | None = HISTORY,
+    sessions: int | None = None,
+    timeout: float = TIMEOUT,
+    tell: Tell | None = None,
+    ledger: Ledger | None = None,
+    retry: Retry | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    **options: Any,
+) -> InteractiveRun:
+    """Let the simulated users of TREC iKAT talk to a system.
+
+    The token of the team comes from the environment variable ``IKAT_TOKEN``. Each conversation is named like its topic, and its turns like
+    those of the track's topic files: ``1-1_2`` is the second one of topic 1-1. (The server's dump numbers them from 0: ``1-1_1``.) A call
+    that was stopped is repeated with the same arguments and the same folder: it continues where the server stands, sends no response twice
+    and asks no model twice.
+
+    Args:
+        address: the server's base address, before ``/run/start``; ``https://``, or on this machine.
+        system: a method's name, a function, or a pipeline. It has to write responses.
+        run_id: the run's name; a team may start two runs.
+        out: the folder of the run.
+        description: what the organisers get to read about the run.
+        debug: start a debug run, which is never assessed; a team has 100 debug conversations.
+        persona: what is known about the users from the beginning: a folder with a file for each user, named like the user's id, or a file
+            for all of them; see ``ikat chat --persona`` for the forms of a file.
+        memory: learns from each conversation that ended, and gives the statements about users who come back.
+        history: the most tokens of history that the system sees; None for all.
+        sessions: stop after so many conversations; the same call without it continues.
+        timeout: seconds to wait for the server's answer to a call.
+        tell: called with each step of the system.
+        ledger: the account that LLMs count in that are given by name.
+        retry: how calls are retried that the server has not taken.
+        sleep: how to wait for a server that is still at work.
+        options: the resources of a method, see :class:`~pyterrier_ikat.running.Resources`.
+
+    Returns:
+        The run, with its log. The server's dump is beside it in ``dump.json``.
+
+    Raises:
+        UsageError: for a wrong address, token, system or folder, or what the server refuses.
+        ServerDown: when the server doesn't answer; the same call continues.
+        DumpDiffersError: when the server's dump differs from the log.
+    """
+    tokenizer()
+    server = TrackServer(address, debug=debug, timeout=timeout, retry=retry)
+    if len(run_id.split()) != 1 or run_id != run_id.strip():
+        raise UsageError(f"the run id {run_id!r} has white space: give one word")
+    team = server.team()
+    name, pipeline, prompts = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
+    said = description or f"{name} (pyterrier_ikat)"
+    personas = _Personas(persona)
+    header = {
+        "kind": "interactive",
+        "system": name,
+        "run_id": run_id,
+        "team": team,
+        "debug": debug,
+        "description": said,
+        "track_persona": memory is not None,
+        "persona": personas.checksum(),
+        **{key: value for key, value in parameters_of(pipeline, prompts).items() if key != "package"},
+    }
+    with lock_folders(Path(out).absolute()):
+        log = DialogueLog.create(out, header)
+        journal = Journal(log)
+        if journal.message is None and not journal.asking:
+            _check_budget(server, debug)
+        Player(server, run_id, pipeline, journal, name, personas, memory, history, tell, sleep).play(said, most=sessions)
+        if not debug:
+            _compare(server, log, journal)
+    return InteractiveRun(Path(out), log, bool(journal.message and journal.message.ends_run))
+
+
+def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> tuple[str, pt.Transformer, str | Path | None]:
+    """The system's name, its pipeline with all models loaded, and the folder of its prompts."""
+    entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
+    if len(entries) != 1:
+        raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
+    entry = entries[0]
+    if entry.manual:
+        raise UsageError(f"method {entry.name} needs the manual rewrite of each turn, and simulated users give none: choose another")
+    resources = Resources.of(options, [entry]).opened(ledger)
+    pipeline = resources.build(entry)
+    if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(pipeline)):
+        raise UsageError("a user can't wait a day for an answer: omit batch=on in the specification of the LLM")
+    columns = check_system(entry.name, pipeline, conversation([{"role": "user", "content": "?"}]), resources.index)
+    if columns is not None and "used" not in columns and not ("qanswer" in columns and "docno" not in columns):
+        repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
+        raise UsageError(f"system {entry.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
+    load_models([pipeline])
+    return entry.name, pipeline, resources.prompts
+
+
+class _Personas:
+    """The statements about each user: of a file for all, or of the file of that name."""
+
+    def __init__(self, source: str | Path | None) -> None:
+        path = None if source is None else Path(source)
+        self._by_user: dict[str, dict[str, str]] | None = None
+        self._all: dict[str, str] = {}
+        if path is not None and path.is_dir() and not (path / "topics.jsonl").exists():
+            files = sorted(file for file in path.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
+            self._by_user = {file.stem: read_persona(file).ptkb for file in files}
+            if not self._by_user:
+                raise UsageError(f"the folder {path} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
+        elif source is not None:
+            self._all = read_persona(source).ptkb
+
+    def __call__(self, user: str) -> Mapping[str, str]:
+        return self._all if self._by_user is None else self._by_user.get(user, {})
+
+    def checksum(self) -> str:
+        held = self._all if self._by_user is None else self._by_user
+        return digest(json.dumps(held, sort_keys=True)).hex() if held else ""
+
+
+def _check_budget(server: TrackServer, debug: bool) -> None:
+    """Check that another run may be started, where the server says how many."""
+    try:
+        left = server.budget()
+    except ServerRefusal as error:
+        if error.status != 404:
+            raise
+        return
+    if left == 0:
+        what = "no debug conversation" if debug else "no run"
+        raise UsageError(f"the team has {what} left, says {server.shown}: continue one in its folder, or ask the organisers")
+
+
+def _compare(server: TrackServer, log: DialogueLog, journal: Journal) -> None:
+    """Keep the server's dump, and compare it with the log."""
+    header = log.header
+    try:
+        dump = server.dump(header["run_id"])
+    except (ServerDown, ServerRefusal, DataError) as error:
+        told = f"the log is not compared with the server's dump ({error})"
+        warnings.warn(f"{told}: repeat the same command later, which sends nothing", NotComparedWarning, stacklevel=3)
+        return
+    with atomic_write(log.folder / DUMP) as file:
+        json.dump(dump, file, ensure_ascii=False, indent=1)
+    if found := differences(as_dump(log.dialogues(), header, journal.topics), dump):
+        raise DumpDiffersError(f"the dump of {server.shown} in {log.folder / DUMP}", found)

@@ -1,0 +1,203 @@
+"""Interactive runs over lost answers, failing servers and kills: no response twice, no LLM call twice, and the log equals the dump."""
+
+import itertools
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_interact import AT_ONCE, EVERY, said
+from track_server import FAULTS, TOKEN, TOPICS, InProcess, Track
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chat import ChatTurn
+from pyterrier_ikat.interactive import client, journal, playing, runs
+from pyterrier_ikat.interactive.client import ServerDown, UserMessage
+from pyterrier_ikat.interactive.settling import is_taken
+from pyterrier_ikat.runs.dialogues import DialogueLog
+
+
+class Killed(BaseException):
+    pass
+
+
+class Fate:
+    """Kills at the n-th step, of the calls before and after they reach the server, and of the journal before, within and after a line."""
+
+    def __init__(self, deadly, folder):
+        self.deadly, self.steps, self.folder = deadly, itertools.count(), folder
+
+    def __call__(self, name):
+        if next(self.steps) == self.deadly:
+            raise Killed(name)
+
+    def append(self, path, record):
+        self("before the line")
+        try:
+            self("within the line")
+        except Killed:
+            with path.open("ab") as file:
+                file.write(b'{"step": "mess')
+            raise
+        APPEND(path, record)
+        self("after the line")
+
+
+APPEND = journal.append_line
+
+
+class Answers:
+    """A system's answers: a new one for each turn, which is kept like the completions in a cache."""
+
+    def __init__(self):
+        self.asked = {}
+
+    def __call__(self, system, frame, tell, **options):
+        qid, utterance = frame["qid"].iloc[0], frame["query"].iloc[0]
+        text = self.asked.setdefault(qid, f"Answer {len(self.asked) + 1}.")
+        return ChatTurn(1, utterance, text, (), ranking={"clueweb22-en0000-00-00000:0": 0.1}, statements=("I like tea.",))
+
+
+def live(track, folder, answers, step=lambda name: None):
+    """One life of a run: what `interact` does once the system is built."""
+    server = client.TrackServer("http://localhost:8888/sim", retry=AT_ONCE)
+    server.session.mount("http://", InProcess(track, step))
+    header = {"kind": "interactive", "run_id": "mine", "team": server.team(), "description": "Ours.", "track_persona": False}
+    steps = journal.Journal(DialogueLog.create(folder, header))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(playing, "answer", answers)
+        playing.Player(server, "mine", None, steps, "stub", sleep=lambda seconds: None).play("Ours.")
+    runs._compare(server, steps.log, steps)
+    return runs.InteractiveRun(folder, steps.log, steps.message.ends_run)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick():
+    """The token; nothing waits for the disk."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("IKAT_TOKEN", TOKEN)
+        patched.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+def lives(track, folder, answers, deaths):
+    """The run, killed at each of these steps and started again; returns it, and the number of steps of its last life."""
+    for deadly in [*deaths, None]:
+        fate = Fate(deadly, folder)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(journal, "append_line", fate.append)
+            try:
+                run = live(track, folder, answers, fate)
+            except (Killed, ServerDown):
+                continue
+        return run, next(fate.steps)
+    return None, 0
+
+
+def check(track, answers, run, topics):
+    expected = [(topic, utterance) for topic, _, utterances in topics for utterance in utterances]
+    assert said(track.taken) == expected
+    assert [response for *_, response in track.taken] == [f"Answer {number}." for number in range(1, len(expected) + 1)]
+    assert len(answers.asked) == len(expected)
+    assert [turn.response for one in run.log.dialogues() for turn in one.turns] == [response for *_, response in track.taken]
+    assert [len(one.sent) for one in run.log.dialogues()] == [len(utterances) for *_, utterances in topics]
+    assert run.finished
+
+
+SHORT = (("1-1", "ann", ("Why?", "Why?")), ("2-1", "bob", ("Where?",)))
+
+
+@pytest.mark.parametrize("options", [{}, {"released": True}], ids=["facts", "released"])
+def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path, options):
+    _, steps = lives(Track(SHORT, **options), tmp_path / "whole", Answers(), [])
+    assert steps > 40
+    for deadly in range(steps):
+        track, answers = Track(SHORT, **options), Answers()
+        run, _ = lives(track, tmp_path / str(deadly), answers, [deadly])
+        check(track, answers, run, SHORT)
+
+
+@pytest.mark.parametrize("options", [{}, {"released": True}], ids=["facts", "released"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_at_each_call(tmp_path, fault, options):
+    for place in range(5):
+        track, answers = Track(SHORT, faults=[""] * place + [fault], **options), Answers()
+        check(track, answers, live(track, tmp_path / str(place), answers), SHORT)
+        assert track.faults == []
+
+
+@settings(max_examples=12)
+@given(
+    st.lists(st.sampled_from(["", "", *FAULTS]), max_size=12),
+    st.lists(st.integers(0, 40), max_size=3),
+    st.booleans(),
+)
+def test_any_faults_with_any_kills(tmp_path_factory, faults, deaths, released):
+    track, answers = Track(SHORT, faults=faults, released=released), Answers()
+    run, _ = lives(track, tmp_path_factory.mktemp("any") / "run", answers, deaths)
+    check(track, answers, run, SHORT)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_without_a_history_the_dump_tells_what_was_taken(tmp_path, fault):
+    for place in range(1, 4):  # the second and third utterances are the same
+        track, answers = Track(SHORT, faults=[""] * place + [fault], with_history=False, released=True), Answers()
+        with pytest.warns(playing.HistoryDiffersWarning):
+            check(track, answers, live(track, tmp_path / str(place), answers), SHORT)
+
+
+def test_where_nothing_tells_what_was_taken_nothing_is_sent_twice(tmp_path):
+    track = Track(SHORT, faults=["", "drop after"], with_history=False, with_dump=False, released=True)
+    with pytest.raises(ikat.DataError, match="does not tell whether it took the response to turn 1-1_1 .*, and nothing is sent twice"):
+        live(track, tmp_path / "run", Answers())
+    assert said(track.taken) == [("1-1", "Why?")]
+    track.with_dump = True
+    answers = Answers()
+    with pytest.warns(playing.HistoryDiffersWarning):
+        live(track, tmp_path / "run", answers)
+    assert said(track.taken) == [("1-1", "Why?"), ("1-1", "Why?"), ("2-1", "Where?")]
+    assert len(answers.asked) == 2
+
+
+def test_a_server_that_lost_the_conversation_is_warned_of_and_the_log_still_equals_the_dump(tmp_path):
+    track, answers = Track(released=True), Answers()
+
+    def step(name):
+        if name == "before /run/continue" and len(track.taken) == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        live(track, tmp_path / "run", answers, step=step)
+    track.forget("mine")
+    with pytest.warns(playing.LostSessionWarning, match="the server lost the conversation on topic 1-1"):
+        run = live(track, tmp_path / "run", answers)
+    assert [one.session for one in run.log.dialogues()] == ["1-1", "2-1", "1-2"]
+    assert len(run.log.dialogues()[0].turns) == 2
+    assert said(track.taken[2:]) == EVERY[3:]
+
+
+def test_a_server_that_stays_away_is_an_error_and_the_run_continues_later(tmp_path):
+    track, answers = Track(faults=["", *["500 before"] * 40]), Answers()
+    with pytest.raises(ServerDown, match="start again later, the same command continues the run"):
+        live(track, tmp_path / "run", answers)
+    track.faults.clear()
+    check(track, answers, live(track, tmp_path / "run", answers), TOPICS)
+
+
+def test_without_a_dump_the_log_is_not_compared(tmp_path):
+    with pytest.warns(Warning, match="the log is not compared with the server's dump"):
+        live(Track(with_dump=False), tmp_path / "run", Answers())
+
+
+def test_the_user_may_repeat_the_same_words():
+    history = [{"role": "user", "content": "Why?"}]
+    before = UserMessage("1-1", "u", "Why?", history, "10:00")
+    after = [*history, {"role": "assistant", "content": "So."}]
+    assert is_taken(before, UserMessage("1-1", "u", "Why?", [*after, *history], "10:01")) is True
+    assert is_taken(before, UserMessage("1-1", "u", "Why?", after, "10:01")) is True  # without the newest utterance
+    assert is_taken(before, UserMessage("1-1", "u", "Why?", history, "10:01")) is False
+    assert is_taken(before, UserMessage("2-1", "u", "Why?", history, "10:01")) is None
+    bare = UserMessage("1-1", "u", "Why?", [], "10:00")
+    assert is_taken(bare, UserMessage("1-1", "u", "Why?", [], "10:00")) is False
+    assert is_taken(bare, UserMessage("1-1", "u", "Why?", [], "10:01")) is None
+    assert is_taken(bare, UserMessage("1-1", "u", "How?", [], "10:00")) is True

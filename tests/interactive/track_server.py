@@ -1,0 +1,289 @@
+"""The server of the simulated users: follows the facts page to the letter, or the released server, and fails on demand."""
+
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from urllib.parse import parse_qsl, urlsplit
+
+import requests
+import spacy
+from requests.adapters import BaseAdapter
+
+TOKEN = "tok-planted-0123456789"
+TOPICS = (
+    ("1-1", "ann", ("Which tea has no caffeine?", "And one against a cold?", "Is it cheap?")),
+    ("2-1", "bob", ("Where may I walk?",)),
+    ("1-2", "ann", ("What should I eat?", "What should I eat?")),
+)
+LAST_WORDS = "Thank you, that is all."
+FAULTS = ("drop before", "drop after", "500 before", "500 after", "slow before", "slow after", "no JSON after", "429", "unreached")
+NLP = spacy.blank("en").tokenizer
+
+
+class Refused(Exception):
+    def __init__(self, status, detail):
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+
+
+@dataclass
+class Run:
+    about: dict
+    open: list
+    done: list = field(default_factory=list)
+    topic: tuple = ()
+    history: list = field(default_factory=list)
+    message: dict = field(default_factory=dict)
+    dumped: list = field(default_factory=list)
+    live: bool = False
+
+
+@dataclass
+class Track:
+    """What the server knows; ``faults`` are those of the next calls that change something, in their order."""
+
+    topics: tuple = TOPICS
+    released: bool = False
+    statements_in: str = "top"
+    with_history: bool = True
+    with_dump: bool = True
+    limit: int = 250
+    budget: int = 100
+    faults: list = field(default_factory=list)
+    runs: dict = field(default_factory=dict)
+    debugged: dict = field(default_factory=dict)
+    calls: list = field(default_factory=list)
+    headers: list = field(default_factory=list)
+    clock: int = 0
+
+    def __post_init__(self):
+        self.lock = threading.Lock()
+        self.free = threading.Event()
+
+    @property
+    def taken(self):
+        """(topic, utterance, response) of each response that was taken."""
+        return [(one["topic"], one["user_utterance"], one["text"]) for run in self.runs.values() for one in run.dumped]
+
+    def handle(self, method, path, query, body, headers):
+        """Status, content and headers of an answer."""
+        with self.lock:
+            self.calls.append(path)
+            self.headers.append(headers)
+            try:
+                if headers.get("authorization") != f"Bearer {TOKEN}":
+                    raise Refused(401, "Invalid authentication credentials")
+                return 200, self.answer(method, path, query, body), {}
+            except Refused as error:
+                return error.status, {"detail": error.detail}, {}
+
+    def answer(self, method, path, query, body):
+        area, _, call = path.strip("/").partition("/")
+        if (method, path) == ("GET", "/auth/verify"):
+            return {"team_id": "team-a"}
+        if (method, path) == ("GET", "/budget/check"):
+            left = {"debug": {"remaining": self.budget, "unit": "sessions"}, "run": {"remaining": 2 - len(self.runs), "unit": "runs"}}
+            return {"remaining": left}
+        known = {"POST": ("start", "continue"), "GET": ("session", "status", "dump")}
+        if area not in ("run", "debug") or call not in known[method] or (area, call) in (("debug", "status"), ("debug", "dump")):
+            raise Refused(404, "Not Found")
+        runs = self.runs if area == "run" else self.debugged
+        if call == "start":
+            return self.start(runs, body, area)
+        run = runs.get((body or query)["run_id"])
+        if run is None:
+            raise Refused(404, f'Run "{(body or query)["run_id"]}" does not exist.')
+        return getattr(self, {"continue": "proceed"}.get(call, call))(*([run, body] if call == "continue" else [run]))
+
+    def start(self, runs, body, area):
+        if body["run_id"] in runs:
+            raise Refused(412, "Active run with that name already exists or was already completed before.")
+        if (area == "run" and len(runs) >= 2) or (area == "debug" and self.budget < 1):
+            raise Refused(403, "You exceeded the maximum number of runs you can submit.")
+        if not body["description"]:
+            raise Refused(400, "Run description cannot be empty.")
+        persona = body["track_persona"] if self.statements_in == "top" else body["extra"]["track_persona"]
+        about = {"team_id": "team-a", "run_id": body["run_id"], "type": "interactive", "description": body["description"]}
+        run = runs[body["run_id"]] = Run({**about, "track_persona": int(persona)}, list(self.topics))
+        return self.next_topic(run)
+
+    def proceed(self, run, body):
+        self.check(body)
+        if not run.live:
+            if not run.open:
+                raise Refused(400, "No more open topics. Run was finished!")
+            return self.next_topic(run)
+        statements = body["ptkb_provenance"] if self.statements_in == "top" else body["meta"]["ptkb_provenance"]
+        said = {"topic": run.topic[0], "user_utterance": run.history[-1]["content"], "text": body["response"]}
+        run.dumped.append({**said, "citations": body["citations"] or {}, "ptkb_provenance": statements})
+        run.history.append({"role": "assistant", "content": body["response"]})
+        number = sum(one["role"] == "user" for one in run.history)
+        ended = number >= len(run.topic[2])
+        return self.say(run, LAST_WORDS if ended else run.topic[2][number], ended)
+
+    def check(self, body):
+        count = len(NLP(body["response"]))
+        if count > self.limit:
+            said = f"Value error, Response is too long ({count} tokens). Response exceeds limit of {self.limit} tokens."
+            raise Refused(422, [{"type": "value_error", "loc": ["body", "response"], "msg": said}])
+        if body["citations"] is not None and len(body["citations"]) > 1000:
+            raise Refused(422, [{"type": "too_long", "loc": ["body", "citations"], "msg": "at most 1000"}])
+
+    def next_topic(self, run):
+        run.topic, run.history, run.live = run.open.pop(0), [], True
+        if self.runs.get(run.about["run_id"]) is not run:
+            self.budget -= 1
+        return self.say(run, run.topic[2][0], False)
+
+    def say(self, run, utterance, ended):
+        run.history.append({"role": "user", "content": utterance})
+        run.live = not ended
+        if ended:
+            run.done.append(run.topic[0])
+        self.clock += 1
+        run.message = {
+            "timestamp": f"2026-07-01T00:00:{self.clock}",
+            "run_id": run.about["run_id"],
+            "topic_id": run.topic[0],
+            "user_id": run.topic[1],
+            "utterance": utterance,
+            "history": [dict(one) for one in run.history] if self.with_history else [],
+            "last_response_of_session": ended,
+            "last_response_of_run": ended and not run.open,
+        }
+        return run.message
+
+    def session(self, run):
+        if self.released:
+            if not run.live:
+                raise Refused(500, "Internal Server Error")  # what it really does
+            self.clock += 1
+            return {**run.message, "timestamp": f"2026-07-01T00:00:{self.clock}"}
+        if run.message["last_response_of_run"]:
+            raise Refused(400, "Run was finished!")
+        return run.message
+
+    def status(self, run):
+        current = [] if run.topic[0] in run.done else [run.topic[0]]
+        still, done = [one[0] for one in run.open], list(run.done)
+        if self.released:  # which counts a topic as done once it is begun
+            return {"status": "active" if still else "complete", "open_topics": still, "done_topics": done + current}
+        return {"status": "active" if still or current else "completed", "open_topics": current + still, "done_topics": done}
+
+    def dump(self, run):
+        if not self.with_dump:
+            raise Refused(500, "Internal Server Error")
+        said = list(run.dumped)
+        if self.released:
+            for topic in run.done:
+                last = max(place for place, one in enumerate(said) if one["topic"] == topic)
+                nothing = {"text": None, "citations": {}, "ptkb_provenance": []}
+                said.insert(last + 1, {"topic": topic, "user_utterance": LAST_WORDS, **nothing})
+        entries, counts = [], {}
+        for one in said:
+            number = counts[one["topic"]] = counts.get(one["topic"], int(self.released) - 1) + 1
+            response = {"rank": 1, **{name: value for name, value in one.items() if name != "topic"}}
+            metadata = {**run.about, "topic_id": f"{one['topic']}_{number}"}
+            entries.append({"metadata": metadata, "responses": [response], "references": one["citations"]})
+        return "\n".join(map(json.dumps, entries)) if self.released else entries
+
+    def forget(self, run_id):
+        """What a released server does that is started again: the session is lost, its topic is done."""
+        run = self.runs[run_id]
+        run.live = False
+        run.done.append(run.topic[0])
+
+
+def content_of(answer):
+    return answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+
+
+class InProcess(BaseAdapter):
+    """Carries the calls of `requests` to a track without a network; ``step`` is called before and after each."""
+
+    def __init__(self, track, step=lambda name: None):
+        super().__init__()
+        self.track, self.step = track, step
+
+    def send(self, request, **options):
+        parts = urlsplit(request.url)
+        path = parts.path.removeprefix("/sim")
+        self.step(f"before {path}")
+        changes = request.method == "POST"
+        fault = self.track.faults.pop(0) if changes and self.track.faults else ""
+        if fault == "unreached":
+            raise requests.ConnectTimeout("no route")
+        if fault == "drop before":
+            raise requests.ConnectionError("connection reset")
+        if fault == "slow before":
+            raise requests.ReadTimeout("slow")
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        body = json.loads(request.body) if request.body else None
+        if fault in ("500 before", "429"):
+            status, content, more = int(fault[:3]), {"detail": "not now"}, {"Retry-After": "0"}
+        else:
+            status, content, more = self.track.handle(request.method, path, dict(parse_qsl(parts.query)), body, headers)
+        self.step(f"after {path}")
+        if fault == "drop after":
+            raise requests.ConnectionError("connection reset")
+        if fault == "slow after":
+            raise requests.ReadTimeout("slow")
+        if fault == "500 after":
+            status, content = 500, {"detail": "Internal Server Error"}
+        answer = requests.Response()
+        answer.status_code, answer.headers["Retry-After"] = status, more.get("Retry-After", "0")
+        answer.raw = BytesIO(b"<html>" if fault == "no JSON after" else content_of(content))
+        answer.request, answer.url = request, request.url
+        return answer
+
+    def close(self):
+        pass
+
+
+class TrackServer:
+    """A track behind a real address on loopback; with the fault ``hang`` it answers a call once ``track.free`` is set."""
+
+    def __init__(self, track):
+        self.track = track
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.reply("GET")
+
+            def do_POST(self):
+                self.reply("POST")
+
+            def reply(self, method):
+                parts = urlsplit(self.path)
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else None
+                fault = track.faults.pop(0) if method == "POST" and track.faults else ""
+                if fault == "drop before":
+                    return
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                path, query = parts.path.removeprefix("/sim"), dict(parse_qsl(parts.query))
+                status, content, _ = track.handle(method, path, query, body, headers)
+                if fault == "hang":
+                    track.free.wait(60)
+                if fault == "drop after":
+                    return
+                data = content_of(content)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/sim"
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def close(self):
+        self.track.free.set()
+        self.http.shutdown()
+        self.http.server_close()
