@@ -17,7 +17,7 @@ from .answering import CHARACTERS_PER_TOKEN, HISTORY, Tell, answer
 from .display import plain, strip_controls, why_drawn
 from .html import chat_html, why_html
 from .persona import NUMBER
-from .saving import ChatFile, read_chat, topics_of, write_chat
+from .saving import ChatFile, as_json, read_chat, topics_of, write_chat
 from .turn import ChatTurn, clean_text
 
 
@@ -161,7 +161,9 @@ class Chat:
         if not isinstance(system, str):
             self._take(Opened("", system))
         elif self._load is None:
-            raise UsageError(f"this chat can't load the method {system!r}: give a pipeline, or open the chat with ikat.open_chat")
+            raise UsageError(
+                f"this chat can't load the method {system!r}: give a pipeline, or open the chat with pyterrier_ikat.chat.open_chat"
+            )
         else:
             self._take(self._load(system))
 
@@ -278,7 +280,7 @@ class Chat:
         """
         if not self.turns:
             raise UsageError("nothing to save: a topics file has at least one turn")
-        write_chat(path, self.topics())
+        write_chat(path, as_json(self.topics()))
         return Path(path)
 
     def _check(self, text: str) -> str:

@@ -75,7 +75,7 @@ def _notes(name: str, columns: list[str] | None, spare: list[str]) -> list[str]:
     if columns is not None and not writes_response(columns):
         notes.append(f"{name} writes no response: you see the best passages, and the history has only your words")
     if spare:
-        notes.append(f"{name} doesn't use {list_first([option(one) for one in sorted(spare)])}")
+        notes.append(f"{name} doesn't use {list_first([option(one) for one in sorted(spare)])}: another method of this chat may")
     return notes
 
 

@@ -33,13 +33,17 @@ def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[ChatTurn]) -
 
 def _saved(turn: ChatTurn) -> dict[str, Any]:
     used = [source.docno for source in turn.sources] if turn.response else []
-    record = turn.record()
-    details = {name: record[name] for name in DETAILS} | {"sources": [[source.docno, source.score] for source in turn.sources]}
+    details = {name: getattr(turn, name) for name in DETAILS} | {"sources": [[source.docno, source.score] for source in turn.sources]}
     said = {"turn_id": turn.turn_id, "utterance": turn.utterance, "response": turn.response, "response_provenance": used}
     return {**said, "ikat": details}
 
 
-def write_chat(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:
+def as_json(topics: Sequence[Mapping[str, Any]]) -> bytes:
+    """A topics file's content."""
+    return json.dumps(topics, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+
+def write_chat(path: str | Path, content: bytes) -> None:
     """Write a chat, whole or not at all.
 
     Raises:
@@ -47,13 +51,9 @@ def write_chat(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:
     """
     try:
         with atomic_write(path, "wb") as file:
-            file.write(_encoded(topics))
+            file.write(content)
     except OSError as error:
         raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): save it elsewhere") from None
-
-
-def _encoded(topics: Sequence[Mapping[str, Any]]) -> bytes:
-    return json.dumps(topics, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
 class ChatFile:
@@ -90,8 +90,9 @@ class ChatFile:
         if not topics[0]["turns"]:
             self.path.unlink(missing_ok=True)
             return
-        self._ours.add(digest(_encoded(topics)))  # first: an interrupt may come when the file is in its place
-        write_chat(self.path, topics)
+        content = as_json(topics)
+        self._ours.add(digest(content))  # first: an interrupt may come when the file is in its place
+        write_chat(self.path, content)
 
     def _digest(self) -> bytes | None:
         try:

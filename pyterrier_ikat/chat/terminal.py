@@ -1,6 +1,7 @@
 """A chat in the terminal: lines in, answers and commands' results out, and what the system is doing meanwhile."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -44,8 +45,9 @@ class Screen:
         if not self._terminal:
             yield None
             return
-        with without_bars(), self._console().status(_doing(what), spinner="dots") as status:
-            yield lambda text: status.update(_doing(text))
+        step = _Step(what)
+        with without_bars(), self._console().status(step, spinner="dots"):  # type: ignore[arg-type]
+            yield step.change
 
     @property
     def _terminal(self) -> bool:
@@ -59,10 +61,18 @@ class Screen:
         return console
 
 
-def _doing(text: str) -> Any:
-    from rich.text import Text
+class _Step:
+    """What is done now, with its seconds, as rich asks for it."""
 
-    return Text(strip_controls(text), style="dim")
+    def __init__(self, what: str) -> None:
+        self.change(what)
+
+    def change(self, what: str) -> None:
+        self.what, self.since = what, time.monotonic()
+
+    def __rich__(self) -> Any:
+        seconds = int(time.monotonic() - self.since)
+        return _dim(self.what + f" ({seconds} s)" * (seconds > 0))
 
 
 def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | None = None) -> None:
@@ -156,7 +166,7 @@ def _paid(chat: Chat) -> str:
     kept = {part.kept_in for part in parts_of(chat.system) if isinstance(part, LLM)}
     where = KEPT["file"] if kept == {"file"} else KEPT["process"] if kept == {"process"} else "they are not all kept"
     price = "" if pd.isna(cost) else f" ({cost:.4f} USD)"
-    return f"; {calls} call{'s' * (calls != 1)} of it{price} {'were' if calls != 1 else 'was'} made: {where}"
+    return f"; {calls} call{'s' * (calls != 1)}{price} {'were' if calls != 1 else 'was'} made: {where}"
 
 
 def _why(chat: Chat, argument: str, screen: Screen) -> None:

@@ -4,9 +4,10 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat import open_chat
+from pyterrier_ikat.chat import Chat, open_chat
 from pyterrier_ikat.conversations import read_topics, topics_frame
-from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.llms import LLM, Ledger
+from pyterrier_ikat.operator import parts_of
 
 RECORDED = {"persona": "ikat:sample", "number": "1-1", "llm": "recorded:sample"}
 
@@ -91,3 +92,53 @@ def test_a_method_without_an_llm_takes_any_words(index):
 def test_what_is_wrong_is_found_before_the_first_turn(index, name, options, message):
     with pytest.raises(ikat.UsageError, match=message):
         open_chat(name, Ledger(), index=index, **options)
+
+
+def test_what_a_method_does_not_use_is_said_and_serves_the_next_one(index, reranker):
+    chat = open_chat("raw", Ledger(), index=index, **RECORDED, reranker=reranker)
+    silent = "raw writes no response: you see the best passages, and the history has only your words"
+    assert chat.notes == (silent, "raw doesn't use llm=...: another method of this chat may")
+    assert chat.expected() is None
+    chat.use("short_long_2")
+    assert (chat.method, chat.notes) == ("short_long_2", ())
+    assert chat.say(chat.expected()).method == "short_long_2"
+    chat.use("raw")
+    assert (chat.expected(), chat.notes[0]) == (None, silent)
+
+
+def test_one_llm_serves_all_methods_so_that_its_budget_counts_them_together(index, reranker):
+    chat = open_chat("qr", Ledger(), index=index, **RECORDED, reranker=reranker)
+    first = next(part for part in parts_of(chat.system) if isinstance(part, LLM))
+    chat.use("ad")
+    assert next(part for part in parts_of(chat.system) if isinstance(part, LLM)) is first
+
+
+@pytest.mark.parametrize(("name", "message"), [("qq", "there is no method"), ("human_qr", "manual rewrite"), ("gtr", "needs second_llm")])
+def test_a_method_that_cannot_be_loaded_leaves_the_old_one(index, reranker, name, message):
+    chat = open_chat("qr", Ledger(), index=index, **RECORDED, reranker=reranker)
+    before = (chat.method, chat.system, chat.script, chat.notes)
+    with pytest.raises(ikat.UsageError, match=message):
+        chat.use(name)
+    assert (chat.method, chat.system, chat.script, chat.notes) == before
+
+
+def test_a_saved_chat_goes_on_with_its_persona_and_another_method(index, tmp_path):
+    path = tmp_path / "chat.json"
+    open_chat("raw", index=index, persona="ikat:sample", number="1-1", save_to=path).say("trekking poles")
+    chat = open_chat("all_utterances", index=index, continue_from=path)
+    assert (chat.number, len(chat.ptkb), chat.turns[0].method) == ("1-1", 9, "raw")
+    chat.say("for a worn knee")
+    assert [turn.utterance for turn in read_topics(path)[0].turns] == ["trekking poles", "for a worn knee"]
+    with pytest.raises(ikat.UsageError, match="is the conversation 1-1"):
+        open_chat("raw", index=index, continue_from=path, persona="ikat:sample", number="1-2")
+
+
+def test_files_are_checked_before_a_method_is_loaded(tmp_path):
+    (tmp_path / "chat.json").write_text("[]")
+    with pytest.raises(ikat.UsageError, match="already exists"):
+        open_chat("no such method", save_to=tmp_path / "chat.json")
+
+
+def test_a_method_by_name_needs_a_chat_that_was_opened_by_name():
+    with pytest.raises(ikat.UsageError, match="give a pipeline, or open the chat with"):
+        Chat(pt.Transformer.identity()).use("raw")

@@ -76,7 +76,7 @@ def test_it_talks_until_the_input_ends(tmp_path):
 def test_an_error_does_not_end_it():
     shown = talked(chat_of("", "Rooibos."), "Which tea?", "Which tea?")
     assert shown.startswith("ikat: stage answer: 1 request failed")
-    assert "; 1 call of it was made: finished calls are kept in this process only, and not repeated in it\nRooibos." in shown
+    assert "; 1 call was made: finished calls are kept in this process only, and not repeated in it\nRooibos." in shown
     assert shown.endswith("\n1 turn, not saved\n")
 
 
@@ -111,7 +111,7 @@ def test_ctrl_c_during_a_turn_stops_the_answer_and_not_the_chat(tmp_path, error)
 
     stream = io.StringIO()
     talk(chat, read, Screen(stream, width=200))
-    assert "(stopped: nothing of this turn is kept; 1 call of it was made: finished calls are kept in this process" in stream.getvalue()
+    assert "(stopped: nothing of this turn is kept; 1 call was made: finished calls are kept in this process" in stream.getvalue()
     assert stream.getvalue().endswith(f"\n1 turn, saved in {chat.save_to}\n")
     assert len(read_topics(chat.save_to)[0].turns) == 1
 

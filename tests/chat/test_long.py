@@ -1,0 +1,88 @@
+"""Conversations longer than a model's context: what a turn sees, by rule."""
+
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chat import Chat
+from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.llms import LLM, Backend, Reply, StageError, TooLong
+
+
+class Small(Backend):
+    """Rejects prompts of more characters than it has room for, and answers the others with 40 characters."""
+
+    def __init__(self, room):
+        self.room, self.prompts, self.model, self.replays = room, [], "small", False
+        self.identity = {"provider": "fake", "model": f"small {id(self)}", "params": {}}
+
+    def complete(self, requests):
+        self.prompts += [request.messages[-1]["content"] for request in requests]
+        return [self.reply(request) for request in requests]
+
+    def reply(self, request):
+        length = len(request.messages[-1]["content"])
+        if length > self.room:
+            return TooLong(request.stage, request.qid, f"the prompt has {length} characters")
+        return Reply(f"Answer {len(self.prompts)}. ".ljust(40, "."), self.model, "stop", prompt_tokens=length // 4, completion_tokens=10)
+
+
+def chat_with(room, **options):
+    backend = Small(room)
+    return Chat(ikat.Answer(LLM(backend)), **options), backend
+
+
+def say(chat, times):
+    return [chat.say(f"Question {number}?".ljust(40, "?")) for number in range(times)]
+
+
+def test_200_turns_show_the_newest_exchanges_and_save_all(tmp_path):
+    chat, backend = chat_with(10**9, history=100)
+    turns = say(chat, 200)
+    assert [turn.omitted for turn in turns[:8]] == [0, 0, 0, 0, 0, 0, 2, 4]  # 100 tokens: 5 exchanges of 80 characters
+    assert turns[199].omitted == 2 * (199 - 5)
+    assert len({len(prompt) for prompt in backend.prompts[10:]}) == 1
+    assert "Question 198?" in backend.prompts[199]
+    assert len(read_topics(chat.save(tmp_path / "chat.json"))[0].turns) == 200
+    assert [bool(turn.asked) for turn in chat.turns] == [False] * 199 + [True]
+
+
+def test_a_prompt_that_is_too_long_is_repeated_once_with_half_the_history_which_stays_so():
+    chat, backend = chat_with(10**9, history=None)
+    say(chat, 8)  # 7 exchanges: 560 characters, 140 tokens; the eighth makes them 160
+    backend.room = len(backend.prompts[-1])
+    steps = []
+    turn = chat.say("And now?", steps.append)
+    assert (chat.history, turn.omitted) == (80, 8)  # 4 of 8 exchanges
+    assert steps[1] == "the prompt is too long for the model: asking again with at most 80 tokens of history"
+    assert turn.response.startswith("Answer 10.")
+    assert chat.spent.frame()[["calls", "failures"]].values.tolist() == [[2, 1]]
+    assert chat.say("And then?").omitted > 8
+
+
+def test_a_prompt_that_is_still_too_long_is_an_error_that_says_how_to_go_on():
+    chat, backend = chat_with(10**9)
+    say(chat, 8)
+    backend.room = len(backend.prompts[2])  # which shows 2 exchanges
+    with pytest.raises(ikat.UsageError, match=r"chat_9: the prompt has \d+ characters; at most 80 tokens .* say it again to try with half"):
+        chat.say("And now?")
+    assert len(chat.turns) == 8
+    assert chat.say("And now?").omitted == 12  # 40 tokens: 2 of 8 exchanges
+
+
+def test_without_history_a_prompt_can_not_get_shorter():
+    chat, _ = chat_with(10)
+    with pytest.raises(ikat.UsageError, match="at most 0 tokens of history were sent: choose a model with more room"):
+        chat.say("Which tea?")
+
+
+def test_other_failures_are_not_repeated():
+    chat, backend = chat_with(0)
+    backend.reply = lambda request: Reply("", "small", "stop")
+    with pytest.raises(StageError, match="empty"):
+        chat.say("Which tea?")
+    assert len(backend.prompts) == 1
+
+
+def test_a_history_below_zero_is_refused():
+    with pytest.raises(ikat.UsageError, match=r"history=\.\.\. is -1"):
+        chat_with(10, history=-1)
