@@ -70,7 +70,8 @@ def simulate(
     from ..running.systems import methods_in
     from ..simulation import reading_notes, session_frames, simulation_table
     from ..simulation.planned import plan_sessions
-    from ..simulation.simulator import prepare, run_sessions
+    from ..simulation.setting import prepare
+    from ..simulation.simulator import run_sessions
     from .run import show_plan
 
     given = {name: value for name, value in options.items() if value is not None}

@@ -12,7 +12,7 @@ from ..conversations import conversation
 from ..llms import LLM, Request
 from ..planning import COLUMNS, Plan, PlanTable
 from .players import LLMPlayer, LLMRubricJudge, Situation
-from .simulator import Setting
+from .setting import Setting
 from .users import SimulatedUser
 
 RESPONSE = "word " * 150
@@ -28,7 +28,7 @@ def plan_sessions(setting: Setting) -> PlanTable:
     but completions in the cache are.
 
     Args:
-        setting: the simulation, from :func:`~pyterrier_ikat.simulation.simulator.prepare`.
+        setting: the simulation, from :func:`~pyterrier_ikat.simulation.setting.prepare`.
 
     Returns:
         The table of :func:`pyterrier_ikat.plan`; the stages of the simulated user and the judge are rows of each system.

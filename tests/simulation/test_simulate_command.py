@@ -10,7 +10,7 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.simulation import ScriptedPlayer, SessionsFailed, read_users
 from pyterrier_ikat.simulation.planned import plan_sessions
-from pyterrier_ikat.simulation.simulator import prepare
+from pyterrier_ikat.simulation.setting import prepare
 
 
 @pytest.fixture(scope="module")
