@@ -2,6 +2,7 @@
 
 import json
 import math
+import threading
 from dataclasses import replace
 
 import pytest
@@ -228,6 +229,18 @@ def test_the_number_of_threads_changes_nothing_but_the_time(tmp_path):
         logs = [dialogues(tmp_path / str(threads) / name) for name in systems]
         found.append([{name: ([replace(turn, seconds=0) for turn in one.turns], one.end) for name, one in log.items()} for log in logs])
     assert found[0] == found[1]
+
+
+def test_sessions_run_side_by_side(tmp_path):
+    together = threading.Barrier(4, timeout=60)  # breaks unless four sessions speak at the same time
+
+    class Waits(Chatty):
+        def say(self, situation):
+            together.wait()
+            return super().say(situation)
+
+    users = [user(f"u{number}", patience=2) for number in range(4)]
+    assert simulated(tmp_path, {"s": Says("Mate.")}, users, Waits(), threads=4)["turns"].tolist() == [2.0]
 
 
 def test_another_simulation_in_the_folder_is_refused(tmp_path):
