@@ -119,7 +119,7 @@ def ledger(ledgers: Ledgers) -> Table:
         if name not in (*never, *lacking) and (cached or name != "alone"):
             numbers = [Cell(_format_number(value, _DECIMALS.get(name, 0))) for value in frame[name]]
             columns.append(Column(_TITLES.get(name, name), numbers, numeric=True))
-    notes = ["All turns together; seconds: the time of the calls added up."]
+    notes = ["All turns together." if "seconds" in lacking else "All turns together; seconds: the time of the calls added up."]
     if (frame["stage"] == ALL).any():
         notes.append("Conversations with users: calls and cost of the systems only, not of simulated users and judges.")
     if lacking:

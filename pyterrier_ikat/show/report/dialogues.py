@@ -97,7 +97,6 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
         notes.append(f"Of each response the first {sources} sources are shown.")
     if cached := sum(int(turn.more.get("cached") or 0) for turn in turns):
         notes.append(f"{cached:,} completions of the systems came from a recording or the cache: they cost nothing and took no time here.")
-    interactive = frozenset(place for place, header in enumerate(headers) if header.get("kind") == "interactive")
     values = _values(aligned, measured, measures)
     compared = _best_but_first(means, measures)
     page = render(
@@ -107,7 +106,7 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
         dataset="",
         notes=notes,
         caption=caption,
-        users=build_users(aligned, values, Shown(sources, words, any(turn.cost is not None for turn in turns), interactive)),
+        users=build_users(aligned, values, Shown(sources, words, any(turn.cost is not None for turn in turns), headers)),
         sessions=len(aligned),
         columns=[{"name": name, "digits": DECIMALS[name], "better": BETTER.get(name, int(name == "satisfied"))} for name in columns],
         means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from ...errors import DataError
 from ...runs.dialogues import Dialogue, DialogueTurn
@@ -31,8 +32,7 @@ class Exchange:
         response: the system's; empty where it had none.
         met: the rubrics that it was the first to meet.
         facts: time, calls, cost.
-        remarks: what else a reader has to know: a cut, or that the user never received it.
-        read_passages: whether the user read the best passages in place of a response.
+        remarks: what else a reader has to know: a cut, passages that were read in its place, or that the user never received it.
         sources: the first passages that the response is based on; without a response the best ones.
         omitted: how many more there are.
         rewrite: the query that was made of the utterance.
@@ -48,7 +48,6 @@ class Exchange:
     met: Sequence[str]
     facts: str
     remarks: Sequence[str]
-    read_passages: bool
     sources: Sequence[Source]
     omitted: int
     rewrite: str
@@ -114,13 +113,13 @@ class Shown:
         sources: so many passages at most.
         words: so many words of each.
         costs: whether any cost is known; if none is, nothing is said of them.
-        interactive: the numbers of the systems whose log notes which responses were received.
+        headers: the description of each system's log.
     """
 
     sources: int
     words: int
     costs: bool
-    interactive: frozenset[int] = frozenset()
+    headers: Sequence[Mapping[str, Any]]
 
 
 def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue | None]]:
@@ -168,7 +167,7 @@ def build_users(aligned: Mapping[str, Sequence[Dialogue | None]], values: Mappin
 
 
 def _session(number: int, depth: int, name: str, sides: Sequence[Dialogue | None], values: list[list[float]], shown: Shown) -> SessionView:
-    views = [None if one is None else _side(one, shown, place in shown.interactive) for place, one in enumerate(sides)]
+    views = [None if one is None else _side(one, shown, header) for one, header in zip(sides, shown.headers, strict=True)]
     return SessionView(number, depth, name, views, _rubrics(sides), values)
 
 
@@ -183,9 +182,9 @@ def first_met(dialogue: Dialogue) -> dict[str, int]:
     return {rubric: turn.turn for turn in reversed(dialogue.turns) for rubric in turn.met}
 
 
-def _side(one: Dialogue, shown: Shown, interactive: bool) -> Side:
+def _side(one: Dialogue, shown: Shown, header: Mapping[str, Any]) -> Side:
     met = first_met(one)
-    exchanges = [_exchange(turn, met, shown, interactive and turn.turn not in one.sent) for turn in one.turns]
+    exchanges = [_exchange(turn, met, shown, _remarks(turn, one, header)) for turn in one.turns]
     facts = [f"{len(met)} of {len(one.rubrics)} rubrics met"] if one.rubrics else []
     facts.append(_count(len(one.turns), "turn"))
     if one.turns:
@@ -204,8 +203,19 @@ def _spent(calls: int, cost: float | None, costs: bool) -> str:
     return f"{_count(calls, 'LLM call')}{paid}"
 
 
-def _exchange(turn: DialogueTurn, met: Mapping[str, int], shown: Shown, lost: bool) -> Exchange:
-    remarks = [f"{_count(turn.cut, 'token')} cut off before it was sent"] if turn.cut else []
+def _remarks(turn: DialogueTurn, one: Dialogue, header: Mapping[str, Any]) -> list[str]:
+    """What else a reader has to know of a response: what the user got of it."""
+    remarks = []
+    if turn.cut:
+        remarks.append(f"{_count(turn.cut, 'token')} cut off before it was sent")
+    if turn.more.get("read") == "passages":
+        remarks.append(f"the user read the best {header.get('passages', '')} passages".replace("  ", " "))
+    if header.get("kind") == "interactive" and turn.turn not in one.sent:
+        remarks.append("not sent")
+    return remarks
+
+
+def _exchange(turn: DialogueTurn, met: Mapping[str, int], shown: Shown, remarks: Sequence[str]) -> Exchange:
     cited = cited_passages(turn)
     return Exchange(
         number=turn.turn,
@@ -213,8 +223,7 @@ def _exchange(turn: DialogueTurn, met: Mapping[str, int], shown: Shown, lost: bo
         response=turn.response.strip(),
         met=[rubric for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.turn],
         facts=f"{turn.seconds:.1f} s, {_spent(turn.calls, turn.cost, shown.costs)}",
-        remarks=[*remarks, *["not sent"] * lost],
-        read_passages=turn.more.get("read") == "passages",
+        remarks=remarks,
         sources=[Source(docno, score, *cut_words(text, shown.words)) for docno, score, text in cited[: shown.sources]],
         omitted=max(0, len(cited) - shown.sources),
         rewrite=turn.rewrite.strip(),
