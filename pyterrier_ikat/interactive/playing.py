@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 import pyterrier as pt
@@ -26,14 +26,18 @@ CUT_AGAIN = 0.9
 
 
 class Memory(Protocol):
-    """What is known about the users who come back."""
+    """What is known about the users who come back; :class:`~pyterrier_ikat.generate.UserMemory` is one."""
 
-    def known(self, user: str) -> Mapping[str, str]:
-        """The statements about a user, by id."""
+    def known(self, user: str, session: str | None = None, turn: int | None = None) -> Mapping[str, str]:
+        """The statements about a user that were known when a turn of a session began, by id."""
         ...
 
-    def learn(self, user: str, messages: Sequence[Mapping[str, str]]) -> None:
-        """Learn from a conversation of a user; called once it has ended."""
+    def tell(self, user: str, statements: Mapping[str, str]) -> None:
+        """Keep statements of a persona; those once known are not added again."""
+        ...
+
+    def learn(self, user: str, session: str, messages: Sequence[Mapping[str, str]]) -> Any:
+        """Learn from a conversation that has ended. After a kill it is called again with the same arguments."""
         ...
 
 
@@ -188,8 +192,7 @@ class Player:
         session = self.journal.session
         number = len(self.journal.of_session(session)) + 1
         qid = f"{session}_{number}"
-        memory = self.memory.known(message.user) if self.memory else {}
-        frame = conversation(self._messages(qid, message), {**self.personas(message.user), **memory}, number=session)
+        frame = conversation(self._messages(qid, message), self._known(message.user, session, number), number=session)
         frame = frame.assign(qid=pd.Series([qid], dtype=object), qturn=pd.Series([number], dtype=object))
         tell = self.tell
         made = answer(self.system, frame, (lambda step: tell(f"{qid} {step}")) if tell else None, method=self.name, history=self.history)
@@ -215,6 +218,15 @@ class Player:
             cut,
             more={"omitted": made.omitted, "cached": made.cached, "tokens": made.tokens},
         )
+
+    def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
+        """The statements about a user: of the persona, and of earlier conversations."""
+        persona = self.personas(user)
+        if self.memory is None:
+            return persona
+        if persona:
+            self.memory.tell(user, persona)
+        return self.memory.known(user, session, turn)
 
     def _messages(self, qid: str, message: UserMessage) -> list[dict[str, str]]:
         """The conversation as the server has it; a difference from what was said is a warning."""
@@ -260,7 +272,7 @@ class Player:
         ]
         if self.journal.message is not None and self.journal.message.utterance:
             messages.append({"role": "user", "content": self.journal.message.utterance})
-        self.memory.learn(self.journal.users[session], messages)
+        self.memory.learn(self.journal.users[session], session, messages)
         self.journal.note("learned", session=session)
 
 

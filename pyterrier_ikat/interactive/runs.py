@@ -15,6 +15,7 @@ from ..chat.answering import HISTORY, Tell
 from ..chat.persona import read_persona
 from ..conversations import conversation
 from ..errors import DataError, UsageError, advice
+from ..generate import UserMemory
 from ..llms import LLM, Ledger
 from ..llms.limits import Retry
 from ..operator import digest, parts_of
@@ -85,7 +86,7 @@ def interact(
     description: str | None = None,
     debug: bool = False,
     persona: str | Path | None = None,
-    memory: Memory | None = None,
+    memory: Memory | str | Path | None = None,
     history: int | None = HISTORY,
     sessions: int | None = None,
     timeout: float = TIMEOUT,
@@ -111,7 +112,8 @@ def interact(
         debug: start a debug run, which is never assessed; a team has 100 debug conversations.
         persona: what is known about the users from the beginning: a folder with a file for each user, named like the user's id, or a file
             for all of them; see ``ikat chat --persona`` for the forms of a file.
-        memory: learns from each conversation that ended, and gives the statements about users who come back.
+        memory: learns from each conversation that ended, and gives the statements about users who come back: a file, which
+            :class:`~pyterrier_ikat.generate.UserMemory` keeps with the method's LLM, or an object like one.
         history: the most tokens of history that the system sees; None for all.
         sessions: stop after so many conversations; the same call without it continues.
         timeout: seconds to wait for the server's answer to a call.
@@ -134,9 +136,11 @@ def interact(
     if len(run_id.split()) != 1 or run_id != run_id.strip():
         raise UsageError(f"the run id {run_id!r} has white space: give one word")
     team = server.team()
-    name, pipeline, prompts = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
+    name, pipeline, resources = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
     said = description or f"{name} (pyterrier_ikat)"
     personas = _Personas(persona)
+    if isinstance(memory, str | Path):
+        memory = UserMemory(memory, resources.llm, run=run_id)
     header = {
         "kind": "interactive",
         "system": name,
@@ -146,7 +150,7 @@ def interact(
         "description": said,
         "track_persona": memory is not None,
         "persona": personas.checksum(),
-        **{key: value for key, value in parameters_of(pipeline, prompts).items() if key != "package"},
+        **{key: value for key, value in parameters_of(pipeline, resources.prompts).items() if key != "package"},
     }
     with lock_folders(Path(out).absolute()):
         log = DialogueLog.create(out, header)
@@ -159,8 +163,8 @@ def interact(
     return InteractiveRun(Path(out), log, bool(journal.message and journal.message.ends_run))
 
 
-def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> tuple[str, pt.Transformer, str | Path | None]:
-    """The system's name, its pipeline with all models loaded, and the folder of its prompts."""
+def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> tuple[str, pt.Transformer, Resources]:
+    """The system's name, its pipeline with all models loaded, and its resources."""
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
         raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
@@ -176,7 +180,7 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
         raise UsageError(f"system {entry.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
     load_models([pipeline])
-    return entry.name, pipeline, resources.prompts
+    return entry.name, pipeline, resources
 
 
 class _Personas:

@@ -127,15 +127,17 @@ def test_a_turn_sees_its_conversation_and_nothing_of_another(tmp_path):
 def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back_is_known(tmp_path):
     class Notes:
         def __init__(self):
-            self.learned = []
+            self.learned, self.told = [], {}
 
-        def known(self, user):
-            return {
-                f"m{place}": f"{user} said {messages[0]['content']}" for place, (who, messages) in enumerate(self.learned) if who == user
-            }
+        def tell(self, user, statements):
+            self.told[user] = statements
 
-        def learn(self, user, messages):
-            self.learned.append((user, messages))
+        def known(self, user, session=None, turn=None):
+            learned = {f"m{place}": messages[0]["content"] for place, (who, _, messages) in enumerate(self.learned) if who == user}
+            return self.told.get(user, {}) | learned
+
+        def learn(self, *learned):
+            self.learned.append(learned)
 
     track, memory, seen = Track(statements_in="meta"), Notes(), []
 
@@ -144,13 +146,25 @@ def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back
             seen.append(inp["qptkb"].iloc[0])
             return inp
 
-    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory)
-    assert [user for user, _ in memory.learned] == ["ann", "bob", "ann"]
-    assert [message["content"] for message in memory.learned[1][1]] == ["Where may I walk?", "Answer 4.", LAST_WORDS]
-    assert seen[-6:] == [{}] * 4 + [{"m0": "ann said Which tea has no caffeine?"}] * 2
+    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
+    assert [about[:2] for about in memory.learned] == [("ann", "1-1"), ("bob", "2-1"), ("ann", "1-2")]
+    assert [message["content"] for message in memory.learned[1][2]] == ["Where may I walk?", "Answer 4.", LAST_WORDS]
+    assert seen[-6:] == [{"1": "I am 46."}] * 4 + [{"1": "I am 46.", "m0": "Which tea has no caffeine?"}] * 2
     assert track.runs["mine"].about["track_persona"] == 1
-    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory)
+    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
     assert len(memory.learned) == 3
+
+
+def test_a_file_is_the_memory_of_one_run(tmp_path):
+    model = Model(lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]')
+    llm, learned = ikat.llm(model), tmp_path / "users.json"
+    entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
+    play(Track(), tmp_path / "run", system={"mine": entry}, llm=llm, memory=learned)
+    memory = ikat.UserMemory(learned)
+    assert memory.known("ann", "1-1", 3) == {}
+    assert memory.known("ann", "1-2", 1) == {"1": "I avoid caffeine."}
+    with pytest.raises(ikat.DataError, match="users.json"):
+        play(Track(), tmp_path / "other", system={"mine": entry}, llm=llm, memory=learned, run_id="other")
 
 
 def test_a_long_response_is_cut_at_a_sentence_and_counted_and_further_if_the_server_counts_more(tmp_path):
