@@ -218,25 +218,37 @@ def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, qrels: str, turns: 
 
 @main.command(
     section="Submit",
-    example="ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\\n    --run-type automatic --team OURS --out rtg.jsonl",
+    example="""\
+ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\
+    --run-type automatic --team OURS --out rtg.jsonl
+ikat submit live/gtr --run-id gtr --run-type interactive --out gtr.json""",
 )
 @click.argument("folder", metavar="RUN", type=click.Path())
-@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
+@click.option("--dataset", "dataset_name", help="such as ikat:2025; an interactive run needs none")
 @click.option("--run-id", required=True, help="the run's name, without spaces")
-@click.option("--run-type", required=True, help="automatic or manual; 2024 also only_response; 2025 generation-only")
+@click.option(
+    "--run-type", required=True, help="automatic or manual; 2024 also only_response; 2025 generation-only; interactive for `ikat interact`"
+)
 @click.option("--team", help="the team's id, for 2025 only")
 @click.option("--out", required=True, type=click.Path(), help="the file to write")
 @quiet
-def submit(folder: str, dataset_name: str, run_id: str, run_type: str, team: str | None, out: str) -> None:
-    """Write the submission of RUN, a folder made by `ikat run`.
+def submit(folder: str, dataset_name: str | None, run_id: str, run_type: str, team: str | None, out: str) -> None:
+    """Write the submission of RUN, a folder made by `ikat run` or `ikat interact`.
 
-    A submission that `ikat validate` refuses is not written.
+    A submission that `ikat validate` refuses is not written. That of an interactive run has the form of the server's dump.
     """
+    from ..interactive.submitting import write_interactive
     from ..runs import RunFolder
+    from ..runs.dialogues import DialogueLog
     from ..submit import write_submission
     from ..submit.problem import format_problems
 
-    problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
+    if DialogueLog.is_in(folder) or run_type == "interactive":
+        problems = write_interactive(folder, out, run_id=run_id, run_type=run_type, team=team)
+    elif dataset_name is None:
+        raise UsageError("a submission is of a dataset: give --dataset, such as ikat:2025")
+    else:
+        problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
     for line in format_problems(problems):
         click.echo(line, err=True)
     click.echo(out)

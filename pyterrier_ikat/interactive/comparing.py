@@ -25,13 +25,12 @@ class DumpDiffersError(DataError):
         super().__init__("\n".join([f"{where} differs from the log in {len(differences)} places:", *differences[:SHOWN], *rest]))
 
 
-def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any], topics: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The conversations of an interactive run in the form of the server's dump: an object for each response.
 
     Args:
         dialogues: the conversations; turns that were not sent are omitted.
         header: the log's header.
-        topics: conversation -> topic; by default they have the same name.
 
     Example:
         >>> turn = DialogueTurn("1-1", 1, "Which tea has no caffeine?", "Rooibos.")
@@ -43,8 +42,8 @@ def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any], topics: Ma
     found: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
     for dialogue in dialogues:
-        topic = (topics or {}).get(dialogue.session, dialogue.session)
         for turn in dialogue.turns:
+            topic = str(turn.more.get("topic", dialogue.session))
             if turn.turn not in dialogue.sent:
                 continue
             place = counts[topic] = counts.get(topic, -1) + 1

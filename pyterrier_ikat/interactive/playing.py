@@ -216,7 +216,7 @@ class Player:
             made.calls,
             made.cost,
             cut,
-            more={"omitted": made.omitted, "cached": made.cached, "tokens": made.tokens},
+            more={"topic": message.topic, "omitted": made.omitted, "cached": made.cached, "tokens": made.tokens},
         )
 
     def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:

@@ -32,6 +32,8 @@ from .limits import tokenizer
 from .playing import Memory, Player
 
 DUMP = "dump.json"
+NOT_DECIDING = ("package", "on_error")
+"""A run may continue with a new version that repairs it, and without the answers that a model refuses to give."""
 
 
 class NotComparedWarning(UserWarning):
@@ -150,7 +152,7 @@ def interact(
         "description": said,
         "track_persona": memory is not None,
         "persona": personas.checksum(),
-        **{key: value for key, value in parameters_of(pipeline, resources.prompts).items() if key != "package"},
+        **{key: value for key, value in parameters_of(pipeline, resources.prompts).items() if key not in NOT_DECIDING},
     }
     with lock_folders(Path(out).absolute()):
         log = DialogueLog.create(out, header)
@@ -159,7 +161,7 @@ def interact(
             _check_budget(server, debug)
         Player(server, run_id, pipeline, journal, name, personas, memory, history, tell, sleep).play(said, most=sessions)
         if not debug:
-            _compare(server, log, journal)
+            _compare(server, log)
     return InteractiveRun(Path(out), log, bool(journal.message and journal.message.ends_run))
 
 
@@ -219,7 +221,7 @@ def _check_budget(server: TrackServer, debug: bool) -> None:
         raise UsageError(f"the team has {what} left, says {server.shown}: continue one in its folder, or ask the organisers")
 
 
-def _compare(server: TrackServer, log: DialogueLog, journal: Journal) -> None:
+def _compare(server: TrackServer, log: DialogueLog) -> None:
     """Keep the server's dump, and compare it with the log."""
     header = log.header
     try:
@@ -230,5 +232,5 @@ def _compare(server: TrackServer, log: DialogueLog, journal: Journal) -> None:
         return
     with atomic_write(log.folder / DUMP) as file:
         json.dump(dump, file, ensure_ascii=False, indent=1)
-    if found := differences(as_dump(log.dialogues(), header, journal.topics), dump):
+    if found := differences(as_dump(log.dialogues(), header), dump):
         raise DumpDiffersError(f"the dump of {server.shown} in {log.folder / DUMP}", found)

@@ -153,7 +153,7 @@ def _check_response(place: Place, response: Response) -> None:
         inside = place.at("passage_provenance")
         if response.whole:
             _check_used(inside, response.passages)
-        _check_ranking(inside, response.passages, lambda score: float(np.float32(score)), ordered=True)
+        check_passages(inside, response.passages, lambda score: float(np.float32(score)), ordered=True)
     if response.statements == []:
         place.at("ptkb_provenance").warning(
             "no statement is named: name some, if any matters (the organisers' checkers warn of each such turn; "
@@ -179,7 +179,7 @@ def _check_references(place: Place, turn: SubmittedTurn) -> None:
     if turn.references is not None:
         if not turn.references and turn.whole:
             place.warning("there is no passage: without any, the turn counts 0 in the evaluation of passages")
-        _check_ranking(place, turn.references, six_decimals, ordered=False)
+        check_passages(place, turn.references, six_decimals, ordered=False)
 
 
 def _check_citations(place: Place, response: Response, turn: SubmittedTurn) -> None:
@@ -198,7 +198,7 @@ def six_decimals(score: float) -> float:
     return float(f"{score:.6f}")
 
 
-def _check_ranking(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool) -> None:
+def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool) -> None:
     """At most 1000 passages, each once, with scores that strictly decrease.
 
     Args:
