@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,8 +38,9 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(path)
     try:
-        opener = partial(os.open, mode=0o600) if private else None
-        with open(temporary, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8", opener=opener) as file:
+        if private:
+            temporary.touch(0o600, exist_ok=False)
+        with temporary.open(mode if private else mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
