@@ -11,12 +11,14 @@ import pyterrier as pt
 
 from ..conversations import conversation
 from ..errors import UsageError, advice, option
+from ..generate import UserMemory
 from ..llms import LLM, Ledger, StageError, TooLong
 from ..operator import parts_of
 from .answering import CHARACTERS_PER_TOKEN, HISTORY, Tell, answer
 from .display import plain, strip_controls, why_drawn
 from .html import chat_html, why_html
 from .persona import NUMBER
+from .remembering import Remembering
 from .saving import ChatFile, as_json, read_chat, topics_of, write_chat
 from .turn import ChatTurn, clean_text
 
@@ -61,7 +63,8 @@ class Chat:
     """Talk to a system: each of its answers becomes part of the history of the next turn.
 
     As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat is a topics file, and reading it gives the
-    frames that the system saw, but for messages omitted from a long history. A failed turn is not kept and can be repeated.
+    frames that the system saw, but for messages omitted from a long history and statements from a memory. A failed turn is not kept and can
+    be repeated.
 
     **Long conversations.** A turn sees at most ``history`` tokens of the conversation: whole exchanges are omitted at the old end. When a
     language model still rejects a prompt as too long, the limit is set to half of the history that the turn had, for the rest of the
@@ -76,6 +79,7 @@ class Chat:
         script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn.
         method: the system's name.
         history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
+        memory: the memory of this user, in a file of their own: it learns from each turn, and later turns and chats see what it knows.
         load: makes another method of its name, for :meth:`use`; :func:`open_chat` gives it.
 
     Attributes:
@@ -113,6 +117,7 @@ class Chat:
         script: Sequence[str] | None = None,
         method: str = "",
         history: int | None = HISTORY,
+        memory: UserMemory | None = None,
         load: Callable[[str], Opened] | None = None,
     ) -> None:
         if number is not None and len(number.split()) != 1:
@@ -123,6 +128,7 @@ class Chat:
             raise UsageError(f"a chat that is continued is saved in its own file: omit {advice('save_to=...', '--save')}")
         self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
         self.number, self.history, self._load = number or NUMBER, history, load
+        self._memory = Remembering(memory)
         self.turns: list[ChatTurn] = []
         self._file: ChatFile | None = None
         if continue_from is not None:
@@ -185,7 +191,8 @@ class Chat:
             IkatError: when the system fails; the turn isn't kept.
         """
         utterance = self._check(text)
-        frame = conversation([*self.messages(), {"role": "user", "content": utterance}], self.ptkb, number=self.number)
+        ptkb = self._memory.known(self.number, len(self.turns) + 1, self.ptkb, replayed=self.script is not None)
+        frame = conversation([*self.messages(), {"role": "user", "content": utterance}], ptkb, number=self.number)
         with self._counted():
             turn = self._answered(frame, tell)
         if self.turns:  # the prompts of all turns would fill the memory
@@ -193,6 +200,7 @@ class Chat:
         self.turns.append(turn)
         self._why = Why(turn, self.spent)
         self._save()
+        self._memory.learn(self.messages(), tell)
         return turn
 
     @contextmanager
@@ -236,7 +244,7 @@ class Chat:
         return self._why if self._why is not None and self._why.turn is last else Why(last)
 
     def undo(self) -> ChatTurn:
-        """Take the last turn back, also from the file; a file without any turn is removed.
+        """Take the last turn back, also from the file and from the memory; a file without any turn is removed.
 
         Returns:
             The turn that was taken back.
@@ -252,6 +260,7 @@ class Chat:
         except BaseException:
             self.turns.append(turn)
             raise
+        self._memory.forget(turn.turn_id)
         return turn
 
     def _save(self) -> None:

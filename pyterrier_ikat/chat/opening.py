@@ -9,6 +9,7 @@ import pyterrier as pt
 
 from ..conversations import conversation
 from ..errors import UsageError, list_first, option
+from ..generate import UserMemory
 from ..llms import LLM, Ledger, llm
 from ..methods import Method, find
 from ..operator import parts_of
@@ -53,6 +54,17 @@ class Loader:
         script = self.who.utterances if recorded and self.who.utterances else None
         return Opened(entry.name, system, script, tuple(_notes(entry.name, columns, spare)))
 
+    def model(self) -> LLM:
+        """The language model ``llm``, also for a method that doesn't take one.
+
+        Raises:
+            UsageError: when none was given.
+        """
+        self._open_models()
+        if not isinstance(found := self.options.get("llm"), LLM):
+            raise UsageError(f"a memory learns with a language model: give {option('llm')}")
+        return found
+
     def _open_models(self) -> None:
         """Make each LLM once: its budget counts over all methods of the chat."""
         for name in MODELS:
@@ -93,6 +105,7 @@ def open_chat(
     save_to: str | Path | None = None,
     continue_from: str | Path | None = None,
     history: int | None = HISTORY,
+    memory: str | Path | None = None,
     **options: Any,
 ) -> Chat:
     """Check every name, load every model, and open a chat, which can change to other methods (:meth:`Chat.use`).
@@ -105,6 +118,7 @@ def open_chat(
         save_to: see :class:`Chat`.
         continue_from: see :class:`Chat`.
         history: see :class:`Chat`.
+        memory: the file of a :class:`~pyterrier_ikat.UserMemory`, which learns with the method's ``llm``.
         options: the resources, see :class:`~pyterrier_ikat.running.Resources`. Those that the method doesn't use are kept for others.
 
     Raises:
@@ -114,7 +128,8 @@ def open_chat(
     who = read_persona(persona, number)
     loader = Loader(Ledger() if ledger is None else ledger, who, options)
     ptkb, named = (who.ptkb if persona else None), (who.number if persona or number else None)
+    kept = None if memory is None else UserMemory(memory, loader.model(), prompts=options.get("prompts"))
     nothing = pt.Transformer.identity()  # the files are checked before a model is loaded
-    chat = Chat(nothing, ptkb, number=named, save_to=save_to, continue_from=continue_from, history=history, load=loader.load)
+    chat = Chat(nothing, ptkb, number=named, save_to=save_to, continue_from=continue_from, history=history, memory=kept, load=loader.load)
     chat.use(name)
     return chat
