@@ -29,8 +29,8 @@ $(VENV)/dev: $(VENV)/demo
 demo: $(VENV)/demo
 	$(BIN)/ikat demo
 
-# One process per core; each model computes on one thread, or the processes would get in each other's way. Files in their order: the
-# last ones are short, so that no process waits long for the other.
+# A process per core and one more, for those that wait; each model computes on one thread, or the processes would get in each other's way.
+# Files in the order of tests/conftest.py: the last ones are short, so that no process waits long for the other.
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 

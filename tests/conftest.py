@@ -41,6 +41,35 @@ for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "
     os.environ.pop(name, None)
 
 
+LONGEST = (
+    "test_on_ray.py",
+    "test_notebooks.py",
+    "test_cli.py",
+    "test_kills.py",
+    "test_frames.py",
+    "test_session.py",
+    "test_every_method.py",
+    "test_backends.py",
+    "test_any_conversation.py",
+    "test_report_comparing.py",
+    "test_local_models.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files begin first: none keeps one core busy while the others have no work left."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One process more than cores: those that wait, for Ray, a browser or a server, leave them idle."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish():
     """The tests and all that they imported stay until the end: no collection of garbage looks at them."""
     gc.freeze()

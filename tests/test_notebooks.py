@@ -25,11 +25,13 @@ _spec.loader.exec_module(make)
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
 WARM = f"""import gc, sys, matplotlib.pyplot, sentence_transformers, pyterrier_pisa
 sys.path.append({str(ROOT / "tests")!r})
-import forked_writer
+import forked_writer, remembering_encoder
 from pyterrier_ikat.retrieve import pisa
 pisa.subprocess = forked_writer
+remembering_encoder.install()
 gc.freeze()"""
-"""Each notebook begins with a collection of garbage: not in the packages. Indexes are written without a start of Python for each."""
+"""Each notebook begins with a collection of garbage: not in the packages. Indexes are written without a start of Python for each, and
+MiniLM encodes each passage of the sample once for all notebooks."""
 OF_A_MACHINE = r"(?<![\w.:/])/(?:home|root|tmp|work|Users|usr|opt|var|mnt)/|[A-Z]:\\|127\.0\.0\.1:\d|\bsk-\w{6}"
 """A path, the port of a running server, a key."""
 

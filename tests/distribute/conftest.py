@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes, both on this machine, for all tests of the folder."""
+"""A Ray cluster of two nodes, both on this machine."""
 
 import os
 from pathlib import Path
@@ -9,9 +9,9 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 STORE = 80 * 1024 * 1024  # bytes, about the least that Ray accepts
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster():
-    """Connected; the second node has the resource ``second``."""
+    """Connected; the second node has the resource ``second``. Its processes end with the tests of the module: idle ones compute, too."""
     ray = pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
     from ray.cluster_utils import Cluster
 
