@@ -1,10 +1,12 @@
 """Every test runs offline, without keys, on its own home folder; a connection beyond loopback fails the test."""
 
+import functools
 import gc
 import ipaddress
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +76,22 @@ def pytest_collection_finish():
     """The tests and all that they imported stay until the end: no collection of garbage looks at them."""
     gc.freeze()
     gc.enable()
+
+
+_load = ssl.SSLContext.load_verify_locations
+
+
+@functools.cache
+def _read_certificates(cafile, capath, cadata) -> None:
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), cafile, capath, cadata)
+
+
+def _certificates_once(_, cafile=None, capath=None, cadata=None) -> None:
+    """The client of a model reads the certificates of all authorities; no server of a test has one, so each file is read once."""
+    _read_certificates(cafile, capath, cadata)
+
+
+ssl.SSLContext.load_verify_locations = _certificates_once
 
 
 def _is_local(host: object) -> bool:
