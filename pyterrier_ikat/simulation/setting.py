@@ -8,7 +8,6 @@ from typing import Any
 
 import pyterrier as pt
 
-from ..arguments import at_least
 from ..chat.answering import HISTORY
 from ..conversations import conversation
 from ..errors import UsageError, advice
@@ -85,14 +84,15 @@ def prepare(
     Raises:
         UsageError, DataError: see :func:`simulate`.
     """
-    at_least(1, samples=samples, history=history)
+    least_one("samples", samples)
+    least_one("history", history)
     if not 0 <= passages <= 5:
         raise UsageError(f"{advice(f'passages={passages}', f'--passages {passages}')}: give a number from 0 to 5")
     found, ledger = read_users(users), Ledger()
     methods = {entry.name: entry for entry in methods_in(systems)}
     if manual := [name for name, entry in methods.items() if entry.manual or entry.uses_gold]:
         raise UsageError(
-            f"system {manual[0]} reads what people wrote about each turn, and a simulated conversation has nothing of it: omit it"
+            f"system {manual[0]} reads what people wrote about each turn, such as manual rewrites, and in a simulation nobody does: omit it"
         )
     opened = Resources.of(resources, methods.values()).opened(ledger)
     built = {name: opened.build(entry) for name, entry in methods.items()}
@@ -108,6 +108,16 @@ def prepare(
     setting = Setting(methods, built, found, rules, samples, opened.prompts, ledger)
     _warn_of_samples(setting)
     return setting
+
+
+def least_one(name: str, number: int | None) -> None:
+    """Check that a number isn't below 1.
+
+    Raises:
+        UsageError: when it is.
+    """
+    if number is not None and number < 1:
+        raise UsageError(f"{advice(f'{name}={number}', f'--{name} {number}')}: give 1 or more")
 
 
 def _players(user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger) -> tuple[Player, RubricJudge]:

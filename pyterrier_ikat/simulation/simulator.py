@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..arguments import at_least, checked
+from ..arguments import checked
 from ..chains import in_chain
 from ..chat.answering import HISTORY
 from ..errors import IkatError, advice, list_first
@@ -22,7 +22,7 @@ from ..runs.dialogues import DialogueLog
 from ..store.files import lock_folders
 from .comparison import session_frames, simulation_rows
 from .session import play
-from .setting import PASSAGES, Setting, Users, header_of, prepare
+from .setting import PASSAGES, Setting, Users, header_of, least_one, prepare
 from .users import SimulatedUser
 
 THREADS = 8
@@ -40,14 +40,15 @@ class SessionsFailed(IkatError):
     def __init__(self, failures: list[tuple[str, str, IkatError]], whole: int) -> None:
         super().__init__(failures, whole)
         self.failures, self.whole = failures, whole
+        self._again = advice("call it again", "run the same command again")
 
     def __str__(self) -> str:
-        told = list_first([f"{name} with user {user} ({error})" for name, user, error in self.failures], 3)
-        again = advice("call it again", "run the same command again")
+        (name, user, error), *others = self.failures
+        also = f"; also {list_first([f'{name} with user {user}' for name, user, _ in others])}" if others else ""
         kept = any(getattr(error, "kept", False) for *_, error in self.failures)
         return (
-            f"{len(self.failures)} of {self.whole} sessions failed: {told}; there are no scores without them. All finished turns are kept: "
-            f"{again} to continue these sessions"
+            f"{len(self.failures)} of {self.whole} sessions failed: {name} with user {user} ({error}){also}; there are no scores without "
+            f"them. All finished turns are kept: {self._again} to continue these sessions"
             + (", with cache=none for the LLM whose unusable completion would be read from the cache again" if kept else "")
         )
 
@@ -137,7 +138,7 @@ def run_sessions(setting: Setting, out: str | Path, threads: int = THREADS) -> N
         UsageError: when a folder holds something else, or another process is at work in it.
         SessionsFailed, FatalLLMError, BudgetExceeded: see :func:`simulate`.
     """
-    at_least(1, threads=threads)
+    least_one("threads", threads)
     runs = setting.runs()
     check_places(runs, Path(out))
     with lock_folders(*(Path(out) / name for name in runs)):
@@ -174,7 +175,8 @@ def _play_all(setting: Setting, logs: Mapping[str, DialogueLog], threads: int) -
         for future in bar(as_completed(sessions), desc="sessions", total=len(sessions)):
             _settle(future, sessions[future], failures)
     if failures:
-        raise SessionsFailed(failures, len(runs) * len(setting.users))
+        order = list(sessions.values())  # not that of time
+        raise SessionsFailed(sorted(failures, key=lambda one: order.index(one[:2])), len(runs) * len(setting.users))
 
 
 def _settle(future: "Future[None]", whose: tuple[str, str], failures: list[tuple[str, str, IkatError]]) -> None:

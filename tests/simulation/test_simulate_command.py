@@ -107,3 +107,16 @@ def test_the_models_that_are_given_as_text_share_one_account(index):
     setting = prepare("ad", "sample", "recorded:sample-users", index=index, llm="recorded:sample")
     assert {id(model.ledger) for model in setting.llms()} == {id(setting.ledger)}
     assert isinstance(setting.ledger, Ledger)
+
+
+def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(index, tmp_path):
+    recorded = tmp_path / "judge.jsonl"
+    recorded.write_text('{"qid": "1-1_1", "stage": "simulate_judge", "completion": "I think yes", "model": "m"}\n')
+    given = ("--users", "sample", "--user-llm", "recorded:sample-users", "--judge-llm", f"recorded:{recorded}")
+    done = command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path / "sims")
+    assert done.exit_code == 2
+    assert "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: no JSON list of" in done.stderr
+    assert "; also raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried; there are no scores" in done.stderr
+    assert "run the same command again to continue these sessions, with cache=none for the LLM" in done.stderr
+    assert done.stdout == ""
+    assert "--threads 0: give 1 or more" in command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path, "--threads", 0).output
