@@ -70,7 +70,7 @@ def simulate(
     from ..running.systems import methods_in
     from ..simulation import reading_notes, session_frames, simulation_table
     from ..simulation.planned import plan_sessions
-    from ..simulation.setting import prepare
+    from ..simulation.setting import named, prepare
     from ..simulation.simulator import run_sessions
     from .run import show_plan
 
@@ -99,7 +99,7 @@ def simulate(
         print_ledger(setting.ledger, " (of this command)", err=True)
         raise
     runs = list(setting.runs())
-    notes = reading_notes(out, runs, user_llm, judge_llm or user_llm)
+    notes = reading_notes(out, runs, named(setting.rules.player), named(setting.rules.judge))
     show(simulation_table(session_frames(out, runs), baseline, notes), form)
     print_ledger(setting.ledger, " (of this command: methods, users and judge)", err=form != "text")
     click.echo(f"\nSessions: one folder for each method in {out}", err=form != "text")

@@ -72,7 +72,8 @@ class LLMPlayer(AsksLLM):
     """A language model plays the users: it reads persona, need, open rubrics and the conversation, and writes the next utterance.
 
     Requests have the stage and the prompt ``simulate_user``, the qid ``<user id>_<turn>`` and the system's name as ``item``. The
-    template is ``simulate_user.jinja``; vagueness and willingness each choose one of its sentences.
+    template is ``simulate_user.jinja``; vagueness and willingness each choose one of its sentences. A failed request fails the session,
+    whatever the model's ``on_error``.
 
     Args:
         llm: the model.

@@ -90,6 +90,8 @@ def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, 
     left = {rubric: text for rubric, text in known.rubrics.items() if rubric not in known.met}
     situation = Situation(user, name, len(known.turns) + 1, left, tuple(_read(known, rules.passages)))
     utterance = " ".join(rules.player.say(situation).split())
+    if not utterance:
+        raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
     if replays and user.script:
         _check_script(situation, utterance)
     said = [*known.messages, {"role": "user", "content": utterance}]

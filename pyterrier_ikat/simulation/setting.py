@@ -13,6 +13,7 @@ from ..conversations import conversation
 from ..errors import UsageError, advice
 from ..generate.samples import SamplesWarning
 from ..llms import LLM, Ledger, llm
+from ..llms.spec import deciding_options
 from ..methods import Method
 from ..operator import parts_of
 from ..running.comparison import check_system, load_models
@@ -26,7 +27,7 @@ from .users import SimulatedUser, checksum, read_users
 PASSAGES = 3
 """Passages that a user reads in place of a response that a system doesn't write."""
 
-Users = str | Path | Iterable[SimulatedUser]
+Users = str | Path | SimulatedUser | Iterable[SimulatedUser]
 
 
 @dataclass
@@ -108,6 +109,17 @@ def prepare(
     setting = Setting(methods, built, found, rules, samples, opened.prompts, ledger)
     _warn_of_samples(setting)
     return setting
+
+
+def named(played: Player | RubricJudge) -> str:
+    """Who plays or judges, for a reader: the model's specification without secrets and prices, or the object's repr."""
+    model = getattr(played, "llm", None)
+    if not isinstance(model, LLM):
+        return repr(played)
+    try:
+        return deciding_options(model.spec)
+    except UsageError:  # the name of a user's object
+        return model.spec
 
 
 def least_one(name: str, number: int | None) -> None:

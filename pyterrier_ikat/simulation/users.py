@@ -117,7 +117,7 @@ def level_of(value: str | float) -> str:
     return value if isinstance(value, str) else LEVELS[min(int(value * 3), 2)]
 
 
-def read_users(source: str | Path | Iterable[SimulatedUser]) -> list[SimulatedUser]:
+def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> list[SimulatedUser]:
     """The users of a file with a JSON object per line; blank lines are skipped.
 
     Args:
@@ -125,13 +125,17 @@ def read_users(source: str | Path | Iterable[SimulatedUser]) -> list[SimulatedUs
 
     Raises:
         DataError: naming the file, the line and the field; also when two users have the same id, or there is no user.
+        UsageError: when something in a list is no user.
 
     Example:
         >>> [user.id for user in read_users("sample")]
         ['1-1', '1-2', '2-1', '3-1', '3-1-hurried']
     """
     if not isinstance(source, str | Path):
-        return _distinct(list(source), "the list of users")
+        given = [source] if isinstance(source, SimulatedUser) else list(source)
+        if odd := [one for one in given if not isinstance(one, SimulatedUser)]:
+            raise UsageError(f"{_shown(odd[0])} is no user: give SimulatedUser(...), or the name of a users file")
+        return _distinct(given, "the list of users")
     path = SAMPLE if str(source) in ("sample", "ikat:sample") else Path(source)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()

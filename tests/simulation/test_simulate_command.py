@@ -1,5 +1,7 @@
 """`ikat simulate` on the sample, offline, and the plan of a simulation."""
 
+import json
+
 import pytest
 from click.testing import CliRunner
 from simulation.players import Says, user
@@ -10,7 +12,7 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.simulation import ScriptedPlayer, SessionsFailed, read_users
 from pyterrier_ikat.simulation.planned import plan_sessions
-from pyterrier_ikat.simulation.setting import prepare
+from pyterrier_ikat.simulation.setting import header_of, named, prepare
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +111,15 @@ def test_the_models_that_are_given_as_text_share_one_account(index):
     assert isinstance(setting.ledger, Ledger)
 
 
+def test_no_secret_of_a_models_address_is_shown_or_kept(index, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key-planted")
+    spec = "openai:m base_url=http://me:pw-planted@127.0.0.1:9/v1?api-key=parameter-planted"
+    setting = prepare({"answer": ikat.Answer(ikat.llm(spec))}, "sample", spec, only_plan=True)
+    kept = json.dumps(header_of(setting, "answer")) + named(setting.rules.player) + named(setting.rules.judge) + repr(setting)
+    assert "127.0.0.1:9/v1" in named(setting.rules.player)
+    assert "planted" not in kept
+
+
 def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(index, tmp_path):
     recorded = tmp_path / "judge.jsonl"
     recorded.write_text('{"qid": "1-1_1", "stage": "simulate_judge", "completion": "I think yes", "model": "m"}\n')
@@ -119,4 +130,6 @@ def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(
     assert "; also raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried; there are no scores" in done.stderr
     assert "run the same command again to continue these sessions, with cache=none for the LLM" in done.stderr
     assert done.stdout == ""
-    assert "--threads 0: give 1 or more" in command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path, "--threads", 0).output
+    assert (
+        "--threads 0: give 1 or more" in command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path, "--threads", 0).output
+    )

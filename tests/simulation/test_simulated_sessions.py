@@ -277,6 +277,11 @@ def test_differences_are_tested_over_users_with_bonferroni(tmp_path):
     assert "significantly lower than base" in table
 
 
+def test_a_player_that_says_nothing_fails_the_session(tmp_path):
+    with pytest.raises(SessionsFailed, match="the simulated user said nothing in turn u1_1"):
+        simulated(tmp_path, {"s": Says("Mate.")}, user(), Chatty(" "))
+
+
 def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
     with pytest.raises(UsageError, match="nobody judges which rubrics are met"):
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
@@ -286,4 +291,6 @@ def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
         simulated(tmp_path, {"s": Says("")}, passages=6)
     with pytest.raises(UsageError, match="the baseline 'b' is none of the systems: s"):
         simulated(tmp_path, {"s": Says("")}, baseline="b")
+    with pytest.raises(UsageError, match=r"\{'id': 'u1'\} is no user"):
+        simulated(tmp_path, {"s": Says("")}, [{"id": "u1"}])
     assert not list(tmp_path.iterdir())
