@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import IkatError
 from ..generate import UserMemory
+from ..llms import StageError
 
 ME = "me"
 """The id of the user in the memory of a chat: a file is one person's."""
@@ -49,7 +50,8 @@ class Remembering:
         try:
             self.memory.learn(ME, self._session, messages)
         except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
-            reason = "it was stopped" if isinstance(error, KeyboardInterrupt) else str(error)
+            said = error.failures[0].reason if isinstance(error, StageError) else str(error)
+            reason = "it was stopped" if isinstance(error, KeyboardInterrupt) else said
             warnings.warn(
                 f"nothing was learned from this turn ({reason}); the next turn makes up for it", NothingLearnedWarning, stacklevel=3
             )

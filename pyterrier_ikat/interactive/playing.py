@@ -13,6 +13,7 @@ from ..chat.answering import HISTORY, Tell, answer
 from ..conversations import conversation
 from ..errors import DataError
 from ..generate.respond import ABSTENTION
+from ..llms import StageError
 from ..runs.dialogues import DialogueTurn
 from .client import AGAIN, ServerDown, ServerRefusal, TooLong, TrackServer, Unsure, UserMessage
 from .journal import Journal
@@ -47,6 +48,10 @@ class HistoryDiffersWarning(UserWarning):
 
 class NoResponseWarning(UserWarning):
     """The system wrote no response; the user is told that there is no answer."""
+
+
+class NothingLearnedWarning(UserWarning):
+    """The memory could not learn from a conversation; the run goes on without."""
 
 
 class LostSessionWarning(UserWarning):
@@ -272,7 +277,11 @@ class Player:
         ]
         if self.journal.message is not None and self.journal.message.utterance:
             messages.append({"role": "user", "content": self.journal.message.utterance})
-        self.memory.learn(self.journal.users[session], session, messages)
+        try:
+            self.memory.learn(self.journal.users[session], session, messages)
+        except StageError as error:  # asked again it would fail again, and the run could never go on
+            told = f"nothing was learned from conversation {session}: {error.failures[0].reason}"
+            warnings.warn(told, NothingLearnedWarning, stacklevel=3)
         self.journal.note("learned", session=session)
 
 

@@ -14,7 +14,7 @@ import pyterrier as pt
 from ..chat.answering import HISTORY, Tell
 from ..chat.persona import read_persona
 from ..conversations import conversation
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger
 from ..llms.limits import Retry
@@ -142,7 +142,9 @@ def interact(
     said = description or f"{name} (pyterrier_ikat)"
     personas = _Personas(persona)
     if isinstance(memory, str | Path):
-        memory = UserMemory(memory, resources.llm, run=run_id)
+        if resources.llm is None:
+            raise UsageError(f"a memory learns with a language model: give {option('llm')}")
+        memory = UserMemory(memory, resources.llm, run=run_id, prompts=None if resources.prompts is None else str(resources.prompts))
     header = {
         "kind": "interactive",
         "system": name,

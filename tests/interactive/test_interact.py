@@ -167,6 +167,20 @@ def test_a_file_is_the_memory_of_one_run(tmp_path):
         play(Track(), tmp_path / "other", system={"mine": entry}, llm=llm, memory=learned, run_id="other")
 
 
+def test_a_run_goes_on_when_nothing_can_be_learned_and_a_memory_without_a_model_is_refused_at_once(tmp_path):
+    llm, track = ikat.llm(Model()), Track()
+    entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
+    with pytest.warns(playing.NothingLearnedWarning) as told:
+        run = play(track, tmp_path / "run", system={"mine": entry}, llm=llm, memory=tmp_path / "users.json")
+    why = "no JSON list of statements in the completion of 9 characters"
+    learned_from = [f"nothing was learned from conversation {topic}: {why}" for topic in ("1-1", "2-1", "1-2")]
+    assert sorted({str(one.message) for one in told}) == sorted(learned_from)
+    assert run.finished
+    assert ikat.UserMemory(tmp_path / "users.json").users() == []
+    with pytest.raises(UsageError, match="a memory learns with a language model: give llm="):
+        play(Track(), tmp_path / "other", memory=tmp_path / "users.json")
+
+
 def test_a_long_response_is_cut_at_a_sentence_and_counted_and_further_if_the_server_counts_more(tmp_path):
     sentence = "One two three four five six seven eight nine. "
     track = Track(topics=(("1-1", "ann", ("Why?",)),), limit=120)
