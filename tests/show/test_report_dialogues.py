@@ -15,10 +15,12 @@ from small_runs import ranking
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation.sessions import MEASURES
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.dialogues import EVENTS, DialogueLog, DialogueTurn
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import dialogues, results
+from pyterrier_ikat.simulation.comparison import session_frames, simulation_table
 
 
 @pytest.fixture
@@ -44,8 +46,8 @@ def test_a_session_reads_from_rubrics_to_sources(page):
         "rubric one two r1 Which tea? one turn 1 two turn 2 r2 How hot? one turn 2 two not met",
         "one satisfied 2 of 2 rubrics met, 2 turns, 2.0 s per turn, 6 LLM calls, 0.5000 US dollars",
         "Turn 1 2.0 s, 3 LLM calls, 0.2500 US dollars Question 1 of u1? Answer 1 of one [1]. meets r1",
-        "2 sources [1] 1.5 doc-one filler filler",
-        "secret-u1-one [2] 0.5 doc-else Rewrite, 2 queries Rewrite rewrite by one Queries tea mint tea",
+        "1 source, 2 passages cited [1] 1.5 doc-one filler filler",
+        "secret-u1-one Rewrite, 2 queries Rewrite rewrite by one Queries tea mint tea",
         "two out of patience 1 of 2 rubrics met, 2 turns, 1.0 s per turn, 2 LLM calls, cost unknown",
         "Turn 1 1.0 s, 1 LLM call, cost unknown",
         "Rewrite, 2 queries, 1 statement, draft answer Rewrite rewrite by two Queries tea mint tea",
@@ -67,6 +69,21 @@ def test_the_overview_has_the_means_of_the_sessions(page, folders):
         {name: ikat.evaluation.session_measures(DialogueLog(path).dialogues()) for name, path in zip(SYSTEMS, folders, strict=True)}
     )
     assert means["rubrics met"].round(4).tolist() == [0.5625, 0.8333]
+
+
+def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
+    systems = {name: {user: met for user, met in users.items() if user != "u4"} for name, users in SYSTEMS.items()}
+    said = Page(report(write_logs(tmp_path, systems)).html).said()
+    printed = simulation_table(session_frames(tmp_path, list(systems)))
+    assert [column.title for column in printed.columns][2:] == ["satisfied", *MEASURES]
+    for row in zip(*(column.cells for column in printed.columns), strict=True):
+        assert " ".join(cell.text for cell in row) in said
+
+
+def test_recordings_are_named(tmp_path):
+    header = {"recorded": True, "recorded_parts": ["users", "judge"]}
+    path = write_log(tmp_path / "one", "one", SYSTEMS["one"], header=header)
+    assert "Recorded, no live LLM: one, users, judge. Recordings are replayed by turn" in Page(report(path).html).said()
 
 
 def test_markup_is_whole_and_links_lead_somewhere(page):
@@ -107,9 +124,9 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
         "not ended 2 turns, 0.0 s per turn, 4 LLM calls Turn 1 0.0 s, 2 LLM calls Which tea? Rooibos. 31 tokens cut off before it was sent"
         in said
     )
-    assert "20 sources of 1000 [1] 9 d0" in said
+    assert "20 of 1,000 cited passages [1] 9 d0" in said
     assert "no response not sent" in said
-    assert "Of each response the first 20 sources are shown." in said
+    assert "Of each turn the first 20 passages are shown." in said
     assert "Not ended, so measured as far as they went: 1 session of run (1-1_0)." in said
     for absent in ("rubric", "satisfied", "US dollars", "cost", "Baseline", "words of"):
         assert absent not in said
@@ -118,21 +135,33 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
 
 def test_passages_in_place_of_a_response_are_called_so(tmp_path):
     shown = {"response": "", "more": {"read": "passages", "cached": 2}}
-    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, header={"passages": 3}, **shown)
+    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, header={"passages": 3}, citations={}, **shown)
     said = Page(report(path).html).said()
-    assert "no response meets r1 the user read the best 3 passages 2 best passages" in said
+    assert "no response meets r1 the user read the best 3 passages 1 best passage" in said
     assert "2 completions of the systems came from a recording or the cache: they cost nothing and took no time here." in said
 
 
-def test_fewer_sources_on_request(folders):
-    page = report(folders[0], passages=1).html
-    assert "1 source of 2" in page
-    assert "doc-else" not in page
+def test_fewer_passages_on_request(tmp_path):
+    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
+    assert "2 cited passages [1] 0.5 doc-else [2] 1.5 doc-one" in Page(report(path).html).said()
+    fewer = Page(report(path, passages=1).html).said()
+    assert "1 of 2 cited passages [1] 0.5 doc-else" in fewer
+    assert "doc-one" not in fewer
 
 
-def test_texts_that_the_log_lacks_come_from_an_index(folders):
+def test_texts_that_the_log_lacks_come_from_an_index(tmp_path):
+    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, sources=())
     loader = pt.apply.text(lambda row: f"text of {row['docno']}")
-    assert "[2] 0.5 doc-else text of doc-else" in Page(report(folders[0], texts=loader).html).said()
+    assert (
+        "2 cited passages [1] 0.5 doc-else text of doc-else [2] 1.5 doc-one text of doc-one" in Page(report(path, texts=loader).html).said()
+    )
+
+
+def test_a_draft_that_became_the_response_is_shown_once(tmp_path):
+    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, response="The one answer.", draft="The one answer.")
+    said = Page(report(path).html).said()
+    assert said.count("The one answer.") == 1
+    assert "draft answer" not in said
 
 
 def test_conversations_and_runs_of_topics_need_a_report_each(folders):
@@ -332,7 +361,7 @@ def test_sources_become_elements_when_they_are_opened(browser, url):
     assert texts(browser, ".passages tbody tr") == []
     assert browser.run("document.querySelectorAll('.turn td small').length") == 0
     browser.run("document.querySelector('#t1 .passages summary').click(); new Promise(done => setTimeout(done, 50))")
-    assert texts(browser, "#t1 .passages tbody th") == ["[1]", "[2]"]
+    assert texts(browser, "#t1 .passages tbody th") == ["[1]"]
     browser.open(f"{url}#search=secret-u1-two")
     assert browser.run("CSS.highlights.get('found').size") == 2
     assert browser.run("document.querySelectorAll('#t1 .n1 .passages[open]').length") == 1
@@ -358,7 +387,7 @@ def test_keys_walk_through_the_sessions_and_open_them(browser, url):
 def test_all_of_it_can_be_read_without_javascript(browser, url):
     browser.open(url, height=6000, scripts=False)
     seen = browser.visible_text("Answer 1 of two [1].")
-    for text in ("Answer 1 of two [1].", "out of patience", "2 sources", "Rewrite, 2 queries", "turn 2"):
+    for text in ("Answer 1 of two [1].", "out of patience", "1 source", "Rewrite, 2 queries", "turn 2"):
         assert text in seen
     assert "words in any text" not in seen
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ...runs.dialogues import Dialogue, DialogueLog, DialogueTurn
 from .page import OF_SESSIONS, Report, render, shown_first
 from .results import CHARACTERS, OPEN_WORDS, word_limit
 from .runs import RunSource
-from .sessions import NOT_ENDED, Shown, align, build_users, cited_passages
+from .sessions import NOT_ENDED, Shown, align, build_users, passages_of
 
 DIGITS = {"rubrics met": 2, "turns until satisfied": 0, "seconds": 2, "calls": 0, "cost": 4}
 """The decimals of the measures of one session."""
@@ -85,18 +84,20 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
     Raises:
         DataError: when a log can't be read or is empty, a session has other users or rubrics in another log, or ``texts`` lacks a passage.
     """
-    headers, dialogues = [log.header for log in logs.values()], _with_texts({name: _read(name, log) for name, log in logs.items()}, texts)
+    headers, dialogues = [log.header for log in logs.values()], {name: _read(name, log) for name, log in logs.items()}
     aligned, measured = align(dialogues), {name: session_measures(found) for name, found in dialogues.items()}
     means, (caption, *notes) = session_means(measured), session_notes(measured)
     means = means.assign(satisfied=means["satisfied"] / means["sessions"])
     measures = [name for name in BETTER if any(frame[name].notna().any() for frame in measured.values())]
     columns = shown_columns(means, measured)
     turns = [turn for found in dialogues.values() for one in found for turn in one.turns]
-    words, sources = fit_sources(turns, passages)
-    if any(len(cited_passages(turn)) > sources for turn in turns):
-        notes.append(f"Of each response the first {sources} sources are shown.")
+    known = _load_texts(turns, texts, passages)
+    words, sources = fit_sources([passages_of(turn, known) for turn in turns], passages)
+    if any(len(passages_of(turn)) > sources for turn in turns):
+        notes.append(f"Of each turn the first {sources} passages are shown.")
     if cached := sum(int(turn.more.get("cached") or 0) for turn in turns):
         notes.append(f"{cached:,} completions of the systems came from a recording or the cache: they cost nothing and took no time here.")
+    notes += _recorded(dict(zip(logs, headers, strict=True)))
     values = _values(aligned, measured, measures)
     compared = _best_but_first(means, measures)
     page = render(
@@ -106,7 +107,7 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
         dataset="",
         notes=notes,
         caption=caption,
-        users=build_users(aligned, values, Shown(sources, words, any(turn.cost is not None for turn in turns), headers)),
+        users=build_users(aligned, values, Shown(sources, words, any(turn.cost is not None for turn in turns), headers, known)),
         sessions=len(aligned),
         columns=[{"name": name, "digits": DECIMALS[name], "better": BETTER.get(name, int(name == "satisfied"))} for name in columns],
         means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],
@@ -114,9 +115,17 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
         ends=sorted({one.end or NOT_ENDED for found in dialogues.values() for one in found}),
         compared=compared,
         shown=shown_first(len(logs), compared),
-        words=words if any(text for turn in turns for _, _, text in cited_passages(turn)) else 0,
+        words=words if any(text for turn in turns for _, _, text in passages_of(turn, known)) else 0,
     )
     return Report(page, ", ".join(logs))
+
+
+def _recorded(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A sentence that names who replayed recorded completions, in the words of ``ikat simulate``; none where all were live."""
+    systems = [name for name, header in headers.items() if header.get("recorded")]
+    parts = dict.fromkeys(part for header in headers.values() for part in header.get("recorded_parts") or ())
+    named = ", ".join([*systems, *parts])
+    return [f"Recorded, no live LLM: {named}. Recordings are replayed by turn; they react to nothing."] if named else []
 
 
 def _read(name: str, log: DialogueLog) -> list[Dialogue]:
@@ -126,39 +135,30 @@ def _read(name: str, log: DialogueLog) -> list[Dialogue]:
     return found
 
 
-def _with_texts(dialogues: Mapping[str, list[Dialogue]], texts: pt.Transformer | None) -> Mapping[str, list[Dialogue]]:
-    """The conversations with the texts that their logs lack."""
-    cited = [one for found in dialogues.values() for talk in found for turn in talk.turns for one in cited_passages(turn)]
-    lacking = pd.DataFrame({"docno": sorted({docno for docno, _, text in cited if not text})}, dtype=object)
+def _load_texts(turns: Sequence[DialogueTurn], texts: pt.Transformer | None, most: int) -> dict[str, str]:
+    """Docno -> text, for the first ``most`` passages of each turn whose text the log lacks."""
+    first = [one for turn in turns for one in passages_of(turn)[:most]]
+    lacking = pd.DataFrame({"docno": sorted({docno for docno, _, text in first if not text})}, dtype=object)
     if texts is None or lacking.empty:
-        return dialogues
+        return {}
     loaded = texts.transform(lacking)
-    known = dict(zip(loaded["docno"], loaded["text"], strict=True))
-    return {
-        name: [replace(talk, turns=[_filled(turn, known) for turn in talk.turns]) for talk in found] for name, found in dialogues.items()
-    }
+    return dict(zip(loaded["docno"], loaded["text"], strict=True))
 
 
-def _filled(turn: DialogueTurn, known: Mapping[str, str]) -> DialogueTurn:
-    cited = cited_passages(turn)
-    return replace(turn, sources=tuple({"docno": docno, "score": score, "text": text or known[docno]} for docno, score, text in cited))
-
-
-def fit_sources(turns: Sequence[DialogueTurn], most: int) -> tuple[int, int]:
-    """How many words of each source a page can hold, and how many sources of each response.
+def fit_sources(passages: Sequence[Sequence[tuple[str, float | None, str]]], most: int) -> tuple[int, int]:
+    """How many words of each passage a page can hold, and how many passages of each turn.
 
     Args:
-        turns: all turns of the page.
-        most: at most so many sources of each response.
+        passages: those of each turn of the page, see :func:`~pyterrier_ikat.show.report.sessions.passages_of`.
+        most: at most so many of each turn.
 
     Example:
-        >>> turn = DialogueTurn("u1", 1, "Tea?", "Rooibos.", sources=tuple({"docno": f"d{n}", "text": "tea " * 200} for n in range(20)))
+        >>> turn = [(f"d{number}", 1.0, "tea " * 200) for number in range(20)]
         >>> fit_sources([turn], 20), fit_sources([turn] * 3000, 20)
         ((120, 20), (60, 5))
     """
-    cited = [[text for _, _, text in cited_passages(turn)][:most] for turn in turns]
     for sources in (most, *(fewer for fewer in SOURCES if fewer < most)):
-        texts = [text for one in cited for text in one[:sources]]
+        texts = [text for one in passages for _, _, text in one[:sources]]
         if sum(MARKUP + len(text) * min(1.0, OPEN_WORDS / max(len(text.split()), 1)) for text in texts) <= CHARACTERS:
             break
     return word_limit(texts), sources

@@ -34,7 +34,7 @@ class Exchange:
         facts: time, calls, cost.
         remarks: what else a reader has to know: a cut, passages that were read in its place, or that the user never received it.
         sources: the first passages that the response is based on; without a response the best ones.
-        omitted: how many more there are.
+        called: what they are, and how many.
         rewrite: the query that was made of the utterance.
         queries: the queries that were searched.
         statements: the statements about the user that the response relies on.
@@ -49,17 +49,12 @@ class Exchange:
     facts: str
     remarks: Sequence[str]
     sources: Sequence[Source]
-    omitted: int
+    called: str
     rewrite: str
     queries: Sequence[str]
     statements: Sequence[str]
     draft: str
     how: str
-
-    @property
-    def called(self) -> str:
-        """What a passage of ``sources`` is called."""
-        return "source" if self.response else "best passage"
 
 
 @dataclass(frozen=True)
@@ -114,12 +109,14 @@ class Shown:
         words: so many words of each.
         costs: whether any cost is known; if none is, nothing is said of them.
         headers: the description of each system's log.
+        texts: docno -> text, for passages whose text a log lacks.
     """
 
     sources: int
     words: int
     costs: bool
     headers: Sequence[Mapping[str, Any]]
+    texts: Mapping[str, str]
 
 
 def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue | None]]:
@@ -216,7 +213,7 @@ def _remarks(turn: DialogueTurn, one: Dialogue, header: Mapping[str, Any]) -> li
 
 
 def _exchange(turn: DialogueTurn, met: Mapping[str, int], shown: Shown, remarks: Sequence[str]) -> Exchange:
-    cited = cited_passages(turn)
+    first = passages_of(turn, shown.texts)[: shown.sources]
     return Exchange(
         number=turn.turn,
         utterance=turn.utterance.strip(),
@@ -224,29 +221,48 @@ def _exchange(turn: DialogueTurn, met: Mapping[str, int], shown: Shown, remarks:
         met=[rubric for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.turn],
         facts=f"{turn.seconds:.1f} s, {_spent(turn.calls, turn.cost, shown.costs)}",
         remarks=remarks,
-        sources=[Source(docno, score, *cut_words(text, shown.words)) for docno, score, text in cited[: shown.sources]],
-        omitted=max(0, len(cited) - shown.sources),
+        sources=[Source(docno, score, *cut_words(text, shown.words)) for docno, score, text in first],
+        called=_called(turn, shown.sources),
         rewrite=turn.rewrite.strip(),
         queries=turn.queries,
         statements=turn.statements,
-        draft=turn.draft.strip(),
+        draft=_draft(turn),
         how=_how(turn),
     )
 
 
-def cited_passages(turn: DialogueTurn) -> list[tuple[str, float | None, str]]:
-    """Docno, score and text of the passages that a response is based on: first those that were shown as [1], [2], ..."""
-    found: dict[str, tuple[float | None, str]] = {}
-    for source in turn.sources:
-        found[str(source["docno"])] = (source.get("score"), str(source.get("text") or ""))
-    for docno, score in turn.citations.items():
-        found.setdefault(docno, (score, ""))
-    return [(docno, score, text) for docno, (score, text) in found.items()]
+def passages_of(turn: DialogueTurn, texts: Mapping[str, str] | None = None) -> list[tuple[str, float | None, str]]:
+    """Docno, score and text of the passages of a turn: those that were shown as [1], [2], ...; where none was, all that it cites.
+
+    Args:
+        turn: the turn.
+        texts: docno -> text, for passages whose text the turn lacks.
+    """
+    known = texts or {}
+    if turn.sources:
+        named = [(str(one.get("docno", "")), one) for one in turn.sources]
+        return [(docno, one.get("score"), str(one.get("text") or known.get(docno, ""))) for docno, one in named]
+    return [(docno, score, known.get(docno, "")) for docno, score in turn.citations.items()]
+
+
+def _called(turn: DialogueTurn, shown: int) -> str:
+    """What the passages of a turn are, and how many there are; of an interactive run, whose citations are its ranking, both numbers."""
+    found, cited = len(passages_of(turn)), len(turn.citations)
+    name = "best passage" if not turn.response.strip() else "source" if turn.sources else "cited passage"
+    part = f"{min(shown, found)} of " if found > shown else ""
+    return f"{part}{_count(found, name)}" + f", {cited:,} passages cited" * (bool(turn.sources) and cited > found)
+
+
+def _draft(turn: DialogueTurn) -> str:
+    """The answer that the system wrote as its query; nothing when the response is the same."""
+    return "" if turn.draft.strip() == turn.response.strip() else turn.draft.strip()
 
 
 def _how(turn: DialogueTurn) -> str:
     counts = [(len(turn.queries), "query"), (len(turn.statements), "statement")]
     parts = (
-        ["rewrite"] * bool(turn.rewrite) + [_count(number, name) for number, name in counts if number] + ["draft answer"] * bool(turn.draft)
+        ["rewrite"] * bool(turn.rewrite)
+        + [_count(number, name) for number, name in counts if number]
+        + ["draft answer"] * bool(_draft(turn))
     )
     return ", ".join(parts)

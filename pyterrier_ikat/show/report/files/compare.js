@@ -29,7 +29,7 @@
       const change = one - values[baseline()], side = sideOf(change * better);
       cells[run].textContent = "";
       add(cells[run], differ && top - one * better < SAME ? "b" : "span", isKnown(one) ? fixed(one, digits) : cells[run].dataset.lacking ?? "–");
-      if (run === baseline() || !side || side === "tie") return;
+      if (run === baseline() || !side || side === "tie" || !Number(fixed(Math.abs(change), digits))) return;
       cells[run].append(" ");
       add(cells[run], "span", `${change > 0 ? "+" : "−"}${fixed(Math.abs(change), digits)}`, side);
     });
