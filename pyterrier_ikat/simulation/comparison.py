@@ -157,6 +157,11 @@ def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -
     if cached:
         whose = f"{cached} of the {whole} completions of the systems"
         notes.append(f"{whose} came from a recording or the cache: they cost nothing and took no time here.")
+    played = [turn.more for said in turns.values() for turn in said]
+    if completions := sum(int(one.get("played_calls", 0)) for one in played):
+        costs = [one.get("played_cost") for one in played]
+        cost = "an unknown cost" if None in costs else f"{math.fsum(one or 0.0 for one in costs):.4f} US dollars"
+        notes.append(f"Users and judge needed {completions} completions for {cost}; the table has the systems' alone.")
     recorded = [name for name, log in logs.items() if log.header["recorded"]]
     recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]
     if recorded:

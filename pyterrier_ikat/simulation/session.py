@@ -1,6 +1,6 @@
 """One session: a simulated user talks to one system until every rubric is met or the patience is used up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ from ..chat.answering import answer
 from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..errors import DataError
+from ..llms import LLM, LLMFailure
+from ..llms.listening import Exchange, heard_by
 from ..runs.dialogues import Dialogue, DialogueLog, DialogueTurn
 from .players import Player, RubricJudge, Situation
 from .users import SimulatedUser
@@ -89,7 +91,9 @@ def _end(user: SimulatedUser, known: Dialogue) -> str:
 def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, known: Dialogue, replays: bool) -> DialogueTurn:
     left = {rubric: text for rubric, text in known.rubrics.items() if rubric not in known.met}
     situation = Situation(user, name, len(known.turns) + 1, left, tuple(_read(known, rules.passages)))
-    utterance = " ".join(rules.player.say(situation).split())
+    played = _Paid()
+    with heard_by(played.hear):
+        utterance = " ".join(rules.player.say(situation).split())
     if not utterance:
         raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
     if replays and user.script:
@@ -98,8 +102,28 @@ def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, 
     frame = conversation(said, list(user.persona) if rules.show_persona else None, number=user.topic)
     answered = answer(system, frame, method=name, history=rules.history)
     kind, text = read_by_user(answered.response, [source.text for source in answered.sources], rules.passages)
-    met = rules.judge.met(situation, utterance, text) if text else ()
-    return _logged(user, situation.turn, answered, [rubric for rubric in left if rubric in met], kind)
+    with heard_by(played.hear):
+        met = rules.judge.met(situation, utterance, text) if text else ()
+    return _logged(user, situation.turn, answered, [rubric for rubric in left if rubric in met], {"read": kind, **played.record()})
+
+
+class _Paid:
+    """Adds up what the simulated user and the judge of a turn cost."""
+
+    def __init__(self) -> None:
+        self.completions, self.cost, self.unknown = 0, 0.0, False
+
+    def hear(self, llm: LLM, exchanges: Sequence[Exchange]) -> None:
+        for _, outcome in exchanges:
+            if isinstance(outcome, LLMFailure):
+                continue
+            self.completions += 1
+            if not outcome.cached and not llm.backend.replays:
+                cost = llm.budget.cost(outcome)
+                self.cost, self.unknown = self.cost + (cost or 0.0), self.unknown or cost is None
+
+    def record(self) -> dict[str, Any]:
+        return {"played_calls": self.completions, "played_cost": None if self.unknown else self.cost}
 
 
 def read_by_user(response: str, passages: list[str], most: int) -> tuple[str, str]:
@@ -144,7 +168,7 @@ def _check_script(situation: Situation, utterance: str) -> None:
         )
 
 
-def _logged(user: SimulatedUser, number: int, answered: ChatTurn, met: list[str], kind: str) -> DialogueTurn:
+def _logged(user: SimulatedUser, number: int, answered: ChatTurn, met: list[str], more: Mapping[str, Any]) -> DialogueTurn:
     sources: tuple[Mapping[str, Any], ...] = tuple(
         {"docno": source.docno, "text": source.text, "score": source.score} for source in answered.sources
     )
@@ -165,7 +189,7 @@ def _logged(user: SimulatedUser, number: int, answered: ChatTurn, met: list[str]
         cost=answered.cost,
         met=tuple(met),
         more={
-            "read": kind,
+            **more,
             "paid_calls": answered.calls,
             "cached": answered.cached,
             "tokens": answered.tokens,

@@ -93,6 +93,7 @@ def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_tur
     assert SECRET_RUBRICS["r2"] in second
     assert "user: Which tea?" in second
     assert "system: Rooibos." in second
+    assert [turn.more["played_calls"] for turn in dialogues(tmp_path / "s")["u1"].turns] == [2, 2]
     verdict = str(judged.asked[1])
     assert SECRET_RUBRICS["r2"] in verdict
     assert "95 degrees." in verdict
