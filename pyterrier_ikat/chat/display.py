@@ -103,13 +103,26 @@ def why_drawn(turn: "ChatTurn", account: "Ledger | None") -> Any:
 
     head = Text(f"turn {turn.turn_id}" + f", method {strip_controls(turn.method)}" * bool(turn.method), style="bold")
     shown: list[Any] = [head, *([_labelled(background(turn))] if background(turn) else [])]
-    shown += [_calls_table(account)] if account is not None and len(account.frame()) else []
+    shown += [Text(), _calls_table(account)] if account is not None and len(account.frame()) else []
     for number, (title, prompt, completion) in enumerate(asked_in(turn), 1):
         shown += [Text(), Text(f"{number}. {strip_controls(title)}", style="bold"), Text(strip_controls(prompt), style="dim")]
         shown += [Text("->", style="bold cyan"), Text(strip_controls(completion))]
     if not turn.asked and (turn.calls or turn.cached):
         shown.append(Text("(its prompts and completions are no longer at hand)", style="dim"))
     return Group(*shown, Text(), Text(f"({effort(turn)})", style="dim"))
+
+
+def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
+    """What can be typed, and what it does."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    for typed, does in rows:
+        grid.add_row(Text(typed), Text(does))
+    return grid
 
 
 def asked_in(turn: "ChatTurn") -> Iterator[tuple[str, str, str]]:
@@ -142,7 +155,8 @@ def _labelled(rows: Sequence[tuple[str, Sequence[str]]]) -> Any:
     grid.add_column(style="dim", overflow="fold")
     for label, texts in rows:
         for number, text in enumerate(texts):
-            grid.add_row("" if number else label, Text(strip_controls(text.strip())))
+            mark = "- " * (len(texts) > 1)
+            grid.add_row("" if number else label, Text(mark + strip_controls(text.strip())))
     return grid
 
 

@@ -16,7 +16,7 @@ from ..progress import without_bars
 from .answering import Tell
 from .commands import Command, list_commands, read_command
 from .conversation import Chat
-from .display import WIDTH, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
+from .display import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 
 PROMPT = "\nyou> "
 
@@ -195,9 +195,8 @@ def _method(chat: Chat, argument: str, screen: Screen) -> None:
 
 
 def _help(chat: Chat, argument: str, screen: Screen) -> None:
-    for typed, does in list_commands():
-        screen.show(f"{typed:<16} {does}")
-    screen.show(f"{'Ctrl-C':<16} stop an answer; at the prompt, end the chat\n{'Ctrl-D':<16} end the chat")
+    keys = [("Ctrl-C", "stop an answer; at the prompt, end the chat"), ("Ctrl-D", "end the chat")]
+    screen.show(help_drawn([*list_commands(), *keys]))
 
 
 RUN = {"why": _why, "sources": _sources, "undo": _undo, "method": _method, "help": _help}

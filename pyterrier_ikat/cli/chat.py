@@ -24,7 +24,12 @@ ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
     "--continue", "continue_from", metavar="FILE", type=click.Path(), help="a saved chat to go on with; it is saved in the same file"
 )
 @click.option(
-    "--history", type=click.IntRange(min=0), metavar="TOKENS", help="the most tokens of the conversation that a turn sees [default: 8000]"
+    "--history",
+    type=click.IntRange(min=0),
+    metavar="TOKENS",
+    default=8000,
+    show_default=True,
+    help="the most tokens of the conversation so far that a turn sees",
 )
 @quiet
 def chat(**options: Any) -> None:
@@ -33,9 +38,11 @@ def chat(**options: Any) -> None:
     Lines that begin with a slash are commands: `/help` lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. `--llm recorded:sample
     --persona ikat:sample --conversation 1-1` replays a conversation of the sample.
     """
-    from ..chat import open_chat, talk
+    from ..chat import Screen, open_chat, talk
     from ..llms import Ledger
 
-    ledger = Ledger()
-    talk(open_chat(ledger=ledger, **options))
+    ledger, screen = Ledger(), Screen()
+    with screen.doing(f"loading {options['name']}"):
+        opened = open_chat(ledger=ledger, **options)
+    talk(opened, screen=screen)
     print_ledger(ledger)

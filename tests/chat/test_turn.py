@@ -56,8 +56,8 @@ def test_how_it_came_about_stands_before_the_answer_and_the_passages_after_it():
     shown = plain(turn_drawn(turn)).split("\n")
     assert shown == [
         "rewrite     which tea",
-        "queries     which tea",
-        "            mint",
+        "queries     - which tea",
+        "            - mint",
         "statements  I avoid caffeine.",
         "draft       Drink mint.",
         "",
