@@ -88,7 +88,9 @@ def main() -> None:
         index = str(Path(folder, "index"))
         subprocess.run([program, "index", "ikat:sample", index], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         shown = record([program, *COMMAND.split()[1:], "--index", index], ASKED)
-    typed = Text.from_markup("[bold green]$[/] ") + Text(COMMAND.replace(" --reranker", " --index sample.index \\\n      --reranker") + "\n")
+    typed = Text.from_markup("[bold green]$[/] ") + Text(
+        COMMAND.replace(" --reranker", " --index sample.index \\\n      --reranker") + "\n"
+    )
     draw(typed + screen(while_it_works(shown)), PICTURE)
     print(f"{PICTURE}: {PICTURE.stat().st_size // 1000} kB")
 

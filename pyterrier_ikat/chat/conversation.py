@@ -12,9 +12,10 @@ import pyterrier as pt
 from ..conversations import conversation
 from ..errors import UsageError, advice, option
 from ..generate import UserMemory
-from ..llms import LLM, Ledger, StageError, TooLong
+from ..llms import LLM, Ledger
 from ..operator import parts_of
-from .answering import CHARACTERS_PER_TOKEN, HISTORY, Tell, answer
+from .answering import HISTORY, Tell
+from .context import StillTooLong, answer_in_context
 from .display import plain, strip_controls, why_drawn
 from .html import chat_html, why_html
 from .persona import NUMBER
@@ -215,22 +216,11 @@ class Chat:
 
     def _answered(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
         try:
-            return answer(self.system, frame, tell, method=self.method, history=self.history)
-        except StageError as error:
-            if not _too_long(error):
-                raise
-        had = sum(len(message["content"]) for message in frame["qhistory"].iloc[0]) // CHARACTERS_PER_TOKEN
-        self.history = (had if self.history is None else min(had, self.history)) // 2
-        if tell is not None:
-            tell(f"the prompt is too long for the model: asking again with at most {self.history} tokens of history")
-        try:
-            return answer(self.system, frame, tell, method=self.method, history=self.history)
-        except StageError as error:
-            if not _too_long(error):
-                raise
-            repair = advice("a system that shows fewer passages", "--method with one that shows fewer passages")
-            again = "say it again to try with half of that" if self.history else f"choose a model with more room, or {repair}"
-            raise UsageError(f"{error.failures[0]}; at most {self.history} tokens of history were sent: {again}") from None
+            turn, self.history = answer_in_context(self.system, frame, tell, method=self.method, history=self.history, spent=self.spent)
+        except StillTooLong as error:
+            self.history = error.history
+            raise
+        return turn
 
     def why(self) -> Why:
         """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what the file has.
@@ -313,7 +303,3 @@ class Chat:
 
     def _repr_html_(self) -> str:
         return chat_html(self.number, self.turns)
-
-
-def _too_long(error: StageError) -> bool:
-    return any(isinstance(failure, TooLong) for failure in error.failures)

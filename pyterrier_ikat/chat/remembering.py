@@ -4,7 +4,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 
-from ..errors import IkatError
+from ..errors import IkatError, Terminated
 from ..generate import UserMemory
 from ..llms import StageError
 
@@ -50,6 +50,8 @@ class Remembering:
         try:
             self.memory.learn(ME, self._session, messages)
         except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
+            if isinstance(error, Terminated):
+                raise
             said = error.failures[0].reason if isinstance(error, StageError) else str(error)
             reason = "it was stopped" if isinstance(error, KeyboardInterrupt) else said
             warnings.warn(

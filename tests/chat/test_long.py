@@ -61,6 +61,20 @@ def test_a_prompt_that_is_too_long_is_repeated_once_with_half_the_history_which_
     assert chat.say("And then?").omitted > 8
 
 
+def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
+    backend = Small(10**9)
+    llm = LLM(backend)
+    chat = Chat(ikat.Answer(llm) >> ikat.Rewrite(llm))
+    say(chat, 8)
+    reply, room = backend.reply, max(map(len, backend.prompts))
+    too_long = TooLong("rewrite", "chat_9", "the prompt is long")
+    backend.reply = lambda one: too_long if one.stage == "rewrite" and len(one.messages[-1]["content"]) > room else reply(one)
+    turn = chat.say("And now?".ljust(40, "?"))
+    assert chat.spent.frame()[["stage", "calls", "failures"]].values.tolist() == [["answer", 2, 0], ["rewrite", 2, 1]]
+    assert (turn.calls, turn.cost) == (3, None)
+    assert turn.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum()
+
+
 def test_a_prompt_that_is_still_too_long_is_an_error_that_says_how_to_go_on():
     chat, backend = chat_with(10**9)
     say(chat, 8)
