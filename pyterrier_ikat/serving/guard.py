@@ -9,14 +9,14 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from .limits import Limits
+from .limits import FullError, Limits
 from .requests import RequestError
 from .wire import Failure, as_json, failure_of
 
@@ -35,6 +35,8 @@ HEADERS = (
 LOGGED = ("/", "/v1/models", "/v1/chat/completions", "/search", "/mcp")
 """The paths that the log names; others may hold anything."""
 PAGE = "/"
+HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]+)?")
+"""The header ``Host``: a name or an address, and a port."""
 GONE = 499
 """The status in the log of a request whose client didn't wait for the answer."""
 DRAINED = 8
@@ -84,6 +86,9 @@ class Guard:
         exchange = _Exchange(scope, send, self.limits, self._allowed_origin(scope))
         try:
             await self._serve(exchange, scope, receive)
+        except asyncio.CancelledError:  # the server's time to stop is over
+            await exchange.refuse(failure_of(FullError(1, stopping=True)))
+            raise
         except Exception as error:
             if not exchange.status:
                 log_defect(error)
@@ -122,7 +127,8 @@ class Guard:
         client, host = scope.get("client"), _header(scope, b"host") or ""
         if client is not None and not is_loopback(client[0]):
             return Failure(403, "this server has no token, and answers its own machine only: start it with IKAT_TOKEN", code="not_local")
-        if not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        named = HOST.fullmatch(host)
+        if named is None or not is_loopback(named["name"] or named["address"]):
             return Failure(403, "this server has no token, and answers only as localhost: start it with IKAT_TOKEN", code="wrong_host")
         return None
 
@@ -220,7 +226,7 @@ def _header(scope: Scope, name: bytes) -> str | None:
 
 def _declared(scope: Scope) -> int:
     length = _header(scope, b"content-length") or "0"
-    return int(length) if length.isdigit() else 0
+    return int(length) if re.fullmatch("[0-9]+", length) else 0
 
 
 async def _read(receive: Receive, declared: int, most: int) -> bytes:

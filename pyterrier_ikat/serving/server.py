@@ -250,13 +250,13 @@ def serve(
 
 def _bound(host: str, port: int, token: str | None) -> socket.socket:
     """A socket at the address, which doesn't listen yet."""
+    if not is_loopback(host) and token is None:
+        again = advice(f"and call serve(..., host={host!r}) again", "and run the same command again")
+        raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, {again}")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (socket.gaierror, UnicodeError, OverflowError) as error:
         raise UsageError(f"there is no address {host}:{port} ({error}): correct {advice('host=...', '--host')}") from None
-    if not is_loopback(str(address[0])) and token is None:
-        again = advice(f"and pass it on: serve(..., host={host!r})", "and run the same command again")
-        raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, {again}")
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -21,7 +21,7 @@ class Talks(pt.Transformer):
     def transform(self, inp):
         self.seen += inp.to_dict("records")
         rows = [row for _, row in inp.iterrows() for _ in PASSAGES]
-        said = [self.response or json.dumps([row["qptkb"], row["qhistory"], row["query"]]) for row in rows]
+        said = [self.response or json.dumps([row.get("qptkb"), row.get("qhistory"), row["query"]]) for row in rows]
         turns = inp.loc[inp.index.repeat(len(PASSAGES))].reset_index(drop=True)
         docnos = [f"{docno}-{row['query'][:20]}" for docno, row in zip([*PASSAGES] * len(inp), rows, strict=True)]
         return turns.assign(
@@ -69,8 +69,8 @@ def served(systems=None, **options):
 class Client:
     """Asks an application in this process, as a server would."""
 
-    def __init__(self, application, loop=None):
-        self.application, self.loop = application, loop or asyncio.new_event_loop()
+    def __init__(self, application):
+        self.application = application
 
     def ask(self, method, path, body=b"", headers=(), client=("127.0.0.1", 5000), chunks=None, query=b""):
         """The status, the headers and the body of the response; ``chunks`` are the messages that the client sends."""
@@ -80,7 +80,7 @@ class Client:
             "http_version": "1.1", "root_path": "", "client": client, "server": ("127.0.0.1", 8000), "asgi": {"version": "3.0"},
             "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items() if value is not None],
         }  # fmt: skip
-        return self.loop.run_until_complete(self._call(scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks))
+        return asyncio.run(self._call(scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks))
 
     def post(self, path, body, **more):
         """The status and the parsed body."""

@@ -1,0 +1,175 @@
+"""Real clients at a real server: OpenAI's package, plain HTTP, the tools' package, several people, slow ones, and some that leave."""
+
+import asyncio
+import json
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import openai
+import pytest
+from mcp.client.client import Client as ToolClient
+from mcp.client.streamable_http import streamable_http_client
+from talking import Talks, Waits, says
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.serving import Limits, running
+
+MESSAGES = says("Which tea?")["messages"]
+
+
+@pytest.fixture(scope="module")
+def waits():
+    return Waits()
+
+
+@pytest.fixture(scope="module")
+def url(waits):
+    systems = {"talks": Talks(), "waits": waits}
+    with running(systems, mcp=True, limits=Limits(workers=2, waiting=1, stop=5.0)) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def test_openai_s_client_gets_answers_with_citations(client):
+    assert [model.id for model in client.models.list()] == ["talks", "waits"]
+    assert client.models.retrieve("waits").writes_response is False
+    reply = client.chat.completions.create(model="talks", messages=MESSAGES, temperature=0, metadata={"ptkb": "I run."})
+    assert reply.choices[0].message.content.startswith('[{"1": "I run."}, [], "Which tea?"]')
+    assert ([passage["id"] for passage in reply.citations], reply.ikat["ignored"]) == (["d1-Which tea?", "d2-Which tea?"], ["temperature"])
+
+
+def test_openai_s_client_streams(client):
+    chunks = list(client.chat.completions.create(model="talks", messages=MESSAGES, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).startswith('[{}, [], "Which tea?"]')
+    assert (chunks[-1].choices[0].finish_reason, len(chunks[-1].citations)) == ("stop", 2)
+
+
+def test_openai_s_client_gets_errors_of_its_own_kinds(client):
+    with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-4': give one of talks, waits"):
+        client.chat.completions.create(model="gpt-4", messages=MESSAGES)
+    with pytest.raises(openai.BadRequestError, match="n asks for another form of answer"):
+        client.chat.completions.create(model="talks", messages=MESSAGES, n=3)
+
+
+def test_plain_http_gets_the_page_answers_and_passages(url):
+    with httpx.Client(base_url=url) as plain:
+        assert plain.get("/").headers["content-type"] == "text/html; charset=utf-8"
+        assert plain.post("/v1/chat/completions", json=says("Hi")).json()["ikat"]["response"] == '[{}, [], "Hi"]'
+        found = plain.post("/search", json={"model": "talks", "queries": ["tea", "mint"], "k": 1}).json()
+    assert found["results"] == [
+        {"query": query, "passages": [{"id": f"d1-{query}", "text": "Rooibos has no caffeine.", "score": 2.0}]} for query in ("tea", "mint")
+    ]
+
+
+def test_a_client_of_the_tools_asks_and_searches(url):
+    async def go():
+        async with ToolClient(streamable_http_client(f"{url}/mcp")) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+            answer = await client.call_tool("ask", {"question": "Which tea?", "history": history, "statements": ["I run."]})
+            found = await client.call_tool("search", {"queries": ["tea"], "k": 1})
+            wrong = await client.call_tool("search", {"queries": [], "k": 1})
+            return names, answer.structured_content, found.structured_content, wrong
+
+    names, answer, found, wrong = asyncio.run(go())
+    assert names == ["ask", "search"]
+    assert answer["answer"].startswith('[{"1": "I run."}, [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]')
+    assert [passage["id"] for passage in answer["citations"]] == ["d1-Which tea?", "d2-Which tea?"]
+    assert found["results"][0]["passages"][0]["id"] == "d1-tea"
+    assert (wrong.is_error, "give queries, a list of texts" in wrong.content[0].text) == (True, True)
+
+
+def test_people_at_the_same_time_see_only_their_own(url):
+    def talk(name):
+        said, words = [], f"I am {name}."
+        with httpx.Client(base_url=url, timeout=60) as own:
+            for turn in range(5):
+                said.append({"role": "user", "content": f"{name} {turn}"})
+                answer = own.post("/v1/chat/completions", json={"model": "talks", "messages": said, "metadata": {"ptkb": [words]}})
+                if answer.status_code == 503:  # the line is full
+                    assert int(answer.headers["retry-after"]) >= 1
+                    said.pop()
+                    continue
+                persona, history, question = json.loads(answer.json()["ikat"]["response"])
+                assert (persona, history, question) == ({"1": words}, said[:-1], said[-1]["content"])
+                assert [passage["id"] for passage in answer.json()["citations"]] == [f"d{place}-{name} {turn}" for place in (1, 2)]
+                said.append({"role": "assistant", "content": answer.json()["ikat"]["response"]})
+
+    with ThreadPoolExecutor(2) as people:
+        list(people.map(talk, ["Ada", "Bert"]))
+
+
+def test_a_full_line_is_told_and_whoever_leaves_frees_a_place(url, waits):
+    body = says("Hi", model="waits")
+
+    def post():
+        return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+
+    with ThreadPoolExecutor(3) as people:
+        busy = [people.submit(post) for _ in range(2)]
+        for _ in busy:
+            assert waits.asked.acquire(timeout=60)
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body | {"stream": True}, timeout=60) as waiting:
+            lines = waiting.iter_lines()
+            assert any('"activity": "waiting"' in line for line in lines)
+            full = post()
+            assert (full.status_code, full.json()["error"]["code"]) == (503, "overloaded")
+            assert int(full.headers["retry-after"]) >= 1
+        last = people.submit(_until_accepted, post)
+        waits.may.release(3)
+        assert [answer.result().status_code for answer in [*busy, last]] == [200, 200, 200]
+    assert waits.asked.acquire(timeout=60)
+    assert not waits.asked.acquire(blocking=False)  # the system was never asked for the one that left
+
+
+def _until_accepted(post):
+    pause = threading.Event()
+    while (answer := post()).status_code == 503:
+        pause.wait(0.01)
+    return answer
+
+
+def test_a_header_that_does_not_arrive_is_given_up():
+    with running({"talks": Talks()}, limits=Limits(read=0.05)) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        for beginning in (b"", b"GET /v1/models HT", b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\nGET /"):
+            with socket.create_connection((host, int(port)), timeout=60) as slow:
+                slow.sendall(beginning)
+                while slow.recv(10_000):
+                    pass
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
+def test_other_machines_need_a_token(host, monkeypatch):
+    monkeypatch.delenv("IKAT_TOKEN", raising=False)
+    with (
+        pytest.raises(ikat.UsageError, match="reached from other machines, and there is no token: export IKAT_TOKEN="),
+        running(Talks(), host=host),
+    ):
+        pass
+
+
+def test_the_token_of_the_environment_counts_on_this_machine_too(monkeypatch):
+    monkeypatch.setenv("IKAT_TOKEN", "a-token-of-twenty-signs")
+    with running({"talks": Talks()}) as server:
+        assert httpx.get(f"{server.url}/v1/models").status_code == 401
+        known = openai.OpenAI(base_url=f"{server.url}/v1", api_key="a-token-of-twenty-signs")
+        assert [model.id for model in known.models.list()] == ["talks"]
+        known.close()
+
+
+def test_a_port_in_use_and_a_manual_method_are_told(url):
+    with (
+        pytest.raises(ikat.UsageError, match="can't be used .* a free one with port=0"),
+        running({"talks": Talks()}, port=int(url.rsplit(":")[-1])),
+    ):
+        pass
+    with pytest.raises(ikat.UsageError, match="human_qr needs the manual rewrite"), running("human_qr"):
+        pass
