@@ -134,10 +134,10 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
         browser, server, [answer("Rooibos [1].", TEA, **facts), answer("", seconds=1.0, calls=1, cost=None)], [answer("x"), answer("y")]
     )
     say(browser, "Which tea?")
-    assert texts(browser, ".side.s0 h4") == ["Rewrite", "3 queries", "1 statement about you", "Draft answer", "History"]
+    assert texts(browser, ".side.s0 h4") == ["Rewrite", "3 queries", "1 statement about you", "Draft answer"]
     assert texts(browser, ".side.s0 li.text") == ["rooibos", "the draft answer", "mint", "I avoid caffeine."]
     assert texts(browser, ".side.s0 .draft") == ["a draft"]
-    assert texts(browser, ".side.s0 .figures") == ["2.3 s · 3 LLM calls · 1 from the cache · 1,204 tokens · $0.0031"]
+    assert texts(browser, ".side.s0 .figures") == ["2.3 s · 3 LLM calls · 1 from the cache · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"]
     assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "tea:1", "12.35", "Rooibos has no caffeine."]
     say(browser, "And else?")
     assert texts(browser, ".turn:last-child .s0") == ["plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown"]
@@ -157,11 +157,20 @@ def test_a_list_of_passages_is_no_response_in_the_history(browser, server):
     assert server.told("plain")[1] == [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And how?"}]
 
 
-def test_a_citation_opens_its_passage(browser, server):
-    open_page(browser, server, [answer("Rooibos [1] or mint [2, 1], not [3].", TEA, MINT)], [answer("x")])
+def test_numbers_that_the_server_adds_are_shown_and_not_said(browser, server):
+    open_page(browser, server, [answer("Rooibos.\n\nSources: [1]", TEA, response="Rooibos."), answer("Hot.")], [answer("x"), answer("y")])
     say(browser, "Which tea?")
-    assert texts(browser, ".s0 .answer") == ["Rooibos [1] or mint [2][1], not [3]."]
-    assert texts(browser, ".s0 .cite") == ["[1]", "[2]", "[1]"]  # there is no third passage
+    assert texts(browser, ".s0 .answer") == ["Rooibos.\n\nSources: [1]"]
+    assert texts(browser, ".s0 .cite") == ["[1]"]
+    say(browser, "And how?")
+    assert server.told("plain")[1][1] == {"role": "assistant", "content": "Rooibos."}
+
+
+def test_a_citation_opens_its_passage(browser, server):
+    open_page(browser, server, [answer("Rooibos [1] or mint [2, 1], not [3] [0] [1–3].", TEA, MINT)], [answer("x")])
+    say(browser, "Which tea?")
+    assert texts(browser, ".s0 .answer") == ["Rooibos [1] or mint [2, 1], not [3] [0] [1–3]."]
+    assert texts(browser, ".s0 .cite") == ["[1]", "2", "1", "1"]  # there is no third passage
     click(browser, ".s0 .cite", 1)
     assert texts(browser, ".s0 .target .whole") == [MINT[1]]
     assert browser.run("document.activeElement.closest('.target') !== null")
