@@ -109,9 +109,8 @@ def _ask(browser: Any, url: str, persona: list[str], question: str, view: dict[s
         browser.call("Input.insertText", text=text)
     browser.run("document.querySelector('#send').click()")
     browser.run(WAIT % "!document.querySelector('#stop').hidden")
-    browser.run(
-        "document.querySelector('.cite').click(); document.activeElement.blur(); scrollTo(0, 0); window.onbeforeunload = null; sessionStorage.clear()"
-    )
+    browser.run("document.querySelector('.cite').click(); document.activeElement.blur(); scrollTo(0, 0)")
+    browser.run("document.querySelector('#persona').scrollTop = 0; window.onbeforeunload = null; sessionStorage.clear()")
 
 
 def _shrink(picture: Path) -> None:

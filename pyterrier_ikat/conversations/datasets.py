@@ -14,7 +14,7 @@ from ..errors import DataError, UsageError, advice
 from .base import PREFIX, GivenDataset, IkatDataset, Qrels
 from .cast import CAST
 from .download import DATA_FOLDER, data_file, data_folder
-from .folder import FolderDataset, SampleDataset
+from .folder import FolderDataset, SampleDataset, TopicsFile
 from .irds import IrdsDataset, of_its_year
 from .mtrag import MTRAG
 from .passages import PassageFiles, TextLoader, collection_files, load_passages
@@ -182,7 +182,7 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     Args:
         source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a name
             of another provider of ``pt.get_dataset`` with its prefix; a folder with ``topics.jsonl``, ``passages.jsonl`` and
-            ``qrels.txt`` (a name with a slash or ``~`` is a path: ``"./mine"``); or an object with ``get_topics()``, ``get_qrels()`` and
+            ``qrels.txt`` (a name with a slash or ``~`` is a path: ``"./mine"``); a topics file ``.json``; or an object with ``get_topics()``, ``get_qrels()`` and
             ``get_corpus_iter()``, or its class.
 
     Returns:
@@ -210,6 +210,8 @@ def dataset(source: str | Path | Any) -> IkatDataset:
             return GivenDataset(pt.get_dataset(name), name)
         except KeyError as error:
             raise UsageError(f"no dataset {name!r}: {error.args[0]}") from error
+    if name.endswith(".json"):
+        return TopicsFile(name)
     if isinstance(source, Path) or "/" in name or name.startswith("~"):
         return FolderDataset(name)
     hint = _nearest(name) or of_its_year(name)

@@ -151,6 +151,29 @@ class FolderDataset(IkatDataset):
         return f"ikat.dataset({self.name!r})"
 
 
+class TopicsFile(FolderDataset):
+    """A topics file alone, such as an exported chat: turns without passages and judgements, for an index that is named beside it.
+
+    Args:
+        path: a file that :func:`~pyterrier_ikat.conversations.topic_files.read_topics` reads.
+    """
+
+    def __init__(self, path: str | Path):
+        self.folder = Path(path).expanduser().absolute()
+        self.name = str(self.folder)
+        self.summary = "a topics file"
+        self._doubted = set()
+
+    def _topics(self) -> Path:
+        return self.folder
+
+    def _passage_file(self) -> Path | None:
+        return None
+
+    def _graded(self) -> pd.DataFrame:
+        return qrels_frame([])
+
+
 class SampleDataset(FolderDataset):
     """The bundled sample: small conversations and passages written for this package, and recorded LLM completions."""
 

@@ -240,6 +240,8 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
             f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
         )
     size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
+    if size is None and not judged:
+        return  # turns alone, of no collection
     if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
         return
     what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"

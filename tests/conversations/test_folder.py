@@ -321,3 +321,17 @@ def test_a_dataset_of_another_provider_of_pyterrier_is_taken_by_its_name(monkeyp
     for name in ("other:cast/v9", "nowhere:cast"):
         with pytest.raises(UsageError, match=rf"no dataset '{name}': .*not found"):
             ikat.dataset(name)
+
+
+def test_a_topics_file_alone_is_a_dataset_of_turns(tmp_path):
+    turn = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos.", "response_provenance": ["tea:1"]}
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps([{"number": "chat-1", "title": "", "ptkb": {"1": "I avoid caffeine."}, "turns": [turn]}]))
+    (tmp_path / "qrels.txt").write_text("chat-1_1 0 tea:9 1\n")  # another one's
+    found = ikat.dataset(str(path))
+    topics = found.get_topics()
+    assert (topics["qid"].tolist(), topics["qptkb"].tolist()) == (["chat-1_1"], [{"1": "I avoid caffeine."}])
+    assert found.get_qrels().empty
+    assert found.collection() == (None, None)
+    with pytest.raises(DataError, match="no such file"):
+        ikat.dataset("other.json").get_topics()

@@ -1,17 +1,13 @@
 """A server with the wire format of ``ikat serve`` that answers what a test queues, with pauses and breaks where the test wants them."""
 
-import base64
-import hashlib
 import json
-import re
 import threading
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-import pyterrier_ikat
+from pyterrier_ikat.serving import application
 
-PAGE = (Path(pyterrier_ikat.__file__).parent / "serving" / "page.html").read_text(encoding="utf-8")
+PAGE = application.PAGE.read_text(encoding="utf-8")
 FACTS = {
     "rewrite": "",
     "queries": [],
@@ -26,13 +22,6 @@ FACTS = {
 }
 CUT = object()
 """In a queue of chunks: the connection ends here."""
-
-
-def policy():
-    [script, style] = [re.findall(rf"<{tag}>(.*?)</{tag}>", PAGE, re.DOTALL)[0] for tag in ("script", "style")]
-    [script, style] = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
-    own = f"script-src 'sha256-{script}'; style-src 'sha256-{style}'; connect-src 'self'; img-src data:"
-    return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 def chunk(content="", **more):
@@ -83,7 +72,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.path == "/":
-            self.send(200, PAGE.encode(), {"Content-Security-Policy": policy(), "Content-Type": "text/html; charset=utf-8"})
+            self.send(
+                200, PAGE.encode(), {"Content-Security-Policy": application.policy_of(PAGE), "Content-Type": "text/html; charset=utf-8"}
+            )
         elif self.allowed():
             self.send(200, json.dumps({"object": "list", "data": self.server.models}).encode())
 

@@ -1,12 +1,17 @@
-"""The chat page in Chromium, against a server that answers what the test queues."""
+"""The chat page in Chromium: once against a real server on the sample, else against one that answers what the test queues."""
 
+from itertools import islice
+
+import pandas as pd
+import pyterrier as pt
 import pytest
 from axe import find_axe, violations
 from chromium import Browser, find_browser
 from page_server import CUT, PAGE, answer, chunk, serving
 
-from pyterrier_ikat.conversations import conversation
-from pyterrier_ikat.conversations.topic_files import read_topics
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations import conversation, read_topics, topics_frame
+from pyterrier_ikat.serving import running
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
 
@@ -30,13 +35,19 @@ def wire():
         yield server
 
 
+@pytest.fixture(autouse=True)
+def _tidy(browser):
+    """The next page opens without a question, and as if it were the first."""
+    yield
+    browser.run("window.onbeforeunload = null; sessionStorage.clear()")
+
+
 @pytest.fixture
-def server(wire, browser):
+def server(wire):
     """The server, as new."""
     wire.renew()
     yield wire
     wire.renew()
-    browser.run("window.onbeforeunload = null; sessionStorage.clear()")
 
 
 def open_page(browser, server, plain=(), gtr=(), **view):
@@ -93,6 +104,57 @@ TEA = ("tea:1", "Rooibos has no caffeine.", 12.3456)
 MINT = ("tea:2", "Mint tea is made of leaves.", 0.5)
 
 
+class Finds(pt.Transformer):
+    """The first passages of the sample, for any query."""
+
+    def __init__(self, passages):
+        self.passages = pd.DataFrame(passages)
+
+    def transform(self, inp):
+        found = inp.merge(self.passages.assign(score=range(len(self.passages), 0, -1)), how="cross")
+        return found.assign(rank=found.groupby("qid").cumcount())
+
+
+class Seen(pt.Transformer):
+    """Remembers the turns that a system saw."""
+
+    def __init__(self):
+        self.turns = []
+
+    def transform(self, inp):
+        self.turns.append(inp.drop(columns=["qid", "qconversation"]))
+        return inp
+
+
+def test_systems_on_the_sample_answer_in_the_page_and_the_export_is_what_they_saw(browser):
+    sample, seen = ikat.dataset("ikat:sample"), Seen()
+    [talk, *_], llm = sample.conversations, ikat.llm("recorded:sample")
+    finds = Finds(islice(sample.get_corpus_iter(verbose=False), 3))
+    systems = {"responds": seen >> ikat.Rewrite(llm) >> finds >> ikat.Respond(llm), "ranks": finds % 2}
+    with running(systems, token="s3cret-s3cret-s3cret") as server:
+        browser.open(f"{server.url}/")
+        until(browser, "document.querySelector('#ask-token').open")
+        write(browser, "s3cret-s3cret-s3cret", "token")
+        press(browser, "Enter")
+        until(browser, "!document.querySelector('#send').disabled")
+        write(browser, "\n".join(talk.ptkb.values()), "persona")
+        for turn in talk.turns[:2]:
+            say(browser, turn.utterance)
+        click(browser, ".turn:last-child .cite", 1)
+        docnos = texts(browser, ".turn:last-child .s0 code")
+        assert texts(browser, ".target code") == docnos[1:2]
+        assert [len(texts(browser, f".turn:last-child .s{place} .passages li")) for place in (0, 1)] == [3, 2]
+        assert texts(browser, ".s1 .problem") == ["This system writes no response. It found these passages."] * 2
+        assert "rewriting" in browser.run("document.querySelector('#news').textContent")
+        assert texts(browser, ".turn:last-child .s0 h4") == ["Rewrite"]
+        click(browser, "#exports button")
+        exported = topics_frame(ikat.dataset(saved(browser, "responds")).conversations).drop(columns=["qid", "qconversation"])
+    turns = pd.concat([turn for turn in seen.turns if len(turn)][-2:], ignore_index=True)
+    pd.testing.assert_frame_equal(exported[turns.columns], turns)
+    assert turns["qhistory"][1][1]["content"] == texts(browser, ".s0 .answer")[0].partition("\n\nSources: ")[0]
+    assert all("401" in error for error in browser.errors)
+
+
 def test_two_systems_answer_the_same_words_with_their_own_histories(browser, server):
     open_page(browser, server, [answer("Rooibos."), answer("Hot.")], [answer("Mint."), answer("Cold.")])
     write(browser, "I avoid caffeine.\n\n  I like mint. \n", "persona")
@@ -130,14 +192,18 @@ def test_a_turn_shows_how_it_was_answered_and_what_it_cost(browser, server):
         "cost": 0.00314,
         "omitted": 4,
     }
+    one_query = answer("x", rewrite="mint tea", queries=["mint tea"])
     open_page(
-        browser, server, [answer("Rooibos [1].", TEA, **facts), answer("", seconds=1.0, calls=1, cost=None)], [answer("x"), answer("y")]
+        browser, server, [answer("Rooibos [1].", TEA, **facts), answer("", seconds=1.0, calls=1, cost=None)], [one_query, answer("y")]
     )
     say(browser, "Which tea?")
     assert texts(browser, ".side.s0 h4") == ["Rewrite", "3 queries", "1 statement about you", "Draft answer"]
     assert texts(browser, ".side.s0 li.text") == ["rooibos", "the draft answer", "mint", "I avoid caffeine."]
     assert texts(browser, ".side.s0 .draft") == ["a draft"]
-    assert texts(browser, ".side.s0 .figures") == ["2.3 s · 3 LLM calls · 1 from the cache · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"]
+    assert texts(browser, ".side.s1 .steps > :not(summary)") == ["Rewrite, the only query", "mint tea"]
+    assert texts(browser, ".side.s0 .figures") == [
+        "2.3 s · 3 LLM calls · 1 from the cache · 1,204 tokens · $0.0031 · without the oldest 4 messages of the history"
+    ]
     assert texts(browser, ".side.s0 .passages summary > *") == ["[1]", "tea:1", "12.35", "Rooibos has no caffeine."]
     say(browser, "And else?")
     assert texts(browser, ".turn:last-child .s0") == ["plain\n\nThe response is empty.\n\n1.0 s · 1 LLM call · 100 tokens · cost unknown"]
@@ -198,24 +264,23 @@ def test_each_answer_shows_its_activity_and_can_be_stopped(browser, server):
     assert texts(browser, ".answer") == ["Mint.", "Rooibos.", "Cold."]
 
 
-@pytest.mark.parametrize(
-    ("reply", "told"),
-    [
-        ([chunk(ikat={"activity": "answering"}), {"error": {"message": "The model is down: start it."}}], "The model is down: start it."),
-        ((429, "Eight people are asking.", {"Retry-After": "3"}), "Eight people are asking. Retry in 3 s."),
-        ((413, "", {}), "The server refused the request (status 413)."),
-        ([chunk("Half an an"), CUT], "The connection ended before the answer was complete. Retry."),
-    ],
-)
-def test_an_error_is_readable_and_the_answer_retried(browser, server, reply, told):
-    open_page(browser, server, [reply, answer("Rooibos.")], [answer("Mint.")])
+def test_an_error_is_readable_and_the_answer_retried(browser, server):
+    told = {
+        "The model is down: start it.": [chunk(ikat={"activity": "answering"}), {"error": {"message": "The model is down: start it."}}],
+        "Eight people are asking. Retry in 3 s.": (429, "Eight people are asking.", {"Retry-After": "3"}),
+        "Full: ask again in 3 seconds": (503, "Full: ask again in 3 seconds", {"Retry-After": "3"}),
+        "The server refused the request (status 413).": (413, "", {}),
+        "The connection ended before the answer was complete. Retry.": [chunk("Half an an"), CUT],
+    }
+    open_page(browser, server, [*told.values(), answer("Rooibos.")], [answer("Mint.")])
     say(browser, "Which tea?")
-    assert texts(browser, ".s0 .problem") == [told]
-    assert texts(browser, ".answer") == ["Mint."]
-    click(browser, ".retry")
-    until(browser, "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.activity')")
+    for message in told:
+        assert texts(browser, ".s0 .problem") == [message]
+        assert texts(browser, ".answer") == ["Mint."]
+        click(browser, ".retry")
+        until(browser, "!document.querySelector('.activity')")
     assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
-    assert server.told("plain")[0] == server.told("plain")[1] == [{"role": "user", "content": "Which tea?"}]
+    assert server.told("plain") == [[{"role": "user", "content": "Which tea?"}]] * 6
 
 
 def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
@@ -396,8 +461,7 @@ def test_a_turn_touches_no_earlier_one(browser, server):
 
 
 @pytest.mark.skipif(find_axe() is None, reason="no axe-core here: pip install axe-core-python")
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
 def test_nothing_keeps_people_from_using_the_page(browser, server, width, dark):
     held = server.hold()
     facts = {"rewrite": "tea", "queries": ["a", "b"], "statements": ["I avoid caffeine."], "draft": "A draft"}
