@@ -1,15 +1,15 @@
 """The cache of results: what is kept, in what bounds, and what damaged files, threads, processes and kills leave."""
 
+import multiprocessing
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 from hashlib import blake2b
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trust.killing import started
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.operator import digest
@@ -108,14 +108,17 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
 
 
 def test_two_processes_revise_one_file(tmp_path):
-    script = (
-        "import sys; from pyterrier_ikat.store.cache import Cache; cache = Cache(sys.argv[1])\n"
-        "for _ in range(25): cache.revise([b'k' * 16], lambda known: {b'k' * 16: b'%d' % (int(known.get(b'k' * 16, b'0')) + 1)})"
-    )
-    path = tmp_path / "results.sqlite"
-    both = [subprocess.Popen([sys.executable, "-c", script, str(path)]) for _ in range(2)]
-    assert [process.wait(120) for process in both] == [0, 0]
-    assert Cache(path).get([b"k" * 16]) == {b"k" * 16: b"50"}
+    path, together = tmp_path / "results.sqlite", multiprocessing.get_context("fork").Barrier(2)
+
+    def revise():
+        cache = Cache(path)
+        together.wait(120)
+        for _ in range(100):
+            cache.revise([A], lambda known: {A: b"%d" % (int(known.get(A, b"0")) + 1)})
+
+    both = [started(revise) for _ in range(2)]
+    assert [os.waitpid(process, 0)[1] for process in both] == [0, 0]
+    assert Cache(path).get([A]) == {A: b"200"}
 
 
 def test_what_is_larger_than_the_bound_is_not_kept():
@@ -137,9 +140,8 @@ def test_bytes_are_those_of_what_is_kept(puts):
 
 def test_another_process_finds_what_one_put(tmp_path):
     path = tmp_path / "results.sqlite"
-    script = "import sys; from pyterrier_ikat.store.cache import Cache; Cache(sys.argv[1]).put({b'k' * 16: b'v'})"
-    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
-    assert Cache(path).get([b"k" * 16]) == {b"k" * 16: b"v"}
+    assert os.waitpid(started(lambda: Cache(path).put({A: b"v"})), 0)[1] == 0
+    assert Cache(path).get([A]) == {A: b"v"}
 
 
 def test_a_forked_process_opens_the_file_anew(tmp_path):

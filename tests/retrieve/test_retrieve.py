@@ -2,10 +2,10 @@
 
 import json
 import math
+import multiprocessing
+import os
 import pickle
 import re
-import subprocess
-import sys
 import tempfile
 import warnings
 from collections import Counter
@@ -16,6 +16,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trust.killing import started
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, shards
@@ -249,15 +250,18 @@ def test_other_parameters_where_nothing_can_be_written_name_the_repair(index, mo
         index.bm25(k1=0.5, b=0.1)(queries("tea"))
 
 
-def test_two_processes_may_add_the_same_parameters_at_the_same_time(folder):
-    script = (
-        "import sys, json, pandas as pd, pyterrier_ikat as ikat\n"
-        "found = ikat.PassageIndex(sys.argv[1]).bm25(k1=1.7, b=0.3)(pd.DataFrame({'qid': ['q'], 'query': ['tea caffeine tram']}))\n"
-        "print(json.dumps(found[['docno', 'score']].values.tolist()))\n"
-    )
-    command = [sys.executable, "-c", script, str(folder)]
-    children = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True) for _ in range(2)]
-    found = [json.loads(child.communicate(timeout=120)[0]) for child in children]
+def test_two_processes_may_add_the_same_parameters_at_the_same_time(folder, tmp_path):
+    together = multiprocessing.get_context("fork").Barrier(2)
+
+    def search(file):
+        together.wait(120)
+        found = ikat.PassageIndex(folder).bm25(k1=1.7, b=0.3)(queries("tea caffeine tram"))
+        file.write_text(json.dumps(found[["docno", "score"]].values.tolist()))
+
+    files = [tmp_path / name for name in "ab"]
+    children = [started(lambda file=file: search(file)) for file in files]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    found = [json.loads(file.read_text()) for file in files]
     expected = plain_bm25("tea caffeine tram", 1.7, 0.3)
     for rows in found:
         assert [docno for docno, _ in rows] == [docno for docno, _ in expected]
