@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.datasets import IkatDataset
-from ..conversations.frame import values
+from ..conversations.frame import statements_of, values
 from ..errors import DataError, UsageError, advice, list_first
 from ..generate.respond import count_words, cut_at_sentence
 from ..runs import RunFolder, strictly_decreasing
@@ -93,10 +93,16 @@ def write_submission(
         raise UsageError("the run was made with manual rewrites (qresolved): submit it as manual, or run a system without them")
     responses = _results_first("qanswer", _responses(results), _responses(turns), _by_turn(results, "qdraft"))
     statements = _results_first("qstatements", _statements(results), _statements(turns), {})
+    ptkbs = {**_by_turn(turns, "qptkb"), **_by_turn(results, "qptkb")}
     rankings = _rankings(results, topics.year)
     _check_known([*rankings, *responses], topics)
     answers = [
-        Response(1, responses.get(qid, ""), rankings.get(qid, []), _format_statements(qid, statements.get(qid, []), topics))
+        Response(
+            1,
+            responses.get(qid, ""),
+            rankings.get(qid, []),
+            _format_statements(qid, statements.get(qid, []), topics, statements_of(ptkbs.get(qid))),
+        )
         for qid in topics.statements
     ]
     submitted = [SubmittedTurn(qid, [answer]) for qid, answer in zip(topics.statements, answers, strict=True)]
@@ -207,10 +213,15 @@ def _check_known(qids: Iterable[str], topics: Topics) -> None:
     raise DataError(f"the run has {len(unknown)} turns that {topics.name} lacks ({list_first(unknown)}): {repair}")
 
 
-def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics) -> list[Statement]:
-    """The statements as the year names them; they keep their order: a score that is not below the one before is lowered."""
+def _format_statements(qid: str, chosen: Sequence[tuple[str, float]], topics: Topics, ptkb: Mapping[str, str]) -> list[Statement]:
+    """The statements as the year names them; they keep their order: a score that is not below the one before is lowered.
+
+    2025 names a statement that the topics lack by its words, which ``ptkb`` has: ``UpdatePtkb`` learned it.
+    """
     known, statements = topics.statements[qid], list[Statement]()
     for name, score in chosen:
+        if topics.year == 2025 and name not in known:
+            name = ptkb.get(name, name)
         if topics.year == 2025 and name.isdecimal() and name not in known:
             raise DataError(f"turn {qid}: the user has no statement {name}: give an id of the topics, or a new one's words")
         text = known.get(name, name if topics.year == 2025 else "")

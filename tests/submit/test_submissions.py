@@ -440,3 +440,14 @@ def test_an_id_that_the_user_lacks_is_not_handed_in_as_a_new_statement(tmp_path,
     found = write_submission((results, turns.assign(qstatements=[[("I ski.", 1)]] * len(turns))), data, tmp_path / "run", **header)
     assert {problem.severity for problem in found} == {"warning"}
     assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 1.0)]
+
+
+def test_a_statement_that_was_learned_is_submitted_in_its_words(tmp_path, passages):
+    data = ikat.dataset("ikat:2025")
+    results, turns = made_up(data, passages, 2)
+    learned = turns.assign(qstatements=[[("99", 1.0), ("1", 0.5)]] * len(turns), qptkb=[{"1": "not shown", "99": "I ski."}] * len(turns))
+    write_submission((results, learned), data, tmp_path / "run", run_id="x", run_type="automatic", team="t")
+    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [
+        ("I ski.", 2.0),
+        ("1", 1.0),
+    ]  # 2025 has no scores, only an order
