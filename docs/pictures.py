@@ -27,9 +27,9 @@ COLOURS = 256
 """A photograph of a page needs no more, and the file is a third as large."""
 CHATTING = ("gtr_gpt", "rtg")
 VIEWS = {
-    "chat.png": {"width": 1280, "height": 1000},
-    "chat-dark.png": {"width": 1280, "height": 1000, "dark": True},
-    "chat-phone.png": {"width": 390, "height": 844},
+    "chat-page.png": {"width": 1280, "height": 1000},
+    "chat-page-dark.png": {"width": 1280, "height": 1000, "dark": True},
+    "chat-page-phone.png": {"width": 390, "height": 844},
 }
 WAIT = "new Promise(done => { const look = () => (%s) ? setTimeout(look, 50) : done(); look(); })"
 
