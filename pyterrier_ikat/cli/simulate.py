@@ -40,7 +40,9 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     "--show-persona", is_flag=True, help="show methods the persona as the user's PTKB; in the track's interactive task they get none"
 )
 @click.option("--history", type=int, default=8000, show_default=True, help="the most tokens of history that a method sees")
-@click.option("--threads", default=8, show_default=True, help="sessions at a time; 1 to measure the seconds of a method alone")
+@click.option(
+    "--threads", default=8, show_default=True, help="sessions at a time; to measure the seconds of a method, give 1 and no other method"
+)
 @BASELINE
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate the most LLM calls, tokens and cost")
 @FORMAT

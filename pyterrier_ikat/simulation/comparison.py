@@ -18,8 +18,12 @@ from ..tables import HIGHER, LOWER, Cell, Column, Table
 from .session import PASSAGES, RESPONSE
 
 SATISFIED = "satisfied"
-TESTED = (SATISFIED, "rubrics met", "turns", "seconds", "calls", "cost")
-"""Measures that every session has, so that two systems can be compared user by user."""
+TESTED = (SATISFIED, "rubrics met", "turns", "calls")
+"""Measures that every session has, whatever the order of the sessions, so that two systems can be compared user by user."""
+SHARED = (
+    "Seconds and cost depend on the order of sessions, because searches, scores and completions that another session has computed are "
+    "not repeated: they are not tested."
+)
 
 Rows = list[dict[str, Any]]
 
@@ -45,7 +49,8 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
     Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
     samples, each user's values are averaged over the samples first: the user is the unit, as the topic is in Smucker, Allan and
     Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied``
-    is not tested, because other users are satisfied by each system.
+    is not tested, because each system satisfies other users; ``seconds`` and ``cost`` are not, because a session finds what others have
+    searched, scored and asked before.
 
     Args:
         frames: run -> its sessions, as :func:`session_frames` gives them; samples are named ``NAME.sample-2``, ...
@@ -120,6 +125,8 @@ def simulation_table(frames: Mapping[str, pd.DataFrame], baseline: str | None = 
     told = [session_notes(first)[0].replace("sessions", "users", 1), *session_notes(first)[1:]]
     if any(row["samples"] > 1 for row in rows):
         told.append(f"\u00b1: standard deviation over {max(row['samples'] for row in rows)} samples; means are over all of them.")
+    if len(rows) > 1:
+        told.append(SHARED if base is not None else SHARED.partition(":")[0] + ".")
     if base is not None:
         told.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {baseline}: {TEST}; over users.")
     return Table(rows, columns, [*told, *notes])
