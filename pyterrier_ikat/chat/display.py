@@ -175,19 +175,28 @@ def _passages(sources: Sequence["Source"], texts: Sequence[str]) -> Any:
 def _calls_table(account: "Ledger") -> Any:
     """The account of a turn, a line for each stage and model."""
     from rich.table import Table
+    from rich.text import Text
 
-    frame = account.frame()
-    columns = {"stage": "stage", "model": "model", "calls": "calls", "cache_hits": "cached", "retries": "retries"}
-    columns |= {"failures": "failures", "fallbacks": "fallbacks", "dropped": "dropped"}
+    titles, *rows = call_rows(account)
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    shown = [name for name in columns if name in ("stage", "model", "calls") or (frame[name] != 0).any()]
-    for name in shown:
-        grid.add_column(columns[name], justify="left" if name in ("stage", "model") else "right", overflow="fold")
-    for name in ("tokens", "seconds", "USD"):
-        grid.add_column(name, justify="right")
-    for row in frame.itertuples():
-        tokens = row.prompt_tokens + row.completion_tokens
-        amounts = ["unknown" if pd.isna(value) else text.format(value) for value, text in ((tokens, "{}"), (row.seconds, "{:.1f}"))]
-        amounts.append("unknown" if pd.isna(row.cost) else f"{row.cost:.4f}")
-        grid.add_row(*(strip_controls(str(getattr(row, name))) for name in shown), *amounts)
+    for title in titles:
+        grid.add_column(title, justify="left" if title in TEXTS else "right", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(strip_controls(cell)) for cell in row))
     return grid
+
+
+TEXTS = ("stage", "model")
+COUNTED = {"cache_hits": "cached", "retries": "retries", "failures": "failures", "fallbacks": "fallbacks", "dropped": "dropped"}
+
+
+def call_rows(account: "Ledger") -> list[list[str]]:
+    """The account of a turn: the titles, then a row for each stage and model; columns in which nothing happened are omitted."""
+    frame = account.frame()
+    shown = {name: title for name, title in COUNTED.items() if (frame[name] != 0).any()}
+    rows = [["stage", "model", "calls", *shown.values(), "tokens", "seconds", "USD"]]
+    for row in frame.itertuples():
+        amounts = ((row.prompt_tokens + row.completion_tokens, "{}"), (row.seconds, "{:.1f}"), (row.cost, "{:.4f}"))
+        numbers = [str(getattr(row, name)) for name in ("calls", *shown)]
+        rows.append([row.stage, row.model, *numbers, *("unknown" if pd.isna(value) else form.format(value) for value, form in amounts)])
+    return rows

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from .display import CITATION, asked_in, background, effort, stray_citations
+from .display import CITATION, asked_in, background, call_rows, effort, stray_citations
 
 if TYPE_CHECKING:
     from ..llms import Ledger
@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 
 SAID = "margin-left: 4em; padding: .4em .8em; border-right: 4px solid #2f7d4f"
 ANSWERED = "margin-right: 4em; padding: .4em .8em; border-left: 4px solid #1d5b8f"
+ALIGNED = "text-align: left; padding-right: 1em"
 DIM = "opacity: .7; font-size: smaller"
 
 
 def turn_html(turn: "ChatTurn") -> str:
     """One exchange: the user's words, how the answer came about, the answer and its passages."""
     answer = CITATION.sub(r"<b>[\1]</b>", escape(turn.response)) if turn.response else "" if turn.sources else "<i>no passage found</i>"
-    sources = "".join(map(_source, turn.sources))
+    sources = "".join(_source(number, source) for number, source in enumerate(turn.sources, 1))
     return (
         f"<div style='max-width: 50em; margin: .6em 0'><div style='{SAID}'>{escape(turn.utterance)}</div>"
         f"<div style='{ANSWERED}'>{_background(turn)}<div style='white-space: pre-wrap'>{answer}</div>"
-        f"<ol style='margin: .3em 0 0; font-size: smaller'>{sources}</ol>{_note(turn)}</div></div>"
+        f"<div style='margin: .4em 0; font-size: smaller'>{sources}</div>{_note(turn)}</div></div>"
     )
 
 
@@ -33,7 +34,7 @@ def chat_html(number: str, turns: Sequence["ChatTurn"]) -> str:
 
 def why_html(turn: "ChatTurn", account: "Ledger | None") -> str:
     """How the answer of a turn came about: the prompts and completions open on a click."""
-    calls = account._repr_html_() if account is not None and len(account.frame()) else ""
+    calls = _calls(account) if account is not None and len(account.frame()) else ""
     opened = "".join(
         f"<details><summary>{number}. {escape(title)}</summary><pre style='white-space: pre-wrap; opacity: .7'>{escape(prompt)}</pre>"
         f"<pre style='white-space: pre-wrap'>{escape(completion)}</pre></details>"
@@ -56,11 +57,16 @@ def _list(label: str, texts: Sequence[str]) -> str:
     return f"<div style='{DIM}'>{label}:<ul style='margin: 0'>{items}</ul></div>"
 
 
-def _source(source: "Source") -> str:
+def _calls(account: "Ledger") -> str:
+    rows = "".join(f"<tr>{''.join(f'<td style={ALIGNED!r}>{escape(cell)}</td>' for cell in row)}</tr>" for row in call_rows(account))
+    return f"<table style='font-size: smaller; margin: .4em 0'>{rows}</table>"
+
+
+def _source(number: int, source: "Source") -> str:
     """A passage, whose whole text opens on a click."""
-    first = f"<code>{escape(source.docno)}</code> {escape(source.beginning)}"
+    first = f"[{number}] <code>{escape(source.docno)}</code> {escape(source.beginning)}"
     score = "" if source.score is None else f"<i>score {source.score:.4f}</i> "
-    return f"<li><details><summary>{first}</summary>{score}{escape(source.text)}</details></li>"
+    return f"<details><summary>{first}</summary><div style='margin-left: 2em'>{score}{escape(source.text)}</div></details>"
 
 
 def _note(turn: "ChatTurn") -> str:

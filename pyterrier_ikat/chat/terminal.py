@@ -148,22 +148,29 @@ def _say(chat: Chat, text: str, screen: Screen) -> None:
         with screen.doing("thinking") as tell:
             chat.say(text, tell)
     except IkatError as error:
-        screen.show(f"ikat: {strip_controls(str(error))}{_paid(chat) if len(chat.turns) == said else ''}")
+        screen.show(f"ikat: {strip_controls(str(error))}{_made(chat, answered=True) if len(chat.turns) == said else ''}")
     except BaseException as error:
         if isinstance(error, Terminated) or not was_interrupted(error):
             raise
-        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept'}{_paid(chat)})")
+        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept'}{_made(chat)})")
     if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
         screen.show(turn_drawn(chat.turns[-1]))
 
 
-def _paid(chat: Chat) -> str:
-    """What the calls of a turn without an answer have cost, and where they are; empty where there was none."""
-    account = chat.spent.frame()
+def _made(chat: Chat, answered: bool = False) -> str:
+    """The calls of a turn without an answer, their cost, and where they are; empty where there was none.
+
+    Args:
+        chat: the chat.
+        answered: omit stages none of whose calls was answered, as an error says it.
+    """
+    models, account = [part for part in parts_of(chat.system) if isinstance(part, LLM)], chat.spent.frame()
+    if answered:
+        account = account[account["prompt_tokens"].isna() | (account["prompt_tokens"] > 0)]
     calls, cost = int(account["calls"].sum()), account["cost"].sum(skipna=False)
-    if not calls:
+    if not calls or all(model.backend.replays for model in models):
         return ""
-    kept = {part.kept_in for part in parts_of(chat.system) if isinstance(part, LLM)}
+    kept = {model.kept_in for model in models}
     where = KEPT["file"] if kept == {"file"} else KEPT["process"] if kept == {"process"} else "they are not all kept"
     price = "" if pd.isna(cost) else f" ({cost:.4f} USD)"
     return f"; {calls} call{'s' * (calls != 1)}{price} {'were' if calls != 1 else 'was'} made: {where}"
