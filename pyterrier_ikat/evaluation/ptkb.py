@@ -10,7 +10,7 @@ import pandas as pd
 from ir_measures import P, R, SetF, SetP, SetR, nDCG
 
 from ..arguments import checked
-from ..conversations.frame import column, object_frame, with_columns
+from ..conversations.frame import column, object_frame, values, with_columns
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError
 from ..runs import RunFolder
@@ -67,6 +67,17 @@ def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]
         if known is not chosen and _ids(qid, known) != _ids(qid, chosen):
             raise DataError(f"turn {qid} has rows with different statements: {known!r} and {chosen!r}; give one choice per turn")
     return {qid: _ids(qid, chosen) for qid, chosen in first.items()}
+
+
+def _learned_in_words(chosen: Mapping[str, list[str]], system: pd.DataFrame | str | Path, qrels: pd.DataFrame) -> dict[str, list[str]]:
+    """The choices with the words of statements that ``UpdatePtkb`` learned in the place of their ids: nobody judged them."""
+    judged = set(zip(qrels["qid"], qrels["docno"], strict=True))
+    if isinstance(system, pd.DataFrame):
+        rows = list(zip(system["qid"], values(system, "qlearned"), strict=True))
+    else:
+        rows = [(turn["qid"], turn.get("qlearned")) for turn in RunFolder(system).turns()]
+    words = {(qid, one["id"]): one["statement"] for qid, learned in rows for one in learned or []}
+    return {qid: [name if (qid, name) in judged else words.get((qid, name), name) for name in names] for qid, names in chosen.items()}
 
 
 def _ids(qid: str, chosen: Any) -> list[str]:
@@ -148,7 +159,7 @@ def ptkb_per_turn(system: pd.DataFrame | str | Path, qrels: pd.DataFrame, name: 
         [['1_1', 1.0, 0.33]]
     """
     who, qrels = f"system {name}" if name else "the system", _check_ptkb_qrels(qrels)
-    chosen = statements_by_turn(system)
+    chosen = _learned_in_words(statements_by_turn(system), system, qrels)
     check_turn_names(who, chosen, qrels["qid"])
     _check_statements(who, chosen, qrels)
     evaluator = Evaluator(judgements_by_turn(qrels.itertuples(index=False, name=None)), TRACK_PTKB)

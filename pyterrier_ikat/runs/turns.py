@@ -15,7 +15,7 @@ from ..store.files import atomic_write
 
 PER_TURN = (
     *("qid", "qutterance", "qresolved", "qrewrite", "qanswer", "qdraft"),
-    *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb", "qaction", "qaskback"),
+    *("qsubqueries", "qfound", "qweights", "qstatements", "qptkb", "qlearned", "qaction", "qaskback"),
 )
 
 

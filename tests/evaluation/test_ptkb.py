@@ -161,6 +161,17 @@ def test_malformed_choices_name_the_turn(value, message):
         evaluate_ptkb({"x": turns}, QRELS)
 
 
+def test_a_learned_statement_counts_as_wrong_and_is_named_by_its_words():
+    learned = [{"id": "4", "statement": "I ski.", "message": 1, "words": "I ski", "replaces": []}]
+    turns = pd.DataFrame({"qid": ["1_1"], "qstatements": [[("4", 2.0), ("1", 1.0)]], "qlearned": [learned]})
+    qrels = pd.DataFrame({"qid": "1_1", "docno": ["1", "2"], "label": [1, 0]})
+    with pytest.warns(UserWarning, match=r"has 1 statements that the topics lack .such as 'I ski.'.: .* count as wrong"):
+        found = evaluate_ptkb({"x": turns}, qrels)
+    assert found["SetP(rel=1)"].item() == 0.5
+    with pytest.raises(DataError, match="there is no statement '4'"):
+        evaluate_ptkb({"x": turns.drop(columns="qlearned")}, qrels)
+
+
 def test_new_statements_count_as_wrong_and_are_named():
     turns = pd.DataFrame({"qid": ["1_1"], "qstatements": [[("I ski.", 3.0), ("1", 2.0), ("2", 1.0)]]})
     qrels = pd.DataFrame({"qid": "1_1", "docno": ["1", "2", "3"], "label": [1, 0, 1]})
