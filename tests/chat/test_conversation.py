@@ -53,7 +53,7 @@ def test_its_own_answers_become_the_history(tmp_path):
     assert [turn.passages for turn in read_topics(tmp_path / "chat.json")[0].turns] == [("d1",), (), ("d1",)]
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.text(min_size=1).filter(lambda text: text.strip()), st.none() | st.text()), min_size=1, max_size=4),
     st.dictionaries(st.text("ab1", min_size=1), st.text(st.characters(codec="utf-8"))),
