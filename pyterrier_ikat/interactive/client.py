@@ -29,8 +29,20 @@ class Untaken(Transient):
     """The server has certainly not taken the call."""
 
 
+class Late(Transient):
+    """The server may still be at work on the call."""
+
+
 class Unsure(Exception):  # noqa: N818 - a signal to the run, which finds out
-    """A call was sent, and it is unknown whether the server took it."""
+    """A call was sent, and it is unknown whether the server took it.
+
+    Attributes:
+        late: whether the server may still be at work on it.
+    """
+
+    def __init__(self, reason: str, *, late: bool = False) -> None:
+        super().__init__(reason)
+        self.late = late
 
 
 class ServerRefusal(UsageError):
@@ -211,7 +223,7 @@ class TrackServer:
         except Untaken:
             raise
         except Transient as error:
-            raise Unsure(error.reason) from None
+            raise Unsure(error.reason, late=isinstance(error, Late)) from None
         try:
             return UserMessage.of(self._content(answer))
         except DataError as error:
@@ -221,6 +233,7 @@ class TrackServer:
         """An answer with a status below 300.
 
         Raises:
+            Late: when the answer takes too long.
             Untaken: when the call did not reach the server, or is one too many (429).
             Transient: when the server failed, or its answer was lost.
             ServerRefusal: when the server refuses the call for good.
@@ -236,7 +249,7 @@ class TrackServer:
                 **options,
             )
         except requests.ReadTimeout:
-            raise Transient(None, f"no answer within {self._timeout:g} seconds") from None
+            raise Late(None, f"no answer within {self._timeout:g} seconds") from None
         except (requests.RequestException, OSError) as error:
             reason = self._token.hidden(_cause(error))
             if _is_unsent(error):
@@ -248,7 +261,8 @@ class TrackServer:
         said = self._token.hidden(_detail(answer))
         if answer.status_code == 429 or answer.status_code >= 500:
             wait = seconds_of(answer.headers.get("Retry-After"), time.time())
-            raise (Untaken if answer.status_code == 429 else Transient)(wait, f"{answer.status_code}: {said}")
+            kind = {429: Untaken, 502: Late, 504: Late}.get(answer.status_code, Transient)
+            raise kind(wait, f"{answer.status_code}: {said}")
         raise self._refusal(answer.status_code, said, path)
 
     def _content(self, answer: requests.Response) -> Any:

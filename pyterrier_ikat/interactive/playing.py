@@ -132,14 +132,14 @@ class Player:
         return message
 
     def _next_topic(self, message: UserMessage) -> UserMessage:
-        if self.journal.asking and (found := self._settle(message, None)) != NOT_TAKEN:
+        if self.journal.asking and (found := self._settle(message, None, late=True)) != NOT_TAKEN:
             return self._accept(message, None, found, None)
         self.journal.note("next")
         return self._send(message, None)
 
     def _exchange(self, message: UserMessage) -> UserMessage:
         turn = self.journal.pending
-        if turn is not None and (found := self._settle(message, turn)) != NOT_TAKEN:
+        if turn is not None and (found := self._settle(message, turn, late=True)) != NOT_TAKEN:
             return self._accept(message, turn, found, None)
         if turn is None:
             turn = self._answer(message)
@@ -161,7 +161,7 @@ class Player:
                 continue
             except Unsure as error:
                 reason = str(error)
-                if (found := self._settle(message, turn)) == NOT_TAKEN:
+                if (found := self._settle(message, turn, late=error.late)) == NOT_TAKEN:
                     continue
             else:
                 found = Settled(reply, dropped=turn is not None and not _follows(message, turn, reply))
@@ -175,9 +175,12 @@ class Player:
             return self.server.proceed(self.run_id, "", {}, [])
         return self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements))
 
-    def _settle(self, message: UserMessage, turn: DialogueTurn | None) -> Settled:
+    def _settle(self, message: UserMessage, turn: DialogueTurn | None, *, late: bool) -> Settled:
+        if self.tell:
+            what = f"the response to {_qid(turn)}" if turn else "the question for the next topic"
+            self.tell(f"{self.journal.session}: asking the server whether it took {what}")
         earlier, begun = self.journal.of_topic(message.topic), len(self.journal.topics)
-        return settle(self.server, self.run_id, message, turn, earlier=earlier, begun=begun, sleep=self.sleep)
+        return settle(self.server, self.run_id, message, turn, earlier=earlier, begun=begun, late=late, sleep=self.sleep)
 
     def _accept(self, message: UserMessage, turn: DialogueTurn | None, found: Settled, seconds: float | None) -> UserMessage:
         """Note the reply."""

@@ -11,7 +11,7 @@ from .client import AGAIN, ServerDown, ServerRefusal, TrackServer, UserMessage
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two questions to a server that may still be at work on a response."""
 SETTLED = 2
-"""So many waits without a change show that the server has not taken a response."""
+"""After a lost connection, so many waits without a change show that a response was not taken; after a time-out or a kill, all."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ def settle(
     *,
     earlier: int,
     begun: int,
+    late: bool,
     sleep: Callable[[float], None],
 ) -> Settled:
     """Find out what became of a call whose answer was lost.
@@ -71,6 +72,7 @@ def settle(
         turn: the response that was sent; None if the next topic was asked for.
         earlier: how many responses the server is known to have taken on this topic.
         begun: how many conversations the run has had.
+        late: whether the server may still be at work on the call.
         sleep: how to wait.
 
     Raises:
@@ -95,7 +97,7 @@ def settle(
             return Settled(now)
         if taken is None:
             return _by_dump(server, run_id, before, turn, now, earlier)
-        if not taken and number >= SETTLED:
+        if not taken and number >= (len(WAITS) if late else SETTLED):
             return NOT_TAKEN
         if wait is not None:
             sleep(wait)

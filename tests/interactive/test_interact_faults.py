@@ -58,7 +58,7 @@ class Answers:
         return ChatTurn(1, utterance, text, (), ranking={"clueweb22-en0000-00-00000:0": 0.1}, statements=("I like tea.",))
 
 
-def live(track, folder, answers, step=lambda name: None):
+def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: None):
     """One life of a run: what `interact` does once the system is built."""
     server = client.TrackServer("http://localhost:8888/sim", retry=AT_ONCE)
     server.session.trust_env = False  # reading the environment for each call takes a fifth of the time
@@ -67,7 +67,7 @@ def live(track, folder, answers, step=lambda name: None):
     steps = journal.Journal(DialogueLog.create(folder, header))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(playing, "answer", answers)
-        playing.Player(server, "mine", None, steps, "stub", sleep=lambda seconds: None).play("Ours.")
+        playing.Player(server, "mine", None, steps, "stub", sleep=sleep).play("Ours.")
     runs._compare(server, steps.log)
     return runs.InteractiveRun(folder, steps.log, steps.message.ends_run)
 
@@ -183,6 +183,23 @@ def test_a_server_that_stays_away_is_an_error_and_the_run_continues_later(tmp_pa
         live(track, tmp_path / "run", answers)
     track.faults.clear()
     check(track, answers, live(track, tmp_path / "run", answers), TOPICS)
+
+
+@pytest.mark.parametrize(("fault", "waits"), [("drop before", [2, 8]), ("slow before", [2, 8, 30, 60, 120])])
+def test_a_server_that_may_be_at_work_is_waited_for_before_anything_is_sent_again(tmp_path, fault, waits):
+    slept = []
+    live(Track(SHORT, faults=["", fault]), tmp_path / "run", Answers(), sleep=slept.append)
+    assert slept == waits
+
+
+def test_a_server_that_works_on_a_response_longer_than_a_call_waits_gets_it_once(tmp_path):
+    class Slow(Track):
+        def session(self, run):
+            waiting = self.calls.count("/run/session") < 4
+            return {**run.message, "history": run.message["history"][:-1], "utterance": "Answer 1."} if waiting else run.message
+
+    track, answers = Slow(SHORT, faults=["", "slow after"]), Answers()
+    check(track, answers, live(track, tmp_path / "run", answers), SHORT)
 
 
 def test_without_a_dump_the_log_is_not_compared(tmp_path):
