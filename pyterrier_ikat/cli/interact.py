@@ -11,10 +11,10 @@ from .output import show
 @main.command(
     section="Live",
     example="""\
-ikat interact https://HOST/simulation --debug --sessions 2 \\
-    --method gtr --index mini.index --llm openai:gpt-4o --run-id try-1 --out try-1
-ikat interact https://HOST/simulation \\
-    --method gtr --index mini.index --llm openai:gpt-4o --run-id gtr --out live/gtr""",
+ikat interact https://HOST/simulation --debug --sessions 2 --run-id try-1 \\
+    --method gtr --index mini.index --llm openai:gpt-4o --out live/try-1
+ikat interact https://HOST/simulation --run-id gtr \\
+    --method gtr --index mini.index --llm openai:gpt-4o --out live/gtr""",
 )
 @click.argument("address")
 @click.option("--method", "name", required=True, help="a method of `ikat methods`, or FILE.py:NAME; it has to write responses")
