@@ -50,7 +50,7 @@ def plan_sessions(setting: Setting) -> PlanTable:
 
 
 Turn = tuple[Situation, str, str, pd.DataFrame]
-"""What the user sees, the utterance and the response that stand in, and the frame that the system gets."""
+"""The user's situation, stand-ins for utterance and response, and the system's frame."""
 
 
 def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:

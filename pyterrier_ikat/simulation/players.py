@@ -45,7 +45,7 @@ class Player(Protocol):
 
     @property
     def identity(self) -> Any:
-        """What decides its utterances."""
+        """A JSON value that decides its utterances."""
         ...
 
     def say(self, situation: Situation) -> str:
@@ -59,7 +59,7 @@ class RubricJudge(Protocol):
 
     @property
     def identity(self) -> Any:
-        """What decides its verdicts."""
+        """A JSON value that decides its verdicts."""
         ...
 
     def met(self, situation: Situation, utterance: str, text: str) -> Collection[str]:
@@ -118,7 +118,7 @@ class LLMPlayer(AsksLLM):
         return self.request(situation.qid, shown, self.stage, item=situation.system)
 
     def parse(self, text: str) -> str | None:
-        """The utterance, without the role or the quotation marks that models put around it."""
+        """Read the utterance, without the role or the quotation marks that models put around it."""
         said = answer_text(text)
         if said is None:
             return None
@@ -176,7 +176,7 @@ class LLMRubricJudge(AsksLLM):
         return self.request(situation.qid, shown, self.stage, item=situation.system)
 
     def parse(self, text: str) -> list[bool] | None:
-        """The verdicts; None unless the completion holds one list of ``yes`` and ``no``."""
+        """Read the verdicts; None unless the completion holds one list of ``yes`` and ``no``."""
         lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
         if len(lists) != 1:
             return None

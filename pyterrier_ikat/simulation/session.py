@@ -18,12 +18,12 @@ from .users import SimulatedUser
 
 SATISFIED, OUT_OF_PATIENCE = "satisfied", "out of patience"
 RESPONSE, PASSAGES, NOTHING = "response", "passages", "nothing"
-"""What a user and the judge read of a turn."""
+"""The kinds of text that a user and the judge read in a turn."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is the same in all sessions of a simulation.
+    """The rules that are the same in all sessions of a simulation.
 
     Attributes:
         player: speaks for the users.
@@ -127,7 +127,7 @@ class _Paid:
 
 
 def read_by_user(response: str, passages: list[str], most: int) -> tuple[str, str]:
-    r"""What the user and the judge read of a turn: the kind, and the text.
+    r"""The text that the user and the judge read in a turn, and its kind.
 
     Args:
         response: the system's response.

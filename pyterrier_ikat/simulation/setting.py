@@ -19,7 +19,7 @@ from ..operator import parts_of
 from ..running.comparison import check_system, load_models
 from ..running.identity import distinct_parts, parameters_of
 from ..running.systems import Resources, Systems, methods_in
-from ..runs.samples import sample_name
+from ..runs.samples import SAMPLE, sample_name
 from .players import Player, RubricJudge, as_judge, as_player
 from .session import Rules
 from .users import SimulatedUser, checksum, read_users
@@ -38,7 +38,7 @@ class Setting:
         methods: the systems as methods, by name.
         systems: their expressions.
         users: the users.
-        rules: what is the same in all sessions.
+        rules: the rules of all sessions.
         samples: the number of runs of each system.
         prompts: the folder of the user's prompts.
         ledger: the account of the LLMs that were given as text.
@@ -91,6 +91,8 @@ def prepare(
         raise UsageError(f"{advice(f'passages={passages}', f'--passages {passages}')}: give a number from 0 to 5")
     found, ledger = read_users(users), Ledger()
     methods = {entry.name: entry for entry in methods_in(systems)}
+    if samples_of := [name for name in methods if SAMPLE.fullmatch(name)]:
+        raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
     if manual := [name for name, entry in methods.items() if entry.manual or entry.uses_gold]:
         raise UsageError(
             f"system {manual[0]} reads what people wrote about each turn, such as manual rewrites, and in a simulation nobody does: omit it"

@@ -1,4 +1,4 @@
-"""Simulated users: what they want, who they are, how they behave, and the file that describes them."""
+"""Simulated users: their needs, personas and behaviour, and the file that describes them."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -288,6 +288,8 @@ def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
     with pytest.raises(UsageError, match="system human_qr reads what people wrote"):
         simulated(tmp_path, ["human_qr"])
+    with pytest.raises(UsageError, match="a system is named 's.sample-2', as a sample of another one"):
+        simulated(tmp_path, {"s": Says(""), "s.sample-2": Says("")})
     with pytest.raises(UsageError, match="passages=6: give a number from 0 to 5"):
         simulated(tmp_path, {"s": Says("")}, passages=6)
     with pytest.raises(UsageError, match="the baseline 'b' is none of the systems: s"):
