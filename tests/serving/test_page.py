@@ -285,7 +285,7 @@ def test_an_error_is_readable_and_the_answer_retried(browser, server):
 
 def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
     server.token = "s3cret"
-    server.replies = {"plain": [answer("Rooibos.")], "gtr": [answer("Mint.")]}
+    server.replies = {"plain": [answer("Rooibos."), answer("Hot.")], "gtr": [answer("Mint."), answer("Cold.")]}
     browser.open(server.url)
     until(browser, "document.querySelector('#ask-token').open")
     assert focused(browser) == "token"
@@ -304,6 +304,13 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
         "",
     ]
     assert "s3cret" not in "".join(server.paths) + browser.run("document.documentElement.outerHTML + location.href")
+    server.token = "another"  # the server was started again: one question for both systems, and nothing is lost
+    say(browser, "And how?", wait=False)
+    until(browser, "document.querySelector('#ask-token').open")
+    write(browser, "another", "token")
+    press(browser, "Enter")
+    until(browser, "document.querySelectorAll('.figures').length === 4")
+    assert texts(browser, ".answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
 
 
 def test_texts_of_models_and_passages_stay_text(browser, server):
@@ -365,6 +372,7 @@ def test_a_conversation_is_held_by_keyboard_alone(browser, server):
     until(browser, "document.querySelectorAll('.activity').length === 2")
     press(browser, "Escape")
     until(browser, "document.querySelectorAll('.retry').length === 2")
+    assert texts(browser, ".problem") == ["Stopped."] * 2
     assert focused(browser) == "words"
 
 
@@ -426,10 +434,9 @@ def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
 
 
 def saved(browser, model):
-    """The downloaded file, once the browser has it whole."""
-    until(browser, "new Promise(done => setTimeout(done, 20)).then(() => 1)")
-    for _ in range(500):
-        if found := list(browser.saved.glob(f"*-{model}.json")):
+    """The downloaded file, once the browser has it whole: until then its name has an empty file."""
+    for _ in range(3000):
+        if found := [path for path in browser.saved.glob(f"*-{model}.json") if path.stat().st_size]:
             return found[0]
         browser.run("new Promise(done => setTimeout(done, 20))")
     raise AssertionError(f"no download of {model}")
