@@ -45,6 +45,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "readers": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_SECONDS"),
     "ray_scale": (),
     "report_size": (),
+    "serve": (),
 }
 """Name of a benchmark -> the variables of the environment that set what it measures."""
 PACKAGES = (

@@ -1,0 +1,113 @@
+"""50 people talk to the method ``ad`` at the same time, 20 turns each, over a model that takes 300 ms and 8 calls at a time.
+
+    python experiments/performance/bench.py serve
+
+The index has the bundled sample's passages; there is no re-ranker, for the load is on the server. What the model alone needs is measured in
+the same run: the same number of calls, 8 at a time, without anything around them. Each person's turns build on the answers before them. An
+answer that is lost, somebody else's or about another turn is an error here, no figure.
+"""
+
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyterrier as pt
+from bench import Row
+from process_memory import held_mb
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llms import LLM, Backend, Reply, Request
+from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.serving import Limits, running
+
+PEOPLE, TURNS, EARLY = 50, 20, 5
+SECONDS, AT_ONCE = 0.3, 8
+
+
+class Slow(Backend):
+    """Answers a question with its own words after 300 ms, 8 calls at a time."""
+
+    model, identity = "slow", {"provider": "own", "model": "slow", "params": {}}
+    concurrency = AT_ONCE
+
+    def complete(self, requests: list[Request]) -> list[Any]:
+        """One reply per request."""
+        time.sleep(SECONDS)
+        return [Reply(f"An answer to: {asked(request)}", self.model, "stop", 100, 50) for request in requests]
+
+
+def asked(request: Request) -> str:
+    """The newest question in a prompt."""
+    found = re.findall(r"Person \d+ asks for walk number \d+ in the hills", "".join(message["content"] for message in request.messages))
+    return max(found, key=lambda words: int(words.split()[6])) if found else ""
+
+
+def rows() -> Iterator[Row]:
+    """The whole load."""
+    alone = model_alone(PEOPLE * TURNS)
+    figures = under_load(PEOPLE, TURNS)
+    seconds = figures.pop("seconds")
+    task = f"{PEOPLE} people x {TURNS} turns of ad, served"
+    yield Row(task, seconds, None, "", alone, f"the same calls, {AT_ONCE} at a time, in the same run", figures)
+
+
+def model_alone(calls: int) -> float:
+    """Seconds that the model needs for so many calls."""
+    llm = LLM(Slow())
+    requests = [Request([{"role": "user", "content": str(number)}], "answer", f"1_{number}") for number in range(calls)]
+    began = time.perf_counter()
+    llm.ask(requests)
+    return time.perf_counter() - began
+
+
+def under_load(people: int, turns: int) -> dict[str, Any]:
+    """Let all people talk; gives the seconds, the memory and the longest wait."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+        llm = LLM(Slow(), cache=CompletionCache(Path(folder) / "llm.sqlite"))
+        with running("ad", llm=llm, retriever=index.bm25(), limits=Limits(workers=16, waiting=people)) as server:
+            answered, sizes = count(1), dict[int, float]()
+
+            def note() -> None:
+                if (turn := next(answered)) in (people * EARLY, people * turns):
+                    sizes[turn] = held_mb()
+
+            began = time.perf_counter()
+            with ThreadPoolExecutor(people) as threads:
+                waits = list(threads.map(partial(talk, server.url, turns, note), range(people)))
+            seconds = time.perf_counter() - began
+        counted = llm.ledger.frame()["calls"].sum()
+        assert counted == people * turns, f"{counted} calls for {people * turns} turns"
+    longest = sorted(wait for person in waits for wait in person)
+    shown = {"median turn in seconds": longest[len(longest) // 2], "longest turn": longest[-1]}
+    memory = {f"MB after {EARLY} turns each": sizes[people * EARLY], "MB at the end": sizes[people * turns]}
+    return {"seconds": seconds, **shown, **memory, "load average": os.getloadavg()[0]}
+
+
+def talk(url: str, turns: int, note: Callable[[], None], person: int) -> list[float]:
+    """One person's conversation; gives the seconds of each turn, after each of which it calls ``note``."""
+    said: list[dict[str, str]] = []
+    waits = []
+    with httpx.Client(base_url=url, timeout=600) as client:
+        for turn in range(turns):
+            words = f"Person {person} asks for walk number {turn} in the hills"
+            said.append({"role": "user", "content": words})
+            began = time.perf_counter()
+            answer = client.post("/v1/chat/completions", json={"model": "ad", "messages": said})
+            waits.append(time.perf_counter() - began)
+            assert answer.status_code == 200, answer.text
+            found = answer.json()
+            assert words in found["ikat"]["draft"], f"person {person} got {json.dumps(found['ikat'])[:300]}"
+            assert found["citations"]
+            said.append(found["choices"][0]["message"])
+            note()
+    return waits
