@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..chat.turn import ChatTurn
 from ..errors import IkatError
-from ..llms import BudgetExceeded, FatalLLMError, StageError
+from ..llms import BudgetExceeded, FatalLLMError, StageError, TooLong
 from ..llms.failures import Unavailable
 from .limits import FullError
 from .requests import ChatRequest, RequestError
@@ -171,6 +171,9 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, FatalLLMError):
         return Failure(502, str(error), "llm_error", "llm_unusable")
     if isinstance(error, StageError):
+        if any(isinstance(one, TooLong) for one in error.failures):
+            message = f"{error.failures[0]}: send the conversation without its oldest messages"
+            return Failure(400, message, code="context_length_exceeded", param="messages")
         if any(isinstance(one, Unavailable) for one in error.failures):
             return Failure(503, str(error), "llm_error", "llm_unavailable", retry_after=TRY_LATER)
         return Failure(502, str(error), "llm_error", "llm_failed")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from talking import PASSAGES, Client, Fails, Talks, events, says, served
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, StageError
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, StageError, TooLong
 from pyterrier_ikat.llms.failures import Refused, Unavailable
 from pyterrier_ikat.serving import Limits
 
@@ -215,6 +215,12 @@ def failing(error):
 def test_a_failure_of_the_system_is_told_in_its_words(error, status, code):
     found, answer = failing(error)
     assert (found, answer["error"]["code"], answer["error"]["message"]) == (status, code, str(error))
+
+
+def test_a_prompt_that_is_too_long_is_the_conversation_s():
+    status, answer = failing(StageError("answer", [TooLong("answer", "chat_1", "9000 tokens, at most 8192")]))
+    assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "messages")
+    assert answer["error"]["message"].endswith("9000 tokens, at most 8192: send the conversation without its oldest messages")
 
 
 def test_a_defect_shows_nobody_s_words(caplog):
