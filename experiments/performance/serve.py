@@ -12,10 +12,10 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,12 @@ class Slow(Backend):
     model, identity = "slow", {"provider": "own", "model": "slow", "params": {}}
     concurrency = AT_ONCE
 
+    def __init__(self) -> None:
+        self.sizes: list[float] = []  # the megabytes that the process holds, call by call
+
     def complete(self, requests: list[Request]) -> list[Any]:
         """One reply per request."""
+        self.sizes.append(held_mb())
         time.sleep(SECONDS)
         return [Reply(f"An answer to: {asked(request)}", self.model, "stop", 100, 50) for request in requests]
 
@@ -73,28 +77,29 @@ def under_load(people: int, turns: int) -> dict[str, Any]:
     """Let all people talk; gives the seconds, the memory and the longest wait."""
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(Path(folder) / "index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
-        llm = LLM(Slow(), cache=CompletionCache(Path(folder) / "llm.sqlite"))
+        model = Slow()
+        llm = LLM(model, cache=CompletionCache(Path(folder) / "llm.sqlite"))
         with running("ad", llm=llm, retriever=index.bm25(), limits=Limits(workers=16, waiting=people)) as server:
-            answered, sizes = count(1), dict[int, float]()
-
-            def note() -> None:
-                if (turn := next(answered)) in (people * EARLY, people * turns):
-                    sizes[turn] = held_mb()
-
             began = time.perf_counter()
-            with ThreadPoolExecutor(people) as threads:
-                waits = list(threads.map(partial(talk, server.url, turns, note), range(people)))
+            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # else the people's memory would count as the server's
+                waits = apart.submit(talk_all, server.url, people, turns).result()
             seconds = time.perf_counter() - began
         counted = llm.ledger.frame()["calls"].sum()
         assert counted == people * turns, f"{counted} calls for {people * turns} turns"
-    longest = sorted(wait for person in waits for wait in person)
+    longest, sizes = sorted(waits), model.sizes
     shown = {"median turn in seconds": longest[len(longest) // 2], "longest turn": longest[-1]}
-    memory = {f"MB after {EARLY} turns each": sizes[people * EARLY], "MB at the end": sizes[people * turns]}
+    memory = {f"MB after {EARLY} turns each": sizes[people * EARLY], "MB at the end": sizes[-1]}
     return {"seconds": seconds, **shown, **memory, "load average": os.getloadavg()[0]}
 
 
-def talk(url: str, turns: int, note: Callable[[], None], person: int) -> list[float]:
-    """One person's conversation; gives the seconds of each turn, after each of which it calls ``note``."""
+def talk_all(url: str, people: int, turns: int) -> list[float]:
+    """All conversations at the same time; gives the seconds of each turn."""
+    with ThreadPoolExecutor(people) as threads:
+        return [wait for person in threads.map(partial(talk, url, turns), range(people)) for wait in person]
+
+
+def talk(url: str, turns: int, person: int) -> list[float]:
+    """One person's conversation; gives the seconds of each turn."""
     said: list[dict[str, str]] = []
     waits = []
     with httpx.Client(base_url=url, timeout=600) as client:
@@ -109,5 +114,4 @@ def talk(url: str, turns: int, note: Callable[[], None], person: int) -> list[fl
             assert words in found["ikat"]["draft"], f"person {person} got {json.dumps(found['ikat'])[:300]}"
             assert found["citations"]
             said.append(found["choices"][0]["message"])
-            note()
     return waits

@@ -19,6 +19,7 @@ from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
 from ..operator import parts_of
 from ..running.systems import Systems
+from ..store.cache import open_cache
 from .guard import Guard, is_loopback, log
 from .limits import Limits, Line
 from .systems import describe, open_systems
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 TOKEN = "IKAT_TOKEN"
 SHORTEST_TOKEN = 16
 MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
+MEMORY = 256 << 20
+"""Bytes for searches and scores in memory: a server runs for days, and most of its queries never come back."""
 CONNECTIONS = 1000
 """Connections at a time; further ones are closed at once."""
 
@@ -232,6 +235,9 @@ def serve(
         >>> ikat.serve("gtr", index="mini.index", llm="openai:gpt-4o", second_llm="openai:gpt-4o")  # doctest: +SKIP
     """
     stopped = threading.Event()
+    memory = open_cache()
+    if memory.path is None:
+        memory.max_bytes = min(memory.max_bytes, MEMORY)
     options: dict[str, Any] = {"host": host, "port": port, "token": token, "origins": origins, "limits": limits}
     options |= {"mcp": mcp, "dataset": dataset, "ledger": ledger}
     with _logged(), running(systems, **options, **resources) as server, _stopped_by_signals(stopped):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from talking import Talks, Waits, says
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.serving import Limits, running
+from pyterrier_ikat.serving import Limits, app, running
 
 MESSAGES = says("Which tea?")["messages"]
 
@@ -173,3 +174,12 @@ def test_a_port_in_use_and_a_manual_method_are_told(url):
         pass
     with pytest.raises(ikat.UsageError, match="human_qr needs the manual rewrite"), running("human_qr"):
         pass
+
+
+@pytest.mark.parametrize(("package", "module", "extra"), [("starlette", "application", "serve"), ("mcp", "tools", "mcp")])
+def test_a_missing_package_is_told_with_its_extra(monkeypatch, package, module, extra):
+    monkeypatch.delitem(sys.modules, f"pyterrier_ikat.serving.{module}", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ikat.UsageError, match=rf"needs {package}.*: pip install 'pyterrier_ikat\[{extra}\]'"):
+        app({"talks": Talks()}, mcp=True)
