@@ -101,7 +101,8 @@ class ChatTurn:
         best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
         if not responds:
             more["draft"] = texts["qanswer"] or more.get("draft", "")
-        scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", 0.0)), strict=True))
+        unknown = float("nan") if "score" in ranking.columns else 0.0
+        scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", unknown)), strict=True))
         return cls(turn_id, utterance, texts["qanswer"] if responds else "", _sources(best), ranking=scores, **more)
 
     def record(self) -> dict[str, Any]:

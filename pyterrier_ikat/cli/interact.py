@@ -29,6 +29,14 @@ ikat interact https://HOST/simulation --run-id gtr \\
     help="statements about the users: a folder with a file USER_ID.txt or USER_ID.json for each, or a file for all of them",
 )
 @click.option("--memory", metavar="FILE", type=click.Path(), help="what users said in conversations that ended; --llm learns from each")
+@click.option(
+    "--history",
+    type=click.IntRange(min=0),
+    metavar="TOKENS",
+    default=8000,
+    show_default=True,
+    help="the most tokens of the conversation so far that a turn sees",
+)
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after so many conversations; the same command without it continues")
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="seconds to wait for an answer of the server")
 @FORMAT

@@ -2,6 +2,6 @@ from .client import TrackServer as TrackServer
 from .client import UserMessage as UserMessage
 from .limits import count_spacy_tokens as count_spacy_tokens
 from .limits import cut_to_tokens as cut_to_tokens
-from .playing import Memory as Memory
 from .runs import InteractiveRun as InteractiveRun
 from .runs import interact as interact
+from .users import Memory as Memory

@@ -61,7 +61,7 @@ class ServerDown(IkatError):
     """The server gave no answer to a call that only reads, after all retries."""
 
 
-class TooLong(Exception):  # noqa: N818 - a signal to the run, which cuts the response
+class ResponseTooLong(Exception):  # noqa: N818 - a signal to the run, which cuts the response
     """The server counts more tokens than it accepts.
 
     Attributes:
@@ -172,7 +172,7 @@ class TrackServer:
         The statements are sent at the top level, as the documentation of 2025 says, and in ``meta``, where the released server reads them.
 
         Raises:
-            TooLong: when the server counts too many tokens.
+            ResponseTooLong: when the server counts too many tokens.
             Unsure: when it is unknown whether the server took the response.
         """
         body = {"run_id": run_id, "response": response, "citations": dict(citations), "ptkb_provenance": statements}
@@ -282,7 +282,7 @@ class TrackServer:
         if status == 422 and path.endswith("/continue") and re.search(r"token|too long", said, re.IGNORECASE):
             counted, limit = (re.search(pattern, said) for pattern in (r"(\d+)\s+tokens", r"limit of (\d+)"))
             share = (int(limit[1]) if limit else TOKENS) / max(1, int(counted[1])) if counted else 1.0
-            return TooLong(share if share < 1 else None)
+            return ResponseTooLong(share if share < 1 else None)
         repairs = {
             401: f"does not accept the token in {TOKEN}: copy the token of your team again",
             403: "does not allow this",

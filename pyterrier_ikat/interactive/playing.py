@@ -2,44 +2,32 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 import pandas as pd
 import pyterrier as pt
 
-from ..chat.answering import HISTORY, Tell, answer
+from ..chat.answering import HISTORY, Tell
+from ..chat.context import StillTooLong, answer_in_context
+from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..errors import DataError
 from ..generate.respond import ABSTENTION
-from ..llms import StageError
+from ..llms import LLM, Ledger, StageError
+from ..operator import parts_of
 from ..runs.dialogues import DialogueTurn
-from .client import AGAIN, ServerDown, ServerRefusal, TooLong, TrackServer, Unsure, UserMessage
+from .client import AGAIN, ResponseTooLong, ServerDown, ServerRefusal, TrackServer, Unsure, UserMessage
 from .journal import Journal
 from .limits import count_spacy_tokens, fit_citations, fit_response
 from .settling import NOT_TAKEN, Settled, settle
+from .users import Memory
 
 ATTEMPTS = 10
 """How often a call is sent that the server has not taken, and a response cut that it finds too long."""
 CUT_AGAIN = 0.9
 """The share of a response that is sent again, if a server finds it too long and doesn't say how long it may be."""
-
-
-class Memory(Protocol):
-    """What is known about the users who come back; :class:`~pyterrier_ikat.generate.UserMemory` is one."""
-
-    def known(self, user: str, session: str | None = None, turn: int | None = None) -> Mapping[str, str]:
-        """The statements about a user that were known when a turn of a session began, by id."""
-        ...
-
-    def tell(self, user: str, statements: Mapping[str, str]) -> None:
-        """Keep statements of a persona; those once known are not added again."""
-        ...
-
-    def learn(self, user: str, session: str, messages: Sequence[Mapping[str, str]]) -> Any:
-        """Learn from a conversation that has ended. After a kill it is called again with the same arguments."""
-        ...
 
 
 class HistoryDiffersWarning(UserWarning):
@@ -153,7 +141,7 @@ class Player:
             began = time.perf_counter()
             try:
                 reply = self._proceed(turn)
-            except TooLong as error:
+            except ResponseTooLong as error:
                 if turn is None:
                     raise DataError(f"{self.server.shown} refuses the question for the next topic as too long") from None
                 turn = self._cut(turn, error.share)
@@ -203,7 +191,7 @@ class Player:
         frame = conversation(self._messages(qid, message), self._known(message.user, session, number), number=session)
         frame = frame.assign(qid=pd.Series([qid], dtype=object), qturn=pd.Series([number], dtype=object))
         tell = self.tell
-        made = answer(self.system, frame, (lambda step: tell(f"{qid} {step}")) if tell else None, method=self.name, history=self.history)
+        made = self._made(frame, (lambda step: tell(f"{qid} {step}")) if tell else None)
         response, cut = fit_response(made.response)
         if not response:
             told = f"turn {qid}: the system wrote no response, because it found no passage; the user is told: {ABSTENTION}"
@@ -226,6 +214,20 @@ class Player:
             cut,
             more={"topic": message.topic, "omitted": made.omitted, "cached": made.cached, "tokens": made.tokens},
         )
+
+    def _made(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
+        """The system's turn, with as much of the history as its model has room for."""
+        limit, spent = self.history, Ledger()
+        with ExitStack() as stack:
+            for ledger in {id(part.ledger): part.ledger for part in parts_of(self.system) if isinstance(part, LLM)}.values():
+                stack.enter_context(ledger.followed_by(spent))
+            while True:
+                try:
+                    return answer_in_context(self.system, frame, tell, method=self.name, history=limit, spent=spent)[0]
+                except StillTooLong as error:
+                    if not error.history:
+                        raise
+                    limit = error.history
 
     def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
         """The statements about a user: of the persona, and of earlier conversations."""

@@ -12,13 +12,12 @@ import pandas as pd
 import pyterrier as pt
 
 from ..chat.answering import HISTORY, Tell
-from ..chat.persona import read_persona
 from ..conversations import conversation
 from ..errors import DataError, UsageError, advice, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger
 from ..llms.limits import Retry
-from ..operator import digest, parts_of
+from ..operator import parts_of
 from ..running.comparison import check_system, load_models
 from ..running.identity import parameters_of
 from ..running.systems import Resources, Systems, methods_in
@@ -29,7 +28,8 @@ from .client import TIMEOUT, ServerDown, ServerRefusal, TrackServer
 from .comparing import DumpDiffersError, as_dump, differences
 from .journal import Journal
 from .limits import tokenizer
-from .playing import Memory, Player
+from .playing import Player
+from .users import Memory, Personas
 
 DUMP = "dump.json"
 NOT_DECIDING = ("package", "on_error")
@@ -140,7 +140,7 @@ def interact(
     team = server.team()
     name, pipeline, resources = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
     said = description or f"{name} (pyterrier_ikat)"
-    personas = _Personas(persona)
+    personas = Personas(persona)
     if isinstance(memory, str | Path):
         if resources.llm is None:
             raise UsageError(f"a memory learns with a language model: give {option('llm')}")
@@ -185,29 +185,6 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
         raise UsageError(f"system {entry.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
     load_models([pipeline])
     return entry.name, pipeline, resources
-
-
-class _Personas:
-    """The statements about each user: of a file for all, or of the file of that name."""
-
-    def __init__(self, source: str | Path | None) -> None:
-        path = None if source is None else Path(source)
-        self._by_user: dict[str, dict[str, str]] | None = None
-        self._all: dict[str, str] = {}
-        if path is not None and path.is_dir() and not (path / "topics.jsonl").exists():
-            files = sorted(file for file in path.iterdir() if file.suffix in (".txt", ".json", ".jsonl"))
-            self._by_user = {file.stem: read_persona(file).ptkb for file in files}
-            if not self._by_user:
-                raise UsageError(f"the folder {path} has no persona: give it a file USER_ID.txt or USER_ID.json for each user")
-        elif source is not None:
-            self._all = read_persona(source).ptkb
-
-    def __call__(self, user: str) -> Mapping[str, str]:
-        return self._all if self._by_user is None else self._by_user.get(user, {})
-
-    def checksum(self) -> str:
-        held = self._all if self._by_user is None else self._by_user
-        return digest(json.dumps(held, sort_keys=True)).hex() if held else ""
 
 
 def _check_budget(server: TrackServer, debug: bool) -> None:

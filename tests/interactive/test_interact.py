@@ -227,10 +227,11 @@ class Nothing(pt.Transformer):
         return inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0]
 
 
-def test_a_score_that_is_not_finite_is_named_before_anything_is_sent(tmp_path):
+@pytest.mark.parametrize("score", ["nan", "inf"])
+def test_a_score_that_is_not_finite_is_named_before_anything_is_sent(tmp_path, score):
     track = Track()
-    broken = pt.apply.generic(lambda frame: frame.assign(score=[float("inf"), 1.0, 0.0] * (len(frame) // 3)))
-    with pytest.raises(ikat.DataError, match="turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score inf"):
+    broken = pt.apply.generic(lambda frame: frame.assign(score=[float(score), 1.0, 0.0] * (len(frame) // 3)))
+    with pytest.raises(ikat.DataError, match=f"turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score {score}"):
         play(track, tmp_path / "run", system=system_of(Model()) >> broken)
     assert track.taken == []
 

@@ -11,6 +11,7 @@ from track_server import FAULTS, TOKEN, TOPICS, InProcess, Track
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import ChatTurn
+from pyterrier_ikat.chat.context import StillTooLong
 from pyterrier_ikat.interactive import client, journal, playing, runs
 from pyterrier_ikat.interactive.client import ServerDown, UserMessage
 from pyterrier_ikat.interactive.settling import is_taken
@@ -55,7 +56,8 @@ class Answers:
     def __call__(self, system, frame, tell, **options):
         qid, utterance = frame["qid"].iloc[0], frame["query"].iloc[0]
         text = self.asked.setdefault(qid, f"Answer {len(self.asked) + 1}.")
-        return ChatTurn(1, utterance, text, (), ranking={"clueweb22-en0000-00-00000:0": 0.1}, statements=("I like tea.",))
+        turn = ChatTurn(1, utterance, text, (), ranking={"clueweb22-en0000-00-00000:0": 0.1}, statements=("I like tea.",))
+        return turn, None
 
 
 def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: None):
@@ -66,7 +68,7 @@ def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: N
     header = {"kind": "interactive", "run_id": "mine", "team": server.team(), "description": "Ours.", "track_persona": False}
     steps = journal.Journal(DialogueLog.create(folder, header))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(playing, "answer", answers)
+        patched.setattr(playing, "answer_in_context", answers)
         playing.Player(server, "mine", None, steps, "stub", sleep=sleep).play("Ours.")
     runs._compare(server, steps.log)
     return runs.InteractiveRun(folder, steps.log, steps.message.ends_run)
@@ -200,6 +202,21 @@ def test_a_server_that_works_on_a_response_longer_than_a_call_waits_gets_it_once
 
     track, answers = Slow(SHORT, faults=["", "slow after"]), Answers()
     check(track, answers, live(track, tmp_path / "run", answers), SHORT)
+
+
+def test_a_conversation_longer_than_the_model_has_room_for_is_answered_with_less_of_its_history(tmp_path, monkeypatch):
+    limits = []
+
+    class Full(Answers):
+        def __call__(self, system, frame, tell, *, history, **options):
+            limits.append(history)
+            if history > 100:
+                raise StillTooLong("the prompt is too long", history // 2)
+            return super().__call__(system, frame, tell)
+
+    track, answers = Track(SHORT), Full()
+    check(track, answers, live(track, tmp_path / "run", answers), SHORT)
+    assert limits[:7] == [8000, 4000, 2000, 1000, 500, 250, 125]
 
 
 def test_without_a_dump_the_log_is_not_compared(tmp_path):
