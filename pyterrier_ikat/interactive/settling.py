@@ -113,7 +113,10 @@ def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: Dialog
 
 def _without_session(server: TrackServer, run_id: str, before: UserMessage, turn: DialogueTurn | None, earlier: int, begun: int) -> Settled:
     """What became of a call where the server shows no user message: the released one fails after the end of a session."""
-    status = server.status(run_id)
+    try:
+        status = server.status(run_id)
+    except (ServerRefusal, ServerDown) as error:
+        raise _unknown(server, run_id, turn, error) from None
     if turn is None:
         if len(status.get("done_topics") or ()) > begun:
             raise _unknown(server, run_id, turn)

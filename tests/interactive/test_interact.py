@@ -301,6 +301,15 @@ def test_a_debug_run_uses_up_the_budget_and_none_is_started_without_one(tmp_path
         play(track, tmp_path / "two", debug=True, run_id="other")
 
 
+def test_a_debug_run_continues_after_a_lost_answer_only_if_its_session_can_be_asked_for(tmp_path):
+    track = Track(faults=["", "drop after"])
+    play(track, tmp_path / "one", debug=True, sessions=1)
+    assert said([(one["topic"], one["user_utterance"], "") for one in track.debugged["mine"].dumped]) == EVERY[:3]
+    track = Track(faults=["", "drop after"], not_debugged=("session", "status", "dump"))
+    with pytest.raises(ikat.DataError, match="a debug run that can't continue is started anew with another run id and folder"):
+        play(track, tmp_path / "two", debug=True)
+
+
 def test_a_third_run_is_refused(tmp_path):
     track = Track(topics=TOPICS[:1])
     for run_id in ("one", "two"):

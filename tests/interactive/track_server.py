@@ -49,6 +49,7 @@ class Track:
     statements_in: str = "top"
     with_history: bool = True
     with_dump: bool = True
+    not_debugged: tuple = ("status", "dump")
     limit: int = 250
     budget: int = 100
     faults: list = field(default_factory=list)
@@ -87,7 +88,7 @@ class Track:
             left = {"debug": {"remaining": self.budget, "unit": "sessions"}, "run": {"remaining": 2 - len(self.runs), "unit": "runs"}}
             return {"remaining": left}
         known = {"POST": ("start", "continue"), "GET": ("session", "status", "dump")}
-        if area not in ("run", "debug") or call not in known[method] or (area, call) in (("debug", "status"), ("debug", "dump")):
+        if area not in ("run", "debug") or call not in known[method] or (area == "debug" and call in self.not_debugged):
             raise Refused(404, "Not Found")
         runs = self.runs if area == "run" else self.debugged
         if call == "start":
