@@ -35,7 +35,7 @@ class Limits:
         stop: seconds that requests under way get to finish when the server stops.
 
     Raises:
-        UsageError: when a bound is below 1, ``waiting`` below 0.
+        UsageError: when a whole number is below 1, or ``waiting`` below 0.
 
     Example:
         >>> Limits(workers=4).waiting

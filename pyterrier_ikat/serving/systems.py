@@ -19,7 +19,8 @@ from ..llms import LLM, Ledger
 from ..methods import Method
 from ..operator import every_stage, parts_of, subpipelines
 from ..running.comparison import check_system, load_models
-from ..running.systems import Resources, Systems, methods_in
+from ..running.identity import distinct_parts
+from ..running.systems import Resources, Systems, methods_in, unused
 from .requests import ChatRequest, RequestError
 
 QUERY = ["qid", "query"]
@@ -131,8 +132,11 @@ def open_systems(systems: Systems, ledger: Ledger, *, dataset: str | None = None
     for entry in methods:
         if entry.manual:
             raise UsageError(f"method {entry.name} needs the manual rewrite of each turn, and a chat has none: choose another")
-    opened = Resources.of(resources, methods).opened(ledger)
+    given = Resources.of(resources, methods)
+    opened = given.opened(ledger)
     found = {entry.name: _checked(entry, opened, dataset) for entry in methods}
+    if given.prompts is not None and str(given.prompts) not in map(str, distinct_parts(one.system for one in found.values())):
+        raise unused("prompts")
     load_models([one.system for one in found.values()])
     return found
 

@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import openai
@@ -174,6 +175,31 @@ def test_a_port_in_use_and_a_manual_method_are_told(url):
         pass
     with pytest.raises(ikat.UsageError, match="human_qr needs the manual rewrite"), running("human_qr"):
         pass
+
+
+def test_prompts_that_no_system_reads_and_recorded_completions_of_an_unknown_dataset_are_told(tmp_path):
+    (tmp_path / "answer.jinja").write_text("{{ question }}")
+    with pytest.raises(ikat.UsageError, match="no system uses prompts=...: omit it"), running({"talks": Talks()}, prompts=str(tmp_path)):
+        pass
+    recorded = tmp_path / "recorded.jsonl"
+    recorded.write_text('{"qid": "1_1", "stage": "answer", "completion": "Rooibos.", "model": "m"}')
+    system = {"drafts": ikat.Answer(ikat.llm(f"recorded:{recorded}"))}
+    with (
+        pytest.raises(ikat.UsageError, match="are recorded for a dataset's turns: name it with dataset=..., or give a live LLM"),
+        running(system),
+    ):
+        pass
+
+
+def test_recorded_completions_answer_only_their_conversations():
+    chat = ikat.dataset("ikat:sample").conversations[0]
+    with running({"drafts": ikat.Answer(ikat.llm("recorded:sample"))}) as server:
+        ask = partial(httpx.post, f"{server.url}/v1/chat/completions")
+        answer = ask(json=says(chat.turns[0].utterance, model="drafts")).json()
+        assert answer["ikat"]["response"]
+        refused = ask(json=says("Which tea?", model="drafts"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_recorded")
+    assert repr(chat.turns[0].utterance) in refused.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(("package", "module", "extra"), [("starlette", "application", "serve"), ("mcp", "tools", "mcp")])
