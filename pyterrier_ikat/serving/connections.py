@@ -1,10 +1,18 @@
-"""A connection over HTTP that gives a client so many seconds for each request's header."""
+"""uvicorn's server, which stops on our word, and its connections, which give a client so many seconds for each request's header."""
 
 import asyncio
+import logging
+import socket
+import threading
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .limits import Limits
+from .guard import Guard
+from .limits import Limits, Line
+
+CONNECTIONS = 1000
+"""Connections at a time; further ones are closed at once."""
 
 
 class Connection(H11Protocol):
@@ -60,3 +68,52 @@ class Connection(H11Protocol):
     def _close(self) -> None:
         self._deadline = None
         self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server for the application, to be run in a thread: it handles no signal.
+
+    Args:
+        guard: the application.
+        line: where its requests wait; those that wait at the stop are refused.
+
+    Attributes:
+        listening: set when it listens, or failed.
+        unfinished: the requests that its stop cut off.
+    """
+
+    def __init__(self, guard: Guard, line: Line) -> None:
+        super().__init__(
+            uvicorn.Config(
+                guard,
+                http=Connection.bounded(guard.limits, CONNECTIONS),
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                log_level=logging.ERROR,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                h11_max_incomplete_event_size=guard.limits.header,
+                timeout_graceful_shutdown=int(guard.limits.stop),
+            )
+        )
+        self.line, self.listening, self.unfinished = line, threading.Event(), 0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        self.listening.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop: first those that wait are refused."""
+        self.line.stop()
+        await super().shutdown(sockets)
+        self.unfinished = len(self.server_state.tasks)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until ``should_exit``."""
+        try:
+            asyncio.run(self.serve(sockets))
+        finally:
+            self.listening.set()

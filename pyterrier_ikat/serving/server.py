@@ -1,6 +1,5 @@
 """Serve systems at an address, until a signal stops the server."""
 
-import asyncio
 import logging
 import os
 import signal
@@ -32,8 +31,6 @@ SHORTEST_TOKEN = 16
 MAKE_A_TOKEN = f"export {TOKEN}=$(python -c 'import secrets; print(secrets.token_urlsafe(32))')"
 MEMORY = 256 << 20
 """Bytes for searches and scores in memory: a server runs for days, and most of its queries never come back."""
-CONNECTIONS = 1000
-"""Connections at a time; further ones are closed at once."""
 
 
 def app(
@@ -175,7 +172,9 @@ def running(
     listener = _bound(host, port, given)
     with listener, warnings.catch_warnings():
         guard, service = _made(systems, given, origins, bounds, mcp, dataset, ledger or Ledger(), resources)
-        server = _server(guard, service)
+        from .connections import Server  # uvicorn is there: the application was made
+
+        server = Server(guard, service.line)
         thread = threading.Thread(target=server.run, args=([listener],), name="ikat-serve", daemon=True)
         address, used = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
@@ -272,49 +271,6 @@ def _bound(host: str, port: int, token: str | None) -> socket.socket:
         free = advice("port=0", "--port 0")
         raise UsageError(f"{host}:{port} can't be used ({error.strerror}): choose another port, or a free one with {free}") from None
     return listener
-
-
-def _server(guard: Guard, service: "Service") -> Any:
-    """Uvicorn's server; it stops on our word, without a signal of its own."""
-    import uvicorn
-
-    from .connections import Connection
-
-    class Server(uvicorn.Server):
-        def __init__(self, config: uvicorn.Config) -> None:
-            super().__init__(config)
-            self.listening = threading.Event()
-            self.unfinished = 0
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            self.listening.set()
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            service.line.stop()
-            await super().shutdown(sockets)
-            self.unfinished = len(self.server_state.tasks)
-
-        def run(self, sockets: list[socket.socket] | None = None) -> None:
-            try:
-                asyncio.run(self.serve(sockets))
-            finally:
-                self.listening.set()
-
-    config = uvicorn.Config(
-        guard,
-        http=Connection.bounded(guard.limits, CONNECTIONS),
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        log_level=logging.ERROR,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        h11_max_incomplete_event_size=guard.limits.header,
-        timeout_graceful_shutdown=int(guard.limits.stop),
-    )
-    return Server(config)
 
 
 @contextmanager
