@@ -196,14 +196,14 @@ def run_all(
     done: Callable[[Result], Iterable[Task] | None],
     interrupted: Callable[[], None] = lambda: None,
     abandoned: Callable[[], None] = lambda: None,
-) -> tuple[list[Result | None], Exception | None]:
+) -> tuple[list[Result | None], BaseException | None]:
     """Run ``work`` on all ``tasks``, and on those that follow from their results, up to ``threads`` at a time.
 
     The program's end does not wait for the threads, other than for those of `concurrent.futures`: a second Ctrl-C has to end it.
 
     Args:
         tasks: what to work on.
-        work: called in the threads; an exception ends the stage: no task begins after it, those in flight are finished.
+        work: called in the threads; an exception of any kind ends the stage: no task begins after it, those in flight are finished.
         threads: the most tasks at a time.
         stop: set when the stage ends early; ``work`` may look at it.
         done: called in this thread with every result, in the order in which they arrive; gives the tasks that follow, which are queued
@@ -218,7 +218,7 @@ def run_all(
         KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
     """
     results: list[Result | None] = []
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
     left, arrived = SimpleQueue[tuple[int, Task] | None](), SimpleQueue[list[Result]]()
 
     def add(task: Task) -> None:
@@ -235,7 +235,7 @@ def run_all(
             return [result]
         except BaseException as error:
             stop.set()
-            if isinstance(error, Exception) and not isinstance(error, Stopped):
+            if not isinstance(error, Stopped):
                 errors.append(error)
             return []
 

@@ -79,6 +79,8 @@ class Sending:
                 interrupted=self._say_waiting,
                 abandoned=self.llm.backend.cut,
             )
+        if error is not None and not isinstance(error, Exception | KeyboardInterrupt):  # such as SystemExit, or a panic of a native library
+            error = FatalLLMError(f"{self.llm.model} raised {type(error).__name__}: {error}")
         if isinstance(error, StageEnded):
             kept = sum(isinstance(outcome, Completion) for outcome in outcomes.values()) if self.llm.cache is not None else 0
             left = max(total, len(known)) - kept

@@ -1,5 +1,6 @@
 """Anything with ``.generate(list)``, a user's own backend, and the messages of failures."""
 
+import asyncio
 import time
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -8,8 +9,10 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import IkatError, UsageError
-from pyterrier_ikat.llms import Backend, Empty, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, Unavailable, llm
+from pyterrier_ikat.llms import LLM, Backend, Empty, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, Unavailable, llm
+from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import CutOff
+from pyterrier_ikat.llms.generator import GeneratorBackend
 from pyterrier_ikat.llms.limits import Throttle
 
 
@@ -22,6 +25,29 @@ class Upper:
     def generate(self, chats):
         self.seen.append(chats)
         return [self.wrap(chat[-1]["content"].upper() if isinstance(chat, list) else chat.upper()) for chat in chats]
+
+
+class Panic(BaseException):
+    """As the extension modules written in Rust raise it."""
+
+
+@pytest.mark.parametrize("cache", [None, ":memory:"])
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("cancelled"), Panic("index out of bounds")])
+def test_an_exception_of_another_kind_ends_the_stage_and_never_hangs(cache, error):
+    def broken(chats):
+        raise error
+
+    model = LLM(GeneratorBackend(SimpleNamespace(generate=broken, model_id="mine")), cache=cache and CompletionCache(cache))
+    with pytest.raises(FatalLLMError, match=f"mine raised {type(error).__name__}: {error} .*0 calls are done and kept, 2 are left"):
+        model.ask(ask("a", "b"))
+
+
+def test_an_interrupt_that_a_backend_passes_on_is_one():
+    def interrupted(chats):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        llm(SimpleNamespace(generate=interrupted)).ask(ask("a"))
 
 
 @pytest.mark.parametrize("wrap", [str, lambda text: SimpleNamespace(text=text)])
