@@ -27,7 +27,7 @@ from typing import IO, Any
 import pandas as pd
 
 from ..conversations.frame import column
-from ..errors import DataError, UsageError, advice, option
+from ..errors import DataError, UsageError, advice, list_first, option
 from ..store.files import atomic_write, temporary_name
 from . import ir_metadata
 from . import stages as stages_file
@@ -123,7 +123,15 @@ class RunFolder:
             )
         if self.path.name.endswith(".partial"):
             raise DataError(f"{self.path} is no finished run, it was stopped: start it again with the same command, or omit it")
-        raise DataError(f"{self.path} is no finished run: give a folder made by `ikat run`")
+        raise self.no_run()
+
+    def no_run(self) -> DataError:
+        """The error for a folder that is no run and no log of conversations; it names those that lie in it."""
+        held = sorted(found.name for found in self.path.glob("*") if RunFolder(found).complete or DialogueLog.is_in(found))
+        if held:
+            repair = advice("give these folders", f"give {self.path / '*'}")
+            return DataError(f"{self.path} is no finished run, but holds {list_first(held)}: {repair}")
+        return DataError(f"{self.path} is no finished run: give a folder made by `ikat run`")
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of the finished run.

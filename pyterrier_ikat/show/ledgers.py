@@ -156,7 +156,7 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     if not folder.complete:  # what a run came to so far that was stopped, or is being made
         batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
         if not batches.path.is_dir():
-            raise DataError(f"{folder.path} is no finished run: give a folder made by `ikat run`")
+            raise folder.no_run()
         return batches.ledger().frame()
     path, kinds = folder.path / "ledger.csv", Ledger().frame().dtypes.to_dict()
     try:

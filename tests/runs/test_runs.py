@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import platform
+import shutil
 from importlib import metadata
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.runs import RunFolder, read_run, strictly_decreasing, write_run
 from pyterrier_ikat.runs.folder import OtherVersionsWarning, describe_difference, versions
+from pyterrier_ikat.show.ledgers import read_ledger
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -433,3 +435,17 @@ def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path):
     with pytest.raises(DataError):
         RunFolder(tmp_path / "aqd").write(pd.DataFrame({"qid": ["1_1"]}), bad, pd.DataFrame(), pd.DataFrame(), {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_runs_names_them_and_says_to_give_them(tmp_path, written):
+    shutil.copytree(written.path, tmp_path / "sims" / "gtr")
+    (tmp_path / "sims" / "ad").mkdir()
+    (tmp_path / "sims" / "ad" / "dialogue.json").write_text("{}")
+    (tmp_path / "sims" / "notes").mkdir()
+    told = "sims is no finished run, but holds ad, gtr: give these folders$"
+    with pytest.raises(DataError, match=told):
+        RunFolder(tmp_path / "sims").check_finished()
+    with pytest.raises(DataError, match=told):
+        read_ledger(RunFolder(tmp_path / "sims"))
+    with commands_advised(), pytest.raises(DataError, match=r"give .*/sims/\*$"):
+        RunFolder(tmp_path / "sims").check_finished()
