@@ -18,6 +18,7 @@ from ..running.systems import Resources, taken_by
 from .answering import HISTORY
 from .conversation import Chat, Opened
 from .persona import Persona, read_persona
+from .turn import writes_response
 
 MODELS = ("llm", "second_llm")
 
@@ -89,11 +90,6 @@ def _notes(name: str, columns: list[str] | None, spare: list[str]) -> list[str]:
     if spare:
         notes.append(f"{name} doesn't use {list_first([option(one) for one in sorted(spare)])}: another method of this chat may")
     return notes
-
-
-def writes_response(columns: list[str]) -> bool:
-    """Whether results with these columns have a response: that of ``Respond``, or of a system that retrieves nothing."""
-    return "used" in columns or ("qanswer" in columns and "docno" not in columns)
 
 
 def open_chat(

@@ -12,6 +12,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..chat.answering import HISTORY, Tell
+from ..chat.turn import writes_response
 from ..conversations import conversation
 from ..errors import DataError, UsageError, advice, option
 from ..generate import UserMemory
@@ -180,7 +181,7 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(pipeline)):
         raise UsageError("a user can't wait a day for an answer: omit batch=on in the specification of the LLM")
     columns = check_system(entry.name, pipeline, conversation([{"role": "user", "content": "?"}]), resources.index)
-    if columns is not None and "used" not in columns and not ("qanswer" in columns and "docno" not in columns):
+    if columns is not None and not writes_response(columns):
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
         raise UsageError(f"system {entry.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
     load_models([pipeline])

@@ -9,7 +9,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..chat.answering import answer
-from ..chat.turn import ChatTurn
+from ..chat.turn import ChatTurn, writes_response
 from ..conversations import conversation
 from ..conversations import dataset as dataset_named
 from ..conversations.frame import object_frame, values
@@ -147,7 +147,7 @@ def _checked(entry: Method, opened: Resources, dataset: str | None) -> Served:
     if any(model.batches is not None for model in models):
         raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
     columns = check_system(entry.name, system, conversation([{"role": "user", "content": "?"}]), opened.index)
-    writes = columns is not None and ("used" in columns or ("qanswer" in columns and "docno" not in columns))
+    writes = columns is not None and writes_response(columns)
     title = " ".join(text for text in (entry.summary, f"({entry.paper})" if entry.paper else "") if text)
     return Served(entry.name, title, system, writes, _recorded(models, dataset))
 
