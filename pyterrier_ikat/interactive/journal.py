@@ -15,15 +15,13 @@ The log of conversations is brought up to date with it: it has only the turns th
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
 from ..runs.dialogues import DialogueLog, DialogueTurn
+from ..store.lines import append_line, drop_cut_line, read_lines
 from .client import UserMessage
 
 STEPS = "exchange.jsonl"
@@ -59,13 +57,14 @@ class Journal:
         self.pending: DialogueTurn | None = None
         self.learned: set[str] = set()
         self._logged = _Logged(log)
-        for step in _read(self.path):
+        drop_cut_line(self.path)
+        for _, step in read_lines(self.path):
             self._take(step)
 
     def note(self, kind: str, **facts: Any) -> None:
         """Note a step; it is on the disk when this returns."""
         step = {"step": kind, **facts}
-        append_line(self.path, step)
+        append_line(self.path, json.dumps(step))
         self._take(json.loads(json.dumps(step)))
 
     def answered(self, turn: DialogueTurn) -> None:
@@ -157,28 +156,3 @@ class _Logged:
         new = key not in self._there
         self._there.add(key)
         return new
-
-
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append a JSON object as a line; it is on the disk when this returns."""
-    with path.open("ab") as file:
-        file.write(json.dumps(record).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    """The steps; a line that a kill cut is removed."""
-    if not path.exists():
-        return []
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        os.truncate(path, len(whole))
-    steps = []
-    for number, line in enumerate(whole.splitlines(), 1):
-        try:
-            steps.append(json.loads(line))
-        except ValueError as error:
-            raise DataError(f"{path}, line {number}, is no JSON ({error}): restore the file from a copy") from None
-    return steps

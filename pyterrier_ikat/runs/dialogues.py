@@ -14,15 +14,15 @@ An event is on the disk before the next step is taken. A line that was cut by a 
 """
 
 import json
-import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write
+from ..store.lines import append_line, drop_cut_line, read_lines
 
 HEADER, EVENTS = "dialogue.json", "dialogue.jsonl"
 FORM = 1
@@ -142,7 +142,7 @@ class DialogueLog:
             if differs:
                 told = "; ".join(f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs)
                 raise UsageError(f"{folder} holds other conversations ({told}): choose another folder, or repeat the first call")
-            log._drop_cut_line()
+            drop_cut_line(log.folder / EVENTS)
             return log
         if log.folder.exists() and any(not one.name.startswith(".") for one in log.folder.iterdir()):
             raise UsageError(f"{folder} holds something else: give a new folder")
@@ -194,7 +194,7 @@ class DialogueLog:
             DataError: naming the line that can't be read.
         """
         found: dict[str, Dialogue] = {}
-        for number, event in enumerate(self._events(), 1):
+        for number, event in read_lines(self.folder / EVENTS):
             try:
                 _take(found, event)
             except (KeyError, TypeError, AttributeError) as error:
@@ -203,28 +203,9 @@ class DialogueLog:
                 ) from None
         return list(found.values())
 
-    def _events(self) -> Iterator[dict[str, Any]]:
-        path = self.folder / EVENTS
-        if not path.exists():
-            return
-        lines = path.read_bytes().split(b"\n")
-        for number, line in enumerate(lines[:-1], 1):  # the last one is empty, or was cut by a kill
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}, line {number}, is no JSON ({error}): restore the file from a copy") from None
-
     def _write(self, event: Mapping[str, Any]) -> None:
-        line = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        with self._lock, (self.folder / EVENTS).open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _drop_cut_line(self) -> None:
-        path = self.folder / EVENTS
-        if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
-            os.truncate(path, content.rfind(b"\n") + 1)
+        with self._lock:
+            append_line(self.folder / EVENTS, json.dumps(event, ensure_ascii=False))
 
 
 def _take(found: dict[str, Dialogue], event: Mapping[str, Any]) -> None:
