@@ -131,19 +131,22 @@ class _Watching:
 
     def record(self) -> dict[str, Any]:
         """The fields of a `ChatTurn`."""
-        completions = [(llm, outcome) for llm, (_, outcome) in self.heard if not isinstance(outcome, LLMFailure)]
-        paid = [(llm, one) for llm, one in completions if not one.cached and not llm.backend.replays]
-        costs = [llm.budget.cost(one) for llm, one in paid]
-        tokens = [count for _, one in paid for count in (one.prompt_tokens, one.completion_tokens)]
-        return {
-            "queries": tuple(self.queries),
-            **self.written,
-            "calls": len(paid),
-            "cached": len(completions) - len(paid),
-            "tokens": None if None in tokens else sum(filter(None, tokens)),
-            "cost": None if None in costs else sum(filter(None, costs)),
-            "asked": tuple(_as_record(*exchange) for _, exchange in self.heard),
-        }
+        return {"queries": tuple(self.queries), **self.written, **calls_in(self.heard)}
+
+
+def calls_in(heard: Sequence[tuple[LLM, Exchange]]) -> dict[str, Any]:
+    """The calls of a `ChatTurn`, their tokens and cost, and the prompts and completions, from what was heard."""
+    completions = [(llm, outcome) for llm, (_, outcome) in heard if not isinstance(outcome, LLMFailure)]
+    paid = [(llm, one) for llm, one in completions if not one.cached and not llm.backend.replays]
+    costs = [llm.budget.cost(one) for llm, one in paid]
+    tokens = [count for _, one in paid for count in (one.prompt_tokens, one.completion_tokens)]
+    return {
+        "calls": len(paid),
+        "cached": len(completions) - len(paid),
+        "tokens": None if None in tokens else sum(filter(None, tokens)),
+        "cost": None if None in costs else sum(filter(None, costs)),
+        "asked": tuple(_as_record(*exchange) for _, exchange in heard),
+    }
 
 
 def _as_record(request: Any, outcome: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Answer a turn of a conversation that may be longer than the model's context: by a stated rule, with all calls counted."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -40,7 +39,7 @@ def answer_in_context(
             raise
     had = sum(len(message["content"]) for message in turn["qhistory"].iloc[0]) // CHARACTERS_PER_TOKEN
     half = (had if history is None else min(had, history)) // 2
-    before = _paid(spent)
+    before = paid(spent)
     if tell is not None:
         tell(f"the prompt is too long for the model: asking again with at most {half} tokens of history")
     try:
@@ -49,7 +48,7 @@ def answer_in_context(
         if not _is_too_long(error):
             raise
         raise StillTooLong(str(error.failures[0]), half) from None
-    return replace(found, **{name: _sum(getattr(found, name), value) for name, value in before.items()}), half
+    return found.with_calls(**before), half
 
 
 class StillTooLong(UsageError):
@@ -70,15 +69,11 @@ def _is_too_long(error: StageError) -> bool:
     return any(isinstance(failure, TooLong) for failure in error.failures)
 
 
-def _paid(spent: Ledger) -> Mapping[str, Any]:
-    """The completions that were paid for so far, their tokens and their cost; None for what isn't known."""
+def paid(spent: Ledger) -> Mapping[str, Any]:
+    """The completions that an account has paid for, their tokens and their cost; None for what isn't known."""
     total = spent.frame()[["calls", "failures", "prompt_tokens", "completion_tokens", "cost"]].sum(skipna=False)
     calls = int(total["calls"] - total["failures"])
     if not calls:
         return {}
     amounts = {"tokens": total["prompt_tokens"] + total["completion_tokens"], "cost": total["cost"]}
     return {"calls": calls, **{name: None if pd.isna(value) else value for name, value in amounts.items()}}
-
-
-def _sum(one: Any, other: Any) -> Any:
-    return None if one is None or other is None else one + other

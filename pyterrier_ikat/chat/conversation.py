@@ -20,7 +20,7 @@ from .display import plain, strip_controls, why_drawn
 from .html import chat_html, why_html
 from .persona import NUMBER
 from .remembering import Remembering
-from .saving import ChatFile, as_json, read_chat, topics_of, write_chat
+from .saving import ChatFile, SavedChat, as_json, read_chat, topics_of, write_chat
 from .turn import ChatTurn, clean_text
 
 
@@ -89,7 +89,8 @@ class Chat:
         spent: the account of the last attempt to answer, also of one that failed.
 
     Raises:
-        UsageError: when ``number`` isn't one word, an LLM asks in batches, or ``save_to`` already exists or can't be written.
+        UsageError: when ``number`` isn't one word, an LLM asks in batches, ``save_to`` already exists or can't be written, or
+            ``memory`` has no language model or can't be written.
         DataError: when ``continue_from`` is missing, or is no chat's file.
 
     Example:
@@ -129,26 +130,29 @@ class Chat:
             raise UsageError(f"a chat that is continued is saved in its own file: omit {advice('save_to=...', '--save')}")
         self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
         self.number, self.history, self._load = number or NUMBER, history, load
-        self._memory = Remembering(memory)
         self.turns: list[ChatTurn] = []
         self._file: ChatFile | None = None
+        session = ""
         if continue_from is not None:
-            self._continue(continue_from, number, None if ptkb is None else self.ptkb)
+            session = self._continue(continue_from, number, None if ptkb is None else self.ptkb)
         elif save_to is not None:
             self._file = ChatFile(save_to)
+        self._memory = Remembering(memory, session)
         self.saved = len(self.turns)
         self.spent = Ledger()
         self._why: Why | None = None
         self._take(Opened(method, system, script))
 
-    def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> None:
+    def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> str:
+        """Take over a saved chat; gives its session in a memory."""
         found = read_chat(path)
         if number not in (None, found.number) or ptkb not in (None, found.ptkb):
             other = f"is the conversation {found.number}" if number not in (None, found.number) else "has another persona"
             repair = advice("omit ptkb and number", "omit --persona and --conversation")
             raise UsageError(f"the chat {path} {other}: {repair}, or begin a new chat")
-        self.number, self.ptkb, self.turns = found
+        self.number, self.ptkb, self.turns, session = found
         self._file = ChatFile(path, continues=True)
+        return session
 
     @property
     def save_to(self) -> Path | None:
@@ -196,19 +200,23 @@ class Chat:
         frame = conversation([*self.messages(), {"role": "user", "content": utterance}], ptkb, number=self.number)
         with self._counted():
             turn = self._answered(frame, tell)
-        if self.turns:  # the prompts of all turns would fill the memory
-            self.turns[-1] = replace(self.turns[-1], asked=())
-        self.turns.append(turn)
-        self._why = Why(turn, self.spent)
-        self._save()
-        self._memory.learn(self.messages(), tell)
-        return turn
+            if self.turns:  # the prompts of all turns would fill the memory
+                self.turns[-1] = replace(self.turns[-1], asked=())
+            self.turns.append(turn)
+            self._why = Why(turn, self.spent)
+            self._save()  # before the memory learns: an answer is never lost
+            learned = self._memory.learn(turn, self.messages(), tell)
+        if learned is not turn:
+            self.turns[-1], self._why = learned, Why(learned, self.spent)
+            self._save()
+        return learned
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
         """In the block, what the language models do is counted in ``spent``."""
         self.spent = Ledger()
-        ledgers = {id(part.ledger): part.ledger for part in parts_of(self.system) if isinstance(part, LLM)}
+        models = [part for part in (*parts_of(self.system), self._memory.llm) if isinstance(part, LLM)]
+        ledgers = {id(model.ledger): model.ledger for model in models}
         with ExitStack() as stack:
             for ledger in ledgers.values():
                 stack.enter_context(ledger.followed_by(self.spent))
@@ -240,17 +248,17 @@ class Chat:
             The turn that was taken back.
 
         Raises:
-            UsageError: when nothing was said yet, or the file can't be written; the turn then stays.
+            UsageError: when nothing was said yet, or a file can't be written; the turn then stays.
         """
         if not self.turns:
             raise UsageError("there is no turn to take back: nothing was said yet")
+        self._memory.forget(self.turns[-1].turn_id)  # first: if the turn stays, the memory learns from it again
         turn = self.turns.pop()
         try:
             self._save()
         except BaseException:
             self.turns.append(turn)
             raise
-        self._memory.forget(turn.turn_id)
         return turn
 
     def _save(self) -> None:
@@ -269,7 +277,7 @@ class Chat:
 
     def topics(self) -> list[dict[str, Any]]:
         """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-        return topics_of(self.number, self.ptkb, self.turns)
+        return topics_of(SavedChat(self.number, self.ptkb, self.turns, self._memory.session))
 
     def save(self, path: str | Path) -> Path:
         """Write the chat as a topics file that ``read_topics`` reads, whole or not at all.

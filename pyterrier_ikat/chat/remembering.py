@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import IkatError, Terminated
 from ..generate import UserMemory
-from ..llms import StageError
+from ..llms import LLM, Ledger, StageError
+from ..llms.listening import Exchange, heard_by
+from .answering import calls_in
+from .context import paid
+from .turn import ChatTurn
 
 ME = "me"
 """The id of the user in the memory of a chat: a file is one person's."""
@@ -21,10 +25,24 @@ class Remembering:
 
     Args:
         memory: the memory.
+        session: the session of a chat that is continued; empty for a new one.
+
+    Attributes:
+        session: the session; empty before the first turn that the memory sees.
+
+    Raises:
+        UsageError: when the memory has no language model, or its file can't be written.
     """
 
-    def __init__(self, memory: UserMemory | None) -> None:
-        self.memory, self._session = memory, ""
+    def __init__(self, memory: UserMemory | None, session: str = "") -> None:
+        self.memory, self.session = memory, session
+        if memory is not None:
+            memory.require_learning()
+
+    @property
+    def llm(self) -> LLM | None:
+        """The language model that the memory asks."""
+        return None if self.memory is None else self.memory.llm
 
     def known(self, number: str, turn: int, ptkb: Mapping[str, str], *, replayed: bool) -> Mapping[str, str]:
         """The statements that a turn sees: the persona's, and those that were learned before it.
@@ -37,28 +55,45 @@ class Remembering:
         """
         if self.memory is None:
             return ptkb
-        self._session = self._session or (number if replayed else f"{number}-{uuid.uuid4().hex[:8]}")
+        self.session = self.session or (number if replayed else f"{number}-{uuid.uuid4().hex[:8]}")
         self.memory.tell(ME, ptkb)
-        return self.memory.known(ME, self._session, turn)
+        return self.memory.known(ME, self.session, turn)
 
-    def learn(self, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> None:
-        """Learn from the turns so far; a failure is a warning, because the answer is there and must not be lost."""
-        if self.memory is None:
-            return
+    def learn(self, turn: ChatTurn, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> ChatTurn:
+        """Learn from the turns so far; a failure is a warning, because the answer is there and must not be lost.
+
+        Args:
+            turn: the last turn.
+            messages: the conversation, the last turn's among it.
+            tell: called when it begins.
+
+        Returns:
+            The last turn with the calls of the memory, also of one that could not learn.
+        """
+        if self.memory is None or self.memory.llm is None:
+            return turn
         if tell is not None:
             tell("learning about you")
-        try:
-            self.memory.learn(ME, self._session, messages)
-        except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
-            if isinstance(error, Terminated):
-                raise
-            said = error.failures[0].reason if isinstance(error, StageError) else str(error)
-            reason = "it was stopped" if isinstance(error, KeyboardInterrupt) else said
-            warnings.warn(
-                f"nothing was learned from this turn ({reason}); the next turn makes up for it", NothingLearnedWarning, stacklevel=3
-            )
+        llm, account, heard = self.memory.llm, Ledger(), list[tuple[LLM, Exchange]]()
+        with llm.ledger.followed_by(account), heard_by(lambda llm, exchanges: heard.extend((llm, one) for one in exchanges)):
+            try:
+                self.memory.learn(ME, self.session, messages)
+            except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat
+                if isinstance(error, Terminated):
+                    raise
+                _warn(error)
+                if not heard and not llm.backend.replays:  # nobody hears of calls that were interrupted
+                    return turn.with_calls(**paid(account))
+        return turn.with_calls(**calls_in(heard))
 
     def forget(self, turn: int) -> None:
         """Delete what was learned from a turn of this session and later ones."""
-        if self.memory is not None and self._session:
-            self.memory.forget(ME, self._session, turn)
+        if self.memory is not None and self.session:
+            self.memory.forget(ME, self.session, turn)
+
+
+def _warn(error: BaseException) -> None:
+    reason = str(error) or "it was stopped"
+    if isinstance(error, StageError):
+        reason = error.failures[0].reason
+    warnings.warn(f"nothing was learned from this turn ({reason}); the next turn makes up for it", NothingLearnedWarning, stacklevel=4)

@@ -12,23 +12,25 @@ from ..operator import digest
 from ..store.files import atomic_write
 from .turn import ChatTurn, Source
 
-FIELDS = {"number", "title", "ptkb", "turns"}
+FIELDS = {"number", "title", "ptkb", "turns", "memory"}
 TURN_FIELDS = {"turn_id", "utterance", "response", "response_provenance", "ikat"}
 DETAILS = ("rewrite", "queries", "statements", "draft", "seconds", "calls", "cached", "tokens", "cost", "method", "omitted")
 """What the file keeps of a turn beside the fields of a topics file; the texts of passages stay in the index."""
 
 
 class SavedChat(NamedTuple):
-    """A chat as its file has it."""
+    """A chat as its file has it; ``session`` is its name in a memory, empty without one."""
 
     number: str
     ptkb: dict[str, str]
     turns: list[ChatTurn]
+    session: str = ""
 
 
-def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[ChatTurn]) -> list[dict[str, Any]]:
+def topics_of(chat: SavedChat) -> list[dict[str, Any]]:
     """A chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-    return [{"number": number, "title": "", "ptkb": dict(ptkb), "turns": [_saved(turn) for turn in turns]}]
+    memory = {"memory": chat.session} if chat.session else {}
+    return [{"number": chat.number, "title": "", "ptkb": dict(chat.ptkb), **memory, "turns": [_saved(turn) for turn in chat.turns]}]
 
 
 def _saved(turn: ChatTurn) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def read_chat(path: str | Path) -> SavedChat:
         raise DataError(f"{path} has a turn whose field ikat was damaged ({error}): remove that field from all turns") from None
     if [turn.turn_id for turn in turns] != list(range(1, len(turns) + 1)):
         raise DataError(f"{path} is no chat's file: its turns aren't numbered 1 to {len(turns)}")
-    return SavedChat(topic.number, dict(topic.ptkb), turns)
+    return SavedChat(topic.number, dict(topic.ptkb), turns, str(raw[0].get("memory", "")))
 
 
 def _turn(turn_id: int, entry: Mapping[str, Any]) -> ChatTurn:

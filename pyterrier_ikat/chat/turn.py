@@ -1,7 +1,7 @@
 """One exchange with a system: the utterance, the response, its passages, and how the response came about."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -51,8 +51,8 @@ class ChatTurn:
         statements: the texts of the chosen statements about the user, best first.
         draft: an answer that the system wrote as its query, or to decide by; it is not the response.
         ranking: docno -> score of the whole ranking, best first.
-        seconds: how long the system took.
-        calls: completions that were paid for.
+        seconds: how long the system took, without the memory.
+        calls: completions that were paid for, also those of a memory that learned from the turn.
         cached: completions that were known before.
         tokens: the tokens of the completions that were paid for, read and written; None if a server does not report them.
         cost: US dollars; None if a price or a token count is unknown.
@@ -104,6 +104,30 @@ class ChatTurn:
         unknown = float("nan") if "score" in ranking.columns else 0.0
         scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", unknown)), strict=True))
         return cls(turn_id, utterance, texts["qanswer"] if responds else "", _sources(best), ranking=scores, **more)
+
+    def with_calls(
+        self,
+        calls: int = 0,
+        cached: int = 0,
+        tokens: int | None = 0,
+        cost: float | None = 0.0,
+        asked: Sequence[Mapping[str, Any]] = (),
+    ) -> "ChatTurn":
+        """The turn with further completions; a sum with an unknown amount is unknown.
+
+        Example:
+            >>> turn = ChatTurn(1, "Which tea?", "Rooibos.", (), calls=1, tokens=90, cost=0.25).with_calls(1, tokens=10, cost=None)
+            >>> turn.calls, turn.tokens, turn.cost
+            (2, 100, None)
+        """
+        return replace(
+            self,
+            calls=self.calls + calls,
+            cached=self.cached + cached,
+            tokens=None if self.tokens is None or tokens is None else self.tokens + tokens,
+            cost=None if self.cost is None or cost is None else self.cost + cost,
+            asked=(*self.asked, *asked),
+        )
 
     def record(self) -> dict[str, Any]:
         """How the turn came about, as JSON: all but the conversation, the ranking and the prompts."""

@@ -2,6 +2,7 @@
 
 import glob
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,20 +15,30 @@ import pandas as pd
 from ..arguments import checked
 from ..completions.learned import merge
 from ..completions.matching import normalised
-from ..conversations.frame import is_message, object_frame, statements_of
+from ..conversations.frame import object_frame, statements_of
 from ..conversations.topics import conversation
 from ..errors import DataError, UsageError, advice
 from ..llm_operator import as_llm
-from ..operator import digest
+from ..llms import LLM, StageError, TooLong
 from ..store.files import atomic_write, hold_lock, lock_holder
 from .memory import UpdatePtkb
+from .memory_entries import (
+    Entry,
+    Messages,
+    check_entries,
+    digests,
+    ids_in,
+    known_in,
+    last_turn,
+    learned_before,
+    not_taken_back,
+    until,
+    words_of,
+)
 
 FORM = 1
 PAUSE, PATIENCE = 0.02, 60.0
 """The seconds between two looks at a file that another process writes, and the most that are waited for it."""
-
-Entry = dict[str, Any]
-Messages = Sequence[Mapping[str, str]]
 
 
 class UserMemory:
@@ -86,13 +97,14 @@ class UserMemory:
         if session:
             later = (place for place, entry in enumerate(entries) if entry["session"] == session and entry["turn"] >= (turn or 0))
             entries = entries[: next(later, None)]
-        return _known(entries)
+        return known_in(entries)
 
     def learn(self, user: str, session: str, messages: Messages) -> list[dict[str, Any]]:
         """Learn from the messages of a session that were not learned from yet; one call of the model.
 
-        A repeated turn is not asked again. If the user has taken turns back and said something else, what was learned from those turns is
-        forgotten. If the model fails, nothing is kept, and the next call learns from these messages too.
+        If the prompt is too long for the model, it is asked about each half of these messages. A repeated turn is not asked again. If the
+        user has taken turns back and said something else, what was learned from those turns is forgotten. If the model fails, nothing is
+        kept, and the next call learns from these messages too.
 
         Args:
             user: the user's id.
@@ -106,17 +118,25 @@ class UserMemory:
             UsageError: without a model, without a message of the user, or when the session is another user's.
             StageError: when the model fails.
         """
-        said = _said(messages)
+        said = words_of(messages)
         entries = self._of_session(user, session)
-        if (learned := _learned_before(entries, session, said)) is not None:
+        if (learned := learned_before(entries, session, said)) is not None:
             return learned
-        found = self._ask(_not_taken_back(entries, session, said), session, messages, len(said))
+        try:
+            found = self._ask(not_taken_back(entries, session, said), session, messages, len(said))
+        except StageError as error:
+            begin = last_turn(not_taken_back(entries, session, said), session)
+            middle = (begin + len(said)) // 2
+            if middle == begin or not any(isinstance(one, TooLong) for one in error.failures):
+                raise
+            self.forget(user, session, begin + 1)  # turns that were taken back, which the first half may not show
+            return [*self.learn(user, session, until(messages, middle)), *self.learn(user, session, messages)]
         with self._changing() as users:  # another thread or process may have learned something since
             entries = self._of_session(user, session)
-            if (learned := _learned_before(entries, session, said)) is None:
-                before = _not_taken_back(entries, session, said)
-                learned = merge(found, _known(before), dict(enumerate(said, 1)), _ids(entries)).statements
-                new = {"session": session, "turn": len(said), "said": _digests(said)[_last_turn(before, session) :], "learned": learned}
+            if (learned := learned_before(entries, session, said)) is None:
+                before = not_taken_back(entries, session, said)
+                learned = merge(found, known_in(before), dict(enumerate(said, 1)), ids_in(entries)).statements
+                new = {"session": session, "turn": len(said), "said": digests(said)[last_turn(before, session) :], "learned": learned}
                 users[user] = [*before, new]
         return learned
 
@@ -148,6 +168,22 @@ class UserMemory:
                 left = [entry for entry in left if session is not None and (entry["session"] != session or entry["turn"] < turn)]
                 users.update({user: left} if left else {})
 
+    def require_learning(self) -> None:
+        """Check before a conversation begins that the memory can learn from it.
+
+        Raises:
+            UsageError: without a model, or when the file can't be written.
+        """
+        self._model()
+        there = next(folder for folder in self.path.absolute().parents if folder.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK)):
+            raise UsageError(f"the memory {self.path} can't be written: nothing can be put into {there}; give another file")
+
+    def _model(self) -> LLM:
+        if self.llm is None:
+            raise UsageError("this memory has no language model to learn with: " + advice("give UserMemory(path, llm)", "give --llm"))
+        return self.llm
+
     def users(self) -> list[str]:
         """The ids of the users about whom something was learned, or could have been."""
         return list(self._read())
@@ -161,7 +197,7 @@ class UserMemory:
         """
         entries = self._entries(user)
         rows = [(entry, one) for entry in entries for one in entry["learned"]]
-        holds = _known(entries)
+        holds = known_in(entries)
         return object_frame(
             {
                 "id": [one["id"] for _, one in rows],
@@ -177,11 +213,8 @@ class UserMemory:
         return f"ikat.UserMemory({str(self.path)!r})"
 
     def _ask(self, before: list[Entry], session: str, messages: Messages, turn: int) -> list[dict[str, Any]]:
-        if self.llm is None:
-            raise UsageError("this memory has no language model to learn with: " + advice("give UserMemory(path, llm)", "give --llm"))
-        last = max(place for place, message in enumerate(messages) if message["role"] == "user")
-        frame = conversation(messages[: last + 1], _known(before), number=session)
-        update = UpdatePtkb(self.llm, messages=turn - _last_turn(before, session), prompts=self.prompts, on_error="raise")
+        frame = conversation(until(messages, turn), known_in(before), number=session)
+        update = UpdatePtkb(self._model(), messages=turn - last_turn(before, session), prompts=self.prompts, on_error="raise")
         updated: pd.DataFrame = update(frame)
         found: list[dict[str, Any]] = updated["qlearned"].item()
         return found
@@ -197,7 +230,7 @@ class UserMemory:
 
     def _new(self, entries: Sequence[Entry], given: Mapping[str, str]) -> list[dict[str, Any]]:
         texts = {normalised(one["statement"]) for entry in entries for one in entry["learned"]}
-        taken, found = _ids(entries), []
+        taken, found = ids_in(entries), []
         for name, text in given.items():
             if normalised(text) not in texts:
                 number = name if name not in taken else str(max([int(one) for one in {*taken, *given} if one.isdecimal()], default=0) + 1)
@@ -215,7 +248,7 @@ class UserMemory:
                 found = json.load(file)
             users: dict[str, list[Entry]] = found["users"]
             form, made_by = found["format"], found["run"]
-            _check([entry for entries in users.values() for entry in entries])
+            check_entries([entry for entries in users.values() for entry in entries])
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -249,67 +282,7 @@ class UserMemory:
                 raise UsageError(f"the memory {self.path} can't be written ({error.strerror}): give another file") from None
 
 
-def _check(entries: Sequence[Entry]) -> None:
-    """Raises KeyError or TypeError where an entry lacks something."""
-    for entry in entries:
-        kinds = {"session": str, "turn": int, "said": list, "learned": list}
-        statements = [{"id": str, "statement": str, "message": int, "words": str, "replaces": list} for _ in entry["learned"]]
-        for fields, wanted in [(entry, kinds), *zip(entry["learned"], statements, strict=True)]:
-            if not all(isinstance(fields[name], kind) for name, kind in wanted.items()):
-                raise TypeError
-
-
 def _user(user: str) -> str:
     if not isinstance(user, str) or not user:
         raise UsageError(f"user={user!r}: give the user's id, a text")
     return user
-
-
-def _said(messages: Messages) -> list[str]:
-    """The user's messages."""
-    if not all(map(is_message, messages)):
-        raise UsageError('a message is not {"role": "user" or "assistant", "content": text}')
-    said = [message["content"] for message in messages if message["role"] == "user"]
-    if not said:
-        raise UsageError("the user has said nothing yet: give a conversation with at least one message of the user")
-    return said
-
-
-def _digests(said: Sequence[str]) -> list[str]:
-    return [digest(text).hex() for text in said]
-
-
-def _last_turn(entries: Sequence[Entry], session: str) -> int:
-    """The last turn of a session that was learned from."""
-    return max((entry["turn"] for entry in entries if entry["session"] == session), default=0)
-
-
-def _not_taken_back(entries: Sequence[Entry], session: str, said: Sequence[str]) -> list[Entry]:
-    """The entries without those that were learned after the first turn that the user now has said otherwise."""
-    now, otherwise = _digests(said), [len(said) + _last_turn(entries, session) + 1]
-    for entry in entries:
-        if entry["session"] == session:
-            start = entry["turn"] - len(entry["said"])
-            pairs = enumerate(zip(entry["said"], now[start:], strict=False), start + 1)
-            otherwise += [turn for turn, (then, text) in pairs if then != text]
-    return [entry for entry in entries if entry["session"] != session or entry["turn"] < min(otherwise)]
-
-
-def _learned_before(entries: Sequence[Entry], session: str, said: Sequence[str]) -> list[dict[str, Any]] | None:
-    """What was learned from the last of these messages on an earlier call; None when it wasn't learned from."""
-    kept = [entry for entry in _not_taken_back(entries, session, said) if entry["session"] == session and entry["turn"] >= len(said)]
-    return [one for one in kept[0]["learned"] if one["message"] <= len(said)] if kept else None
-
-
-def _known(entries: Sequence[Entry]) -> dict[str, str]:
-    known: dict[str, str] = {}
-    for one in (one for entry in entries for one in entry["learned"]):
-        for number in one["replaces"]:
-            known.pop(number, None)
-        known[one["id"]] = one["statement"]
-    return known
-
-
-def _ids(entries: Sequence[Entry]) -> set[str]:
-    """The ids that stand for a statement, or stood for one."""
-    return {one["id"] for entry in entries for one in entry["learned"]}

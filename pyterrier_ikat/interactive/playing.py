@@ -15,7 +15,7 @@ from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..errors import DataError
 from ..generate.respond import ABSTENTION
-from ..llms import LLM, Ledger, StageError
+from ..llms import LLM, Ledger, StageError, Unavailable
 from ..operator import parts_of
 from ..runs.dialogues import DialogueTurn
 from .client import AGAIN, ResponseTooLong, ServerDown, ServerRefusal, TrackServer, Unsure, UserMessage
@@ -284,7 +284,10 @@ class Player:
             messages.append({"role": "user", "content": self.journal.message.utterance})
         try:
             self.memory.learn(self.journal.users[session], session, messages)
-        except StageError as error:  # asked again it would fail again, and the run could never go on
+        except StageError as error:
+            if any(isinstance(one, Unavailable) for one in error.failures):
+                raise  # the run stops, as at an answer, and learns when it is started again
+            # asked again it would fail again, and the run could never go on
             told = f"nothing was learned from conversation {session}: {error.failures[0].reason}"
             warnings.warn(told, NothingLearnedWarning, stacklevel=3)
         self.journal.note("learned", session=session)

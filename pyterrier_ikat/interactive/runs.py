@@ -146,6 +146,7 @@ def interact(
         if resources.llm is None:
             raise UsageError(f"a memory learns with a language model: give {option('llm')}")
         memory = UserMemory(memory, resources.llm, run=run_id, prompts=None if resources.prompts is None else str(resources.prompts))
+        memory.require_learning()
     header = {
         "kind": "interactive",
         "system": name,

@@ -181,6 +181,25 @@ def test_a_run_goes_on_when_nothing_can_be_learned_and_a_memory_without_a_model_
         play(Track(), tmp_path / "other", memory=tmp_path / "users.json")
 
 
+def test_a_run_stops_while_the_model_is_unavailable_and_learns_when_it_is_started_again(tmp_path):
+    class Fails:
+        """Learns nothing, after it was not available once."""
+
+        asked = 0
+
+        def generate(self, chats):
+            self.asked += 1
+            if self.asked == 1:
+                raise OSError("down")
+            return ["[]" for _ in chats]
+
+    memory, track = ikat.UserMemory(tmp_path / "users.json", Fails()), Track()
+    with pytest.raises(ikat.IkatError, match="update_ptkb.*raised OSError: down"):
+        play(track, tmp_path / "run", memory=memory)
+    assert play(track, tmp_path / "run", memory=memory).finished
+    assert memory.llm.ledger.frame()[["calls", "failures"]].values.tolist() == [[4, 1]]  # three conversations
+
+
 def test_a_long_response_is_cut_at_a_sentence_and_counted_and_further_if_the_server_counts_more(tmp_path):
     sentence = "One two three four five six seven eight nine. "
     track = Track(topics=(("1-1", "ann", ("Why?",)),), limit=120)
