@@ -1,6 +1,7 @@
 """All systems by name, from the papers and from a user's file, with their costs and published scores."""
 
 import difflib
+import inspect
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -59,7 +60,8 @@ def find(name: str) -> Method:
     if wanted not in known and isinstance(value, pt.Transformer):
         pipeline: pt.Transformer = value
         return Method(wanted, lambda: pipeline)
-    return _named(wanted, known, f"{path} has {', '.join(known) or 'no method'}")
+    own = [name for name, one in vars(module).items() if inspect.isfunction(one) and one.__module__ == module.__name__ and name[0] != "_"]
+    return _named(wanted, known, f"{path} has {', '.join(known or own) or 'no method'}")
 
 
 def find_all(name: str) -> list[Method]:

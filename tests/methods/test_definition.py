@@ -68,6 +68,12 @@ def test_a_name_that_the_file_lacks(file, name, message):
         find(f"{file}:{name}")
 
 
+def test_a_file_of_plain_functions_lists_them(tmp_path):
+    (tmp_path / "mine.py").write_text("from os.path import join\n\ndef only(llm): ...\n\ndef both(llm): ...\n\ndef _helper(): ...\n")
+    with pytest.raises(UsageError, match=r"no method 'x': .*mine\.py has only, both$"):
+        find(f"{tmp_path}/mine.py:x")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
