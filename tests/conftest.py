@@ -34,6 +34,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Modules and tests come to stay: looking for garbage among them took a third of the collection of tests.
 gc.disable()
 
+# Several processes test at once: threads that wait for one another on the same cores take six times the computing.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 os.environ["PT_TEST_TRANSFORMER_REPORTS"] = "0"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
@@ -133,14 +136,14 @@ def forked_writers():
     if sys.platform != "linux":
         yield
         return
-    import forked_writer
+    import forked_python
 
     from pyterrier_ikat.retrieve import pisa
 
-    pisa.subprocess = forked_writer
+    pisa.subprocess = forked_python
     yield
     pisa.subprocess = subprocess
-    forked_writer.Popen.end_server()
+    forked_python.Popen.end_server()
 
 
 @pytest.fixture

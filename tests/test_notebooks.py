@@ -25,9 +25,9 @@ _spec.loader.exec_module(make)
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
 WARM = f"""import gc, sys, matplotlib.pyplot, sentence_transformers, pyterrier_pisa
 sys.path.append({str(ROOT / "tests")!r})
-import forked_writer, remembering_encoder
+import forked_python, remembering_encoder
 from pyterrier_ikat.retrieve import pisa
-pisa.subprocess = forked_writer
+pisa.subprocess = forked_python
 remembering_encoder.install()
 gc.freeze()"""
 """Each notebook begins with a collection of garbage: not in the packages. Indexes are written without a start of Python for each, and
@@ -65,7 +65,7 @@ def kernel(tmp_path_factory):
     with make.started(IKAT_HOME=str(tmp_path_factory.mktemp("home")), IKAT_DATA=str(ROOT.parent / "shared" / "ikat")) as client:
         make.execute(new_notebook(cells=[new_code_cell(WARM)]), client)
         yield client
-        make.execute(new_notebook(cells=[new_code_cell("__import__('forked_writer').Popen.end_server()")]), client)
+        make.execute(new_notebook(cells=[new_code_cell("__import__('forked_python').Popen.end_server()")]), client)
 
 
 @pytest.fixture

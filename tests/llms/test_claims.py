@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import forked_python
 import pytest
 from chat_server import KEY, ask, refused, said
 from hypothesis import given
@@ -174,12 +175,12 @@ print(json.dumps([[one.text for one in found], int(frame["calls"].sum()), int(fr
 """
 
 
-def asker(server, path, texts, options="concurrency=4"):
+def asker(server, path, texts, options="concurrency=4", start=forked_python.Popen):
     """Another process that asks ``texts``."""
     here = Path(__file__).parent
     environment = {**os.environ, "PYTHONPATH": str(here.parents[1]), "OPENAI_API_KEY": KEY}
     arguments = [sys.executable, "-c", ASKER, here, server.url, path, options, " ".join(texts)]
-    return subprocess.Popen(list(map(str, arguments)), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return start(list(map(str, arguments)), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def told(process):
@@ -208,7 +209,7 @@ def test_processes_that_ask_the_same_in_other_orders_pay_once_and_agree(server, 
 
 def test_when_the_process_that_asks_is_killed_the_one_that_waits_asks_at_once(server, model):
     made, held = model(), Held(server)
-    owner = asker(server, made.cache.path, ["a"])
+    owner = asker(server, made.cache.path, ["a"], start=subprocess.Popen)
     assert held.asked.wait(120)
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(made.ask, ask("a"))

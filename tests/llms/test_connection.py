@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import forked_python
 import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 from tqdm import TMonitor
@@ -380,7 +380,7 @@ def test_the_first_ctrl_c_says_that_it_waits_and_the_second_one_ends(server, tmp
     server.respond = respond
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENAI_API_KEY": KEY}
     command = [sys.executable, "-c", PROGRAM, server.url, str(tmp_path / "llm.sqlite"), str(Path(__file__).parent)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as asking:
+    with forked_python.Popen(command, env=environment, stderr=forked_python.PIPE, text=True) as asking:
         assert arrived.wait(120)
         asking.send_signal(signal.SIGINT)
         line = next(line for line in asking.stderr if "stopping" in line)

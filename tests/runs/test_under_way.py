@@ -1,10 +1,10 @@
 """Whole runs whose LLM asks in batches: they end with what is under way, go on later, and come to what calls of their own come to."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import forked_python
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -234,8 +234,8 @@ def test_a_batch_that_one_process_sent_another_one_collects(server, index, tmp_p
     options = ["qr", "--dataset", "ikat:sample", "--index", index, "--llm", llm, "--reranker", "none", "--out"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, "run", *options, str(tmp_path / name)], env=environment, stderr=subprocess.PIPE, text=True
+        forked_python.Popen(
+            [sys.executable, "-c", code, "run", *options, str(tmp_path / name)], env=environment, stderr=forked_python.PIPE, text=True
         )
         for name in "ab"
     ]
