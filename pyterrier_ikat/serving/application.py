@@ -173,14 +173,13 @@ async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
 async def _ending(reply: Reply, job: "asyncio.Future[tuple[ChatTurn, Usage]]") -> AsyncIterator[bytes]:
     try:
         turn, usage = await job
+        parts = [event(chunk) for chunk in reply.text(turn)]
     except Exception as error:
-        yield event(failure_for(error).record())
+        parts = [event(failure_for(error).record())]
     else:
-        for chunk in reply.text(turn):
-            yield event(chunk)
-        if reply.asked.usage:
-            yield event(reply.usage(usage))
-    yield DONE
+        parts += [event(reply.usage(usage))] if reply.asked.usage else []
+    for part in [*parts, DONE]:
+        yield part
 
 
 async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result:

@@ -73,6 +73,13 @@ class FullError(Exception):
         self.seconds, self.stopping = seconds, stopping
 
 
+def _as_defect(raised: BaseException) -> Exception:
+    """The error, or one in its place for those that a task can't raise: SystemExit would end the server, StopIteration is lost."""
+    if isinstance(raised, Exception) and not isinstance(raised, StopIteration | StopAsyncIteration):
+        return raised
+    return RuntimeError(f"a system raised {type(raised).__name__}").with_traceback(raised.__traceback__)
+
+
 class Line:
     """Runs work on a fixed number of threads; what they can't take waits in a line of bounded length, first come, first served.
 
@@ -139,8 +146,8 @@ class Line:
             result, error = None, None
             try:
                 result = work()
-            except BaseException as raised:  # also a system's SystemExit: somebody waits for the outcome
-                error = raised
+            except BaseException as raised:
+                error = _as_defect(raised)
             with suppress(RuntimeError):  # the loop ended before the work did
                 loop.call_soon_threadsafe(finish, result, error)
 

@@ -70,12 +70,17 @@ def test_whoever_leaves_frees_the_place_in_line_but_begun_work_is_finished():
     assert asyncio.run(go()) == ["first", "third"]
 
 
-def test_an_error_of_the_work_is_its_caller_s():
+def test_an_error_of_the_work_is_its_caller_s_and_none_ends_the_server():
     async def go():
         line = Line(workers=1, waiting=0)
-        for error in (ValueError("no"), SystemExit(3)):
-            with pytest.raises(type(error)):
-                await line.run(lambda error=error: (_ for _ in ()).throw(error))
+        for error in (ValueError("no"), SystemExit("secret"), KeyboardInterrupt(), StopIteration(), asyncio.CancelledError()):
+
+            def work(error=error):
+                raise error
+
+            kept = isinstance(error, ValueError)
+            with pytest.raises(ValueError if kept else RuntimeError, match="no" if kept else f"raised {type(error).__name__}$"):
+                await asyncio.wait_for(line.run(work), 60)
         assert await line.run(lambda: 1) == 1
         line.stop()
 
