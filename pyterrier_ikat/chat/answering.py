@@ -8,13 +8,15 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import histories, values, with_columns, without_result_warnings
-from ..llms import LLM, LLMFailure
+from ..llms import LLM, Completion, LLMFailure
 from ..llms.listening import Exchange, heard_by
 from ..operator import Operator, Work, label_of, stages, watched_by
 from .turn import ChatTurn, clean_text, statements_in
 
 Tell = Callable[[str], None]
 """Gets a few words on each step as it begins, such as ``"searching 5 queries"``."""
+Heard = tuple[LLM, Exchange]
+"""An LLM, a request to it, and the outcome."""
 HISTORY = 8000
 """Tokens of history that a turn of a chat sees, unless its user wants another number: about 20 exchanges."""
 CHARACTERS_PER_TOKEN = 4
@@ -96,7 +98,7 @@ class _Watching:
         self._said = ""
         self.queries: dict[str, None] = {}
         self.written: dict[str, Any] = {}
-        self.heard: list[tuple[LLM, Exchange]] = []
+        self.heard: list[Heard] = []
 
     def say(self, step: str) -> None:
         if step and step != self._said:
@@ -134,15 +136,20 @@ class _Watching:
         return {"queries": tuple(self.queries), **self.written, **calls_in(self.heard)}
 
 
-def calls_in(heard: Sequence[tuple[LLM, Exchange]]) -> dict[str, Any]:
+def paid_for(heard: Sequence[Heard]) -> list[tuple[LLM, Completion]]:
+    """The completions that cost something: neither cached, nor replayed from a file."""
+    found = [(llm, outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)]
+    return [(llm, one) for llm, one in found if not one.cached and not llm.backend.replays]
+
+
+def calls_in(heard: Sequence[Heard]) -> dict[str, Any]:
     """The calls of a `ChatTurn`, their tokens and cost, and the prompts and completions, from what was heard."""
-    completions = [(llm, outcome) for llm, (_, outcome) in heard if not isinstance(outcome, LLMFailure)]
-    paid = [(llm, one) for llm, one in completions if not one.cached and not llm.backend.replays]
+    paid = paid_for(heard)
     costs = [llm.budget.cost(one) for llm, one in paid]
     tokens = [count for _, one in paid for count in (one.prompt_tokens, one.completion_tokens)]
     return {
         "calls": len(paid),
-        "cached": len(completions) - len(paid),
+        "cached": sum(isinstance(outcome, Completion) for _, (_, outcome) in heard) - len(paid),
         "tokens": None if None in tokens else sum(filter(None, tokens)),
         "cost": None if None in costs else sum(filter(None, costs)),
         "asked": tuple(_as_record(*exchange) for _, exchange in heard),

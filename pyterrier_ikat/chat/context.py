@@ -1,21 +1,22 @@
 """Answer a turn of a conversation that may be longer than the model's context: by a stated rule, with all calls counted."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 import pyterrier as pt
 
 from ..errors import UsageError, advice
-from ..llms import Ledger, StageError, TooLong
-from .answering import CHARACTERS_PER_TOKEN, Tell, answer
+from ..llms import StageError, TooLong
+from ..llms.listening import heard_by
+from .answering import CHARACTERS_PER_TOKEN, Heard, Tell, answer, calls_in
 from .turn import ChatTurn
 
 
 def answer_in_context(
-    system: pt.Transformer, turn: pd.DataFrame, tell: Tell | None, *, method: str, history: int | None, spent: Ledger
+    system: pt.Transformer, turn: pd.DataFrame, tell: Tell | None = None, *, method: str = "", history: int | None, repeats: int | None = 1
 ) -> tuple[ChatTurn, int | None]:
-    """The system's answer; when the model rejects a prompt as too long, the turn is repeated once with half of its history.
+    """The system's answer; when the model rejects a prompt as too long, the turn is repeated with half of its history.
 
     Args:
         system: see :func:`~pyterrier_ikat.chat.answering.answer`.
@@ -23,38 +24,40 @@ def answer_in_context(
         tell: see :func:`~pyterrier_ikat.chat.answering.answer`.
         method: the system's name.
         history: the most tokens of history that the turn sees; None for no limit.
-        spent: the account of this turn, empty before it.
+        repeats: how often at most the history is halved; None until nothing of it is left.
 
     Returns:
-        The turn, with the calls of both attempts, and the limit for the turns after it.
+        The turn, with the calls of all attempts, and the limit for the turns after it.
 
     Raises:
-        StillTooLong: when the shorter prompt is too long as well.
+        StillTooLong: when the shortest prompt is too long as well.
         IkatError: when the system fails.
     """
-    try:
-        return answer(system, turn, tell, method=method, history=history), history
-    except StageError as error:
-        if not _is_too_long(error):
-            raise
     had = sum(len(message["content"]) for message in turn["qhistory"].iloc[0]) // CHARACTERS_PER_TOKEN
-    half = (had if history is None else min(had, history)) // 2
-    before = paid(spent)
-    if tell is not None:
-        tell(f"the prompt is too long for the model: asking again with at most {half} tokens of history")
-    try:
-        found = answer(system, turn, tell, method=method, history=half)
-    except StageError as error:
-        if not _is_too_long(error):
-            raise
-        raise StillTooLong(str(error.failures[0]), half) from None
-    return found.with_calls(**before), half
+    limit, heard = history, list[Heard]()
+    while True:
+        repeats = None if repeats is None else repeats - 1
+        before = calls_in(heard)
+        try:
+            with heard_by(lambda llm, exchanges: heard.extend((llm, one) for one in exchanges)):
+                found = answer(system, turn, tell, method=method, history=limit)
+        except StageError as error:
+            if not _is_too_long(error):
+                raise
+            sent = had if limit is None else min(had, limit)
+            if not sent or (repeats is not None and repeats < 0):
+                raise StillTooLong(str(_is_too_long(error)), sent) from None
+            limit = sent // 2
+            _say(tell, f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
+        else:
+            return replace(found.with_calls(**before), asked=(*before["asked"], *found.asked)), limit
 
 
 class StillTooLong(UsageError):
-    """A prompt is too long for the model, also with half of its history.
+    """A prompt is too long for the model, also with less of its history.
 
     Attributes:
+        reason: what the model's server says.
         history: the most tokens of history that it had.
     """
 
@@ -62,18 +65,13 @@ class StillTooLong(UsageError):
         repair = advice("a system that shows fewer passages", "a method that shows fewer passages")
         again = "say it again to try with half of that" if history else f"choose a model with more room, or {repair}"
         super().__init__(f"{reason}; at most {history} tokens of history were sent: {again}")
-        self.history = history
+        self.reason, self.history = reason, history
 
 
-def _is_too_long(error: StageError) -> bool:
-    return any(isinstance(failure, TooLong) for failure in error.failures)
+def _is_too_long(error: StageError) -> TooLong | None:
+    return next((failure for failure in error.failures if isinstance(failure, TooLong)), None)
 
 
-def paid(spent: Ledger) -> Mapping[str, Any]:
-    """The completions that an account has paid for, their tokens and their cost; None for what isn't known."""
-    total = spent.frame()[["calls", "failures", "prompt_tokens", "completion_tokens", "cost"]].sum(skipna=False)
-    calls = int(total["calls"] - total["failures"])
-    if not calls:
-        return {}
-    amounts = {"tokens": total["prompt_tokens"] + total["completion_tokens"], "cost": total["cost"]}
-    return {"calls": calls, **{name: None if pd.isna(value) else value for name, value in amounts.items()}}
+def _say(tell: Callable[[str], None] | None, step: str) -> None:
+    if tell is not None:
+        tell(step)

@@ -224,7 +224,7 @@ class Chat:
 
     def _answered(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
         try:
-            turn, self.history = answer_in_context(self.system, frame, tell, method=self.method, history=self.history, spent=self.spent)
+            turn, self.history = answer_in_context(self.system, frame, tell, method=self.method, history=self.history)
         except StillTooLong as error:
             self.history = error.history
             raise

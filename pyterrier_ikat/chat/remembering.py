@@ -3,13 +3,15 @@
 import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
 
 from ..errors import IkatError, Terminated
 from ..generate import UserMemory
 from ..llms import LLM, Ledger, StageError
 from ..llms.listening import Exchange, heard_by
 from .answering import calls_in
-from .context import paid
 from .turn import ChatTurn
 
 ME = "me"
@@ -83,13 +85,23 @@ class Remembering:
                     raise
                 _warn(error)
                 if not heard and not llm.backend.replays:  # nobody hears of calls that were interrupted
-                    return turn.with_calls(**paid(account))
+                    return turn.with_calls(**_paid(account))
         return turn.with_calls(**calls_in(heard))
 
     def forget(self, turn: int) -> None:
         """Delete what was learned from a turn of this session and later ones."""
         if self.memory is not None and self.session:
             self.memory.forget(ME, self.session, turn)
+
+
+def _paid(spent: Ledger) -> Mapping[str, Any]:
+    """The completions that an account has paid for, their tokens and their cost; None for what isn't known."""
+    total = spent.frame()[["calls", "failures", "prompt_tokens", "completion_tokens", "cost"]].sum(skipna=False)
+    calls = int(total["calls"] - total["failures"])
+    if not calls:
+        return {}
+    amounts = {"tokens": total["prompt_tokens"] + total["completion_tokens"], "cost": total["cost"]}
+    return {"calls": calls, **{name: None if pd.isna(value) else value for name, value in amounts.items()}}
 
 
 def _warn(error: BaseException) -> None:

@@ -3,20 +3,18 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
 import pyterrier as pt
 
 from ..chat.answering import HISTORY, Tell
-from ..chat.context import StillTooLong, answer_in_context
+from ..chat.context import answer_in_context
 from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..errors import DataError
 from ..generate.respond import ABSTENTION
-from ..llms import LLM, Ledger, StageError, Unavailable
-from ..operator import parts_of
+from ..llms import StageError, Unavailable
 from ..runs.dialogues import DialogueTurn
 from .client import AGAIN, ResponseTooLong, ServerDown, ServerRefusal, TrackServer, Unsure, UserMessage
 from .journal import Journal
@@ -217,17 +215,7 @@ class Player:
 
     def _made(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
         """The system's turn, with as much of the history as its model has room for."""
-        limit, spent = self.history, Ledger()
-        with ExitStack() as stack:
-            for ledger in {id(part.ledger): part.ledger for part in parts_of(self.system) if isinstance(part, LLM)}.values():
-                stack.enter_context(ledger.followed_by(spent))
-            while True:
-                try:
-                    return answer_in_context(self.system, frame, tell, method=self.name, history=limit, spent=spent)[0]
-                except StillTooLong as error:
-                    if not error.history:
-                        raise
-                    limit = error.history
+        return answer_in_context(self.system, frame, tell, method=self.name, history=self.history, repeats=None)[0]
 
     def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
         """The statements about a user: of the persona, and of earlier conversations."""

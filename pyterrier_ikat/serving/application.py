@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from ..chat.answering import Heard, paid_for
 from ..chat.turn import ChatTurn
 from ..errors import IkatError
-from ..llms import LLMFailure
 from ..llms.listening import heard_by
 from .guard import log_defect
 from .limits import FullError, Limits, Line
@@ -71,14 +71,11 @@ class Service:
 
 
 def _answered(served: Served, asked: ChatRequest, tell: Callable[[str], None]) -> tuple[ChatTurn, Usage]:
-    paid: list[Any] = []
-
-    def hear(*heard: Any) -> None:
-        paid.extend(outcome for _, outcome in heard[-1] if not isinstance(outcome, LLMFailure) and not outcome.cached)
-
-    with heard_by(hear):
+    heard: list[Heard] = []
+    with heard_by(lambda llm, exchanges: heard.extend((llm, one) for one in exchanges)):
         turn = served.answer(asked, tell)
-    counts = [[getattr(one, name) for one in paid] for name in ("prompt_tokens", "completion_tokens")]
+    paid = paid_for(heard)
+    counts = [[getattr(one, name) for _, one in paid] for name in ("prompt_tokens", "completion_tokens")]
     return turn, Usage(*(None if None in count else sum(count) for count in counts))
 
 

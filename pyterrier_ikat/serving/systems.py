@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..chat.answering import answer
+from ..chat.answering import HISTORY
+from ..chat.context import answer_in_context
 from ..chat.turn import ChatTurn, writes_response
 from ..conversations import conversation
 from ..conversations import dataset as dataset_named
@@ -49,13 +50,15 @@ class Served:
 
         Raises:
             RequestError: when recorded completions don't answer this conversation.
+            StillTooLong: when the model has no room for the prompt, even without the history.
             IkatError: when the system fails.
         """
         number, ptkb = "chat", asked.ptkb or {}
         if self.recorded:
             found = self._replayed([message["content"] for message in asked.messages if message["role"] == "user"])
             number, ptkb = found.number, dict(found.ptkb) if asked.ptkb is None else asked.ptkb
-        return answer(self.system, conversation(asked.messages, ptkb, number=number), tell, method=self.name)
+        turn = conversation(asked.messages, ptkb, number=number)
+        return answer_in_context(self.system, turn, tell, method=self.name, history=HISTORY, repeats=None)[0]
 
     def _replayed(self, said: list[str]) -> Conversation:
         words = [text.split() for text in said]

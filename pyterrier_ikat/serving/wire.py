@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..chat.context import StillTooLong
 from ..chat.turn import ChatTurn
 from ..errors import IkatError
-from ..llms import BudgetExceeded, FatalLLMError, StageError, TooLong
+from ..llms import BudgetExceeded, FatalLLMError, StageError
 from ..llms.failures import Unavailable
 from .limits import FullError
 from .requests import ChatRequest, RequestError
@@ -170,10 +171,10 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(402, str(error), "insufficient_quota", "budget_exceeded")
     if isinstance(error, FatalLLMError):
         return Failure(502, str(error), "llm_error", "llm_unusable")
+    if isinstance(error, StillTooLong):
+        message = f"{error.reason}, even without the history: ask a shorter question, or choose another model"
+        return Failure(400, message, code="context_length_exceeded", param="messages")
     if isinstance(error, StageError):
-        if any(isinstance(one, TooLong) for one in error.failures):
-            message = f"{error.failures[0]}: send the conversation without its oldest messages"
-            return Failure(400, message, code="context_length_exceeded", param="messages")
         if any(isinstance(one, Unavailable) for one in error.failures):
             return Failure(503, str(error), "llm_error", "llm_unavailable", retry_after=TRY_LATER)
         return Failure(502, str(error), "llm_error", "llm_failed")

@@ -4,7 +4,8 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat
-from pyterrier_ikat.chat.answering import HISTORY
+from pyterrier_ikat.chat.answering import HISTORY, shortened
+from pyterrier_ikat.chat.context import StillTooLong, answer_in_context
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.llms import LLM, Backend, Reply, StageError, TooLong
@@ -83,6 +84,27 @@ def test_a_prompt_that_is_still_too_long_is_an_error_that_says_how_to_go_on():
         chat.say("And now?")
     assert len(chat.turns) == 8
     assert chat.say("And now?").omitted == 12  # 40 tokens: 2 of 8 exchanges
+
+
+def test_where_nobody_can_say_it_again_the_history_is_halved_until_the_prompt_fits():
+    class Counted(Small):
+        def complete(self, requests):
+            return super().complete(requests) if requests[0].stage == "answer" else [Reply("Tea?", "small", "stop", 5, 1)]
+
+    backend = Counted(10**9)
+    llm = LLM(backend)
+    said = [{"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 32]  # 640 tokens
+    turn = ikat.conversation([*said, {"role": "user", "content": "And now?"}])
+    system = ikat.Rewrite(llm) >> ikat.Answer(llm)
+    answer_in_context(system, shortened(turn, 60)[0], history=None)
+    backend.room = len(backend.prompts[-1])  # 3 exchanges: of 640, 320, 160, 80 and 40 tokens the last one fits
+    found, limit = answer_in_context(system, turn, history=None, repeats=None)
+    assert (limit, found.omitted) == (40, 60)
+    assert (found.calls, found.cached) == (6, 0)  # a rewrite at each attempt, and the answer
+    assert found.tokens == 5 * 6 + len(backend.prompts[-1]) // 4 + 10
+    backend.room = 1
+    with pytest.raises(StillTooLong, match="at most 0 tokens of history"):
+        answer_in_context(system, turn, history=None, repeats=None)
 
 
 def test_without_history_a_prompt_can_not_get_shorter():

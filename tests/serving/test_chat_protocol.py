@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from talking import PASSAGES, Client, Fails, Talks, events, says, served
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, StageError, TooLong
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError, TooLong
 from pyterrier_ikat.llms.failures import Refused, Unavailable
 from pyterrier_ikat.serving import Limits
 
@@ -217,10 +217,29 @@ def test_a_failure_of_the_system_is_told_in_its_words(error, status, code):
     assert (found, answer["error"]["code"], answer["error"]["message"]) == (status, code, str(error))
 
 
-def test_a_prompt_that_is_too_long_is_the_conversation_s():
-    status, answer = failing(StageError("answer", [TooLong("answer", "chat_1", "9000 tokens, at most 8192")]))
+class Room(Backend):
+    """Has room for so many characters of a prompt, and says how many it got."""
+
+    model, identity = "small", {"provider": "own", "model": "small", "params": {}}
+
+    def __init__(self, room):
+        self.room = room
+
+    def complete(self, requests):
+        sizes = [len(request.messages[-1]["content"]) for request in requests]
+        return [
+            TooLong("answer", "chat_1", f"{size} characters") if size > self.room else Reply(f"{size}", "small", "stop", 7, 3)
+            for size in sizes
+        ]
+
+
+def test_a_prompt_that_is_too_long_is_repeated_with_less_of_the_history_and_is_then_the_question_s():
+    body = says(*["x" * 400] * 20, "And now?", model="small")
+    _, answer = Client(served({"small": ikat.Answer(LLM(Room(4000)))})).chat(body)
+    assert (answer["ikat"]["omitted"], answer["usage"]["total_tokens"], answer["ikat"]["calls"]) == (16, 10, 1)  # 2000, 1000, 500 tokens
+    status, answer = Client(served({"small": ikat.Answer(LLM(Room(1)))})).chat(body)
     assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "messages")
-    assert answer["error"]["message"].endswith("9000 tokens, at most 8192: send the conversation without its oldest messages")
+    assert answer["error"]["message"].endswith(" characters, even without the history: ask a shorter question, or choose another model")
 
 
 def test_a_defect_shows_nobody_s_words(caplog):
