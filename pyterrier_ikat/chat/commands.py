@@ -37,8 +37,8 @@ class _Kind:
 COMMANDS = {
     "why": _Kind("show how the last answer came about: queries, prompts, completions, calls and cost"),
     "sources": _Kind("show the whole passages of the last answer, with their scores"),
-    "undo": _Kind("take the last turn back, also from the saved file"),
-    "method": _Kind("show the method, or change to the method NAME", "NAME"),
+    "undo": _Kind("undo the last turn, also in the saved file"),
+    "method": _Kind("show the method, or continue with the method NAME", "NAME"),
     "help": _Kind("list the commands"),
 }
 

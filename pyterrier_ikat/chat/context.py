@@ -63,7 +63,7 @@ class StillTooLong(UsageError):
 
     def __init__(self, reason: str, history: int) -> None:
         repair = advice("a system that shows fewer passages", "a method that shows fewer passages")
-        again = "say it again to try with half of that" if history else f"choose a model with more room, or {repair}"
+        again = "say it again to try with half of that" if history else f"choose a model with a longer context, or {repair}"
         super().__init__(f"{reason}; at most {history} tokens of history were sent: {again}")
         self.reason, self.history = reason, history
 

@@ -1,4 +1,4 @@
-"""A conversation with a system, turn by turn: it is saved, can be taken back, and goes on with another system."""
+"""A conversation with a system, turn by turn: it can be saved, undone, and continued with another system."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -30,7 +30,7 @@ class Why:
 
     Attributes:
         turn: the turn, with its rewrite, queries, statements and draft.
-        account: its calls, by stage and model; None when they are no longer at hand.
+        account: its calls, by stage and model; None when they are no longer available.
     """
 
     turn: ChatTurn
@@ -51,7 +51,7 @@ class Opened:
         method: its name.
         system: its expression.
         script: see :class:`Chat`.
-        notes: what the user should know of it before the first turn.
+        notes: what the user should know before the first turn.
     """
 
     method: str
@@ -67,21 +67,21 @@ class Chat:
     frames that the system saw, but for messages omitted from a long history and statements from a memory. A failed turn is not kept and can
     be repeated.
 
-    **Long conversations.** A turn sees at most ``history`` tokens of the conversation: whole exchanges are omitted at the old end. When a
+    **Long conversations.** A turn sees at most ``history`` tokens of the conversation: the oldest exchanges are omitted. When a
     language model still rejects a prompt as too long, the limit is set to half of the history that the turn had, for the rest of the
-    chat, and the turn is repeated once.
+    chat, and the turn is retried once.
 
     Args:
         system: a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond`` shows only passages.
         ptkb: the statements about the user: a dict id -> statement, or a list of statements.
         number: the conversation's name; qids are ``<number>_<turn>``.
         save_to: a new file; the chat is saved in it after each turn.
-        continue_from: the file of a saved chat, which is continued and saved in the same file. The file has ``ptkb`` and ``number``.
+        continue_from: the file of a saved chat, which is continued and saved in the same file. The file gives ``ptkb`` and ``number``.
         script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn.
         method: the system's name.
         history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
         memory: the memory of this user, in a file of their own: it learns from each turn, and later turns and chats see what it knows.
-        load: makes another method of its name, for :meth:`use`; :func:`open_chat` gives it.
+        load: loads a method by its name, for :meth:`use`; :func:`open_chat` sets it.
 
     Attributes:
         turns: the turns so far.
@@ -91,7 +91,7 @@ class Chat:
     Raises:
         UsageError: when ``number`` isn't one word, an LLM asks in batches, ``save_to`` already exists or can't be written, or
             ``memory`` has no language model or can't be written.
-        DataError: when ``continue_from`` is missing, or is no chat's file.
+        DataError: when ``continue_from`` is missing, or is not the file of a chat.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -160,13 +160,13 @@ class Chat:
         return None if self._file is None else self._file.path
 
     def use(self, system: str | pt.Transformer) -> None:
-        """Go on with another system; the conversation stays.
+        """Continue with another system; the conversation stays.
 
         Args:
             system: a method's name, in a chat that :func:`open_chat` opened, or a pipeline.
 
         Raises:
-            UsageError: when the method can't be loaded, or an LLM asks in batches; the chat then goes on with the old system.
+            UsageError: when the method can't be loaded, or an LLM asks in batches; the chat then keeps the old system.
             DataError: when a resource of the method can't be used.
         """
         if not isinstance(system, str):
@@ -242,16 +242,16 @@ class Chat:
         return self._why if self._why is not None and self._why.turn is last else Why(last)
 
     def undo(self) -> ChatTurn:
-        """Take the last turn back, also from the file and from the memory; a file without any turn is removed.
+        """Undo the last turn, also in the file and in the memory; a file without any turn is removed.
 
         Returns:
-            The turn that was taken back.
+            The turn that was undone.
 
         Raises:
             UsageError: when nothing was said yet, or a file can't be written; the turn then stays.
         """
         if not self.turns:
-            raise UsageError("there is no turn to take back: nothing was said yet")
+            raise UsageError("there is no turn to undo: nothing was said yet")
         self._memory.forget(self.turns[-1].turn_id)  # first: if the turn stays, the memory learns from it again
         turn = self.turns.pop()
         try:

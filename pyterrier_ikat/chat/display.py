@@ -92,7 +92,7 @@ def sources_drawn(turn: "ChatTurn") -> Any:
     if not turn.sources:
         return Text("(the answer is based on no passage)", style="dim")
     scores = ["" if one.score is None else f"(score {one.score:.4f})" for one in turn.sources]
-    texts = [f"{score}\n{one.text.strip() or '(its text is not at hand)'}" for score, one in zip(scores, turn.sources, strict=True)]
+    texts = [f"{score}\n{one.text.strip() or '(its text is not available)'}" for score, one in zip(scores, turn.sources, strict=True)]
     return _passages(turn.sources, texts)
 
 
@@ -108,7 +108,7 @@ def why_drawn(turn: "ChatTurn", account: "Ledger | None") -> Any:
         shown += [Text(), Text(f"{number}. {strip_controls(title)}", style="bold"), Text(strip_controls(prompt), style="dim")]
         shown += [Text("->", style="bold cyan"), Text(strip_controls(completion))]
     if not turn.asked and (turn.calls or turn.cached):
-        shown.append(Text("(its prompts and completions are no longer at hand)", style="dim"))
+        shown.append(Text("(its prompts and completions are no longer available)", style="dim"))
     return Group(*shown, Text(), Text(f"({effort(turn)})", style="dim"))
 
 

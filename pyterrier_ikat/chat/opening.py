@@ -36,7 +36,7 @@ class Loader:
         self.ledger, self.who, self.options = ledger, who, dict(options)
 
     def load(self, name: str) -> Opened:
-        """The method of that name, with what the user should know of it.
+        """The method of that name, with notes for the user.
 
         Raises:
             UsageError: for an unknown or manual method, a missing resource, or a model that can't be loaded.

@@ -19,7 +19,7 @@ ME = "me"
 
 
 class NothingLearnedWarning(UserWarning):
-    """The memory could not learn from a turn; the next turn makes up for it."""
+    """The memory could not learn from a turn; the next turn learns from both."""
 
 
 class Remembering:
@@ -108,4 +108,4 @@ def _warn(error: BaseException) -> None:
     reason = str(error) or "it was stopped"
     if isinstance(error, StageError):
         reason = error.failures[0].reason
-    warnings.warn(f"nothing was learned from this turn ({reason}); the next turn makes up for it", NothingLearnedWarning, stacklevel=4)
+    warnings.warn(f"nothing was learned from this turn ({reason}); the next turn learns from both", NothingLearnedWarning, stacklevel=4)

@@ -189,7 +189,7 @@ def _undo(chat: Chat, argument: str, screen: Screen) -> None:
     turn = chat.undo()
     left = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)} left"
     saved = "" if chat.save_to is None else f", also in {chat.save_to}" if chat.turns else f"; {chat.save_to} is removed until you say more"
-    screen.show(_dim(f"taken back: {turn.utterance} ({left}{saved})"))
+    screen.show(_dim(f"undone: {turn.utterance} ({left}{saved})"))
 
 
 def _method(chat: Chat, argument: str, screen: Screen) -> None:

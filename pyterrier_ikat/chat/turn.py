@@ -13,7 +13,7 @@ from .html import turn_html
 SHOWN = 5
 """The number of passages shown for a system without responses."""
 WORDS = 20
-"""The beginning of a passage that is shown below an answer."""
+"""The number of words of a passage that are shown below an answer."""
 
 
 @dataclass(frozen=True)

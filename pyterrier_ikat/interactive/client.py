@@ -275,7 +275,7 @@ class TrackServer:
         try:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         except (ValueError, RecursionError):
-            raise Unsure(f"its answer is no JSON: {shorten(text)[:80]!r}") from None
+            raise Unsure(f"its answer is not JSON: {shorten(text)[:80]!r}") from None
 
     def _refusal(self, status: int, said: str, path: str) -> Exception:
         """What a refusal means."""

@@ -204,7 +204,7 @@ async def _left(request: Request) -> None:
 
 async def _body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise RequestError("the body is no JSON: send it with the header Content-Type: application/json", status=415)
+        raise RequestError("the body has no JSON type: send it with the header Content-Type: application/json", status=415)
     return read_json(await request.body())
 
 
@@ -230,7 +230,7 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def failure_for(error: Exception) -> Failure:
-    """What a client gets to know of an error; a defect is logged."""
+    """An error as a client sees it; a defect is logged."""
     failure = failure_of(error)
     if failure.code == "internal_error":
         log_defect(error)
@@ -244,9 +244,9 @@ async def _error(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """A path or a method that there is not."""
+    """An unknown path, or an HTTP method that it doesn't take."""
     assert isinstance(error, HTTPException)
-    messages = {404: "there is no such address: /v1/models lists the models", 405: "this address takes another method"}
+    messages = {404: "there is no such address: /v1/models lists the models", 405: "this address takes another HTTP method"}
     failure = Failure(error.status_code, messages.get(error.status_code, str(error.detail)))
     return _json(failure.record(), failure.status, error.headers)
 

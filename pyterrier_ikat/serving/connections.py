@@ -1,4 +1,4 @@
-"""uvicorn's server, which stops on our word, and its connections, which give a client so many seconds for each request's header."""
+"""uvicorn's server, which its caller stops, and its connections, which bound the seconds until a request's header is complete."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Between two requests a deadline runs, which a byte more doesn't move."""
+        """Between two requests a deadline runs, and a further byte doesn't move it."""
         at_work = self.cycle is not None and not self.cycle.response_complete
         if at_work or self.transport.is_closing():
             self._forget()

@@ -1,7 +1,7 @@
-"""The door of a server: who may enter, how much they may send, how slowly, and what the log says of them.
+"""The guard of a server: who may send requests, how large and how slow these may be, and what is logged of them.
 
 A server without a token answers only clients on this machine, and only under this machine's own names: a page of the web can neither read
-its answers (no CORS header) nor reach it under a name of its own (DNS rebinding). With a token every request has to bring it, also on this
+its answers (no CORS header) nor reach it under a name of its own (DNS rebinding). With a token, every request needs it, also on this
 machine; only the chat page itself, which holds nothing secret, is sent without it.
 """
 
@@ -67,7 +67,7 @@ class Guard:
     Attributes:
         app: the application.
         limits: the bounds of a request.
-        token: what ``Authorization: Bearer`` has to bring; None for a server that only this machine reaches.
+        token: what requests need after ``Authorization: Bearer``; None for a server that only this machine reaches.
         origins: foreign pages that may use the server, such as ``https://chat.example.org``.
     """
 

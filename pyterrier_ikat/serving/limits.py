@@ -64,7 +64,7 @@ class FullError(Exception):
     """The line is full, or the server stops.
 
     Attributes:
-        seconds: after which another try makes sense.
+        seconds: after which a client may retry.
         stopping: whether the server stops.
     """
 
@@ -83,8 +83,8 @@ def _as_defect(raised: BaseException) -> Exception:
 class Line:
     """Runs work on a fixed number of threads; what they can't take waits in a line of bounded length, first come, first served.
 
-    All methods are for the event loop's thread. Whoever stops waiting frees the place in line. Work that has begun is finished, and keeps
-    its thread until then, because what was asked of a language model is paid for: its completion is cached.
+    All methods run in the event loop's thread. A caller that stops waiting frees its place in line. Work that has begun is finished, and
+    keeps its thread until then, because calls of a language model are paid for: their completions are cached.
 
     Args:
         workers: the number of threads.
@@ -156,7 +156,7 @@ class Line:
         return await done
 
     def stop(self) -> None:
-        """Refuse those that wait, and everybody who comes later."""
+        """Refuse the work that waits, and all later work."""
         self._stopping = True
         for _ in range(self._threads):
             self._jobs.put(None)

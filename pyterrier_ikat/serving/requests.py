@@ -53,7 +53,7 @@ class ChatRequest:
         ptkb: statements about the user, id -> text; None if the request says nothing about the user.
         stream: whether the answer is streamed.
         usage: whether a stream ends with the number of tokens.
-        ignored: what the request holds and the answer does not depend on.
+        ignored: the parts of the request that have no effect.
     """
 
     model: str
@@ -94,14 +94,14 @@ def read_json(body: bytes) -> dict[str, Any]:
     except RecursionError:
         raise RequestError('the body is nested too deeply: send a JSON object such as {"model": ..., "messages": [...]}') from None
     except ValueError as error:
-        raise RequestError(f"the body is no JSON ({well_formed(str(error))[:SHOWN]}): send a JSON object in UTF-8") from None
+        raise RequestError(f"the body is not JSON ({well_formed(str(error))[:SHOWN]}): send a JSON object in UTF-8") from None
     if not isinstance(found, dict):
         raise RequestError(f'the body is a JSON {_kind(found)}: send an object such as {{"model": ..., "messages": [...]}}')
     return found
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) -> ChatRequest:
@@ -166,7 +166,7 @@ def _model(data: Mapping[str, Any], models: Sequence[str]) -> str:
         return models[0]
     known = f"give one of {list_first(models)}"
     if not isinstance(name, str):
-        raise RequestError(f"the model is missing or no text: {known}", param="model")
+        raise RequestError(f"the model is missing, or not a text: {known}", param="model")
     if name not in models:
         raise RequestError(f"there is no model {_quoted(name)}: {known}", status=404, param="model", code="model_not_found")
     return name
@@ -212,7 +212,7 @@ def _messages(given: Any, limits: Limits) -> tuple[list[dict[str, str]], list[st
 def _role(message: Any, where: str) -> str:
     role = message.get("role") if isinstance(message, dict) else None
     if role not in ("user", "assistant", *INSTRUCTIONS):
-        raise RequestError(f"{where} has no role that a conversation has: give user or assistant, and a content", param=where)
+        raise RequestError(f"{where} has no role, or an unknown one: give the role user or assistant, and a content", param=where)
     if message.get("tool_calls") or message.get("function_call"):
         raise RequestError(f"{where} calls a tool, and the systems here have none: omit the message", param=where)
     return str(role)

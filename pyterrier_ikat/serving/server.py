@@ -50,7 +50,7 @@ def app(
 
     Args:
         systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
-        token: what every request has to bring as ``Authorization: Bearer``; at least 16 characters.
+        token: what every request needs after ``Authorization: Bearer``; at least 16 characters.
         origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
         limits: the bounds.
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
@@ -107,7 +107,7 @@ def check_token(token: str | None) -> None:
     """Check that a token can't be guessed.
 
     Raises:
-        UsageError: when it is too short, or no header can bring it.
+        UsageError: when it is too short, or a header can't hold it.
     """
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
         raise UsageError(f"the token ({TOKEN}) needs at least {SHORTEST_TOKEN} letters, digits or signs of ASCII: {MAKE_A_TOKEN}")
@@ -128,7 +128,7 @@ class Running:
     _thread: threading.Thread
 
     def stop(self) -> None:
-        """Accept nothing new, let requests under way finish, within the limit, and wait for that."""
+        """Accept nothing new, and wait until the requests under way are finished, at most for the limit."""
         self._server.should_exit = True
         self._thread.join()
 
@@ -208,21 +208,21 @@ def serve(
 ) -> None:
     """Serve systems by OpenAI's chat protocol, with a search endpoint and a chat page, until Ctrl-C or SIGTERM.
 
-    Every name is checked and every model loaded before it listens. Then nothing new is accepted at the signal, requests that wait are
-    refused, and those under way get ``limits.stop`` seconds to finish; a second Ctrl-C ends it at once.
+    Every name is checked and every model loaded before it listens. After the signal nothing new is accepted, requests that wait are
+    refused, and those under way get ``limits.stop`` seconds to finish; a second Ctrl-C ends the server at once.
 
     Args:
         systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
         host: the address to listen on; by default only this machine reaches it.
         port: the port; 0 for a free one.
-        token: what every request has to bring as ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
+        token: what every request needs after ``Authorization: Bearer``; by default the environment variable ``IKAT_TOKEN``. Required
             on any other address than loopback.
         origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
         limits: the bounds.
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
         dataset: with recorded completions, the dataset whose conversations they answer.
         ledger: the account that language models given as text count in.
-        echo: prints.
+        echo: prints a line.
         resources: the resources of methods, see :class:`~pyterrier_ikat.running.Resources`.
 
     Raises:
@@ -247,7 +247,7 @@ def serve(
             echo(f"note: {note}")
         echo("Ctrl-C stops")
         server.wait(stopped)
-        echo("stopping: requests under way are finished")
+        echo("stopping: finishing the requests under way")
         server.stop()
     if server.unfinished:
         echo(f"{server.unfinished} requests were not finished in time")

@@ -1,4 +1,4 @@
-"""The text of an answer as a chat page shows it, and the way back: additions of the server never reach a prompt."""
+"""The text of an answer as a chat page shows it, and its inverse: additions of the server never reach a prompt."""
 
 import re
 

@@ -70,10 +70,10 @@ def _errors_told() -> Iterator[None]:
 
 @contextmanager
 def _logging_left_alone() -> Iterator[None]:
-    """The package configures the program's logging where nobody has."""
-    somebody = logging.NullHandler()
-    logging.getLogger().addHandler(somebody)
+    """A root logger without handlers would be configured by the package, so it gets a handler meanwhile."""
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
     try:
         yield
     finally:
-        logging.getLogger().removeHandler(somebody)
+        logging.getLogger().removeHandler(handler)

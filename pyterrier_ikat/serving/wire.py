@@ -155,7 +155,7 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a client may know of an error: our own errors name no secret; of any other only that there was one.
+    """An error as a client sees it: errors of this package name no secret; of any other it learns only that there was one.
 
     Example:
         >>> failure_of(RequestError("there is no model 'gpt'", status=404)).status, failure_of(KeyError("secret")).message

@@ -28,7 +28,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number and content of each line; a missing file has none, and a last line without its end is omitted.
 
     Raises:
-        DataError: naming the first line that is no JSON object.
+        DataError: naming the first line that is not a JSON object.
     """
     if not path.exists():
         return
@@ -36,9 +36,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             found = json.loads(line)
         except ValueError as error:
-            raise DataError(f"{path}, line {number}, is no JSON ({error}): restore the file from a copy") from None
+            raise DataError(f"{path}, line {number}, is not JSON ({error}): restore the file from a copy") from None
         if not isinstance(found, dict):
-            raise DataError(f"{path}, line {number}, is no JSON object: restore the file from a copy")
+            raise DataError(f"{path}, line {number}, is not a JSON object: restore the file from a copy")
         yield number, found
 
 

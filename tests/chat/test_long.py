@@ -109,7 +109,7 @@ def test_where_nobody_can_say_it_again_the_history_is_halved_until_the_prompt_fi
 
 def test_without_history_a_prompt_can_not_get_shorter():
     chat, _ = chat_with(10)
-    with pytest.raises(ikat.UsageError, match="at most 0 tokens of history were sent: choose a model with more room"):
+    with pytest.raises(ikat.UsageError, match="at most 0 tokens of history were sent: choose a model with a longer context"):
         chat.say("Which tea?")
 
 

@@ -66,7 +66,7 @@ def test_an_answer_is_not_lost_when_nothing_can_be_learned(path, monkeypatch, st
     if stops:
         monkeypatch.setattr(memory, "learn", stopped)
     chat = Chat(System("Nice."), memory=memory)
-    with pytest.warns(NothingLearnedWarning, match=f"nothing was learned from this turn .*{why}.*the next turn makes up for it"):
+    with pytest.warns(NothingLearnedWarning, match=f"nothing was learned from this turn .*{why}.*the next turn learns from both"):
         turn = chat.say("I own a dog.")
     assert (turn.response, len(chat.turns), memory.known("me")) == ("Nice.", 1, {})
 

@@ -33,7 +33,7 @@ def test_a_chat_is_continued_in_its_file_with_all_that_it_knew(path):
     assert (chat.number, chat.ptkb, chat.save_to, chat.saved) == ("tea-1", {"1": "I avoid caffeine."}, path, 2)
     assert [(turn.response, turn.method) for turn in chat.turns] == [("Rooibos.", "mine"), ("Mint.", "mine")]
     assert chat.turns[0].calls == 1
-    assert "(its prompts and completions are no longer at hand)" in repr(chat.why())
+    assert "(its prompts and completions are no longer available)" in repr(chat.why())
     assert chat.say("And cold?").turn_id == 3
     assert utterances(path) == ["Which tea?", "Or hot?", "And cold?"]
     assert [message["content"] for message in chat.messages()][:4] == ["Which tea?", "Rooibos.", "Or hot?", "Mint."]
@@ -61,7 +61,7 @@ def test_the_first_turn_taken_back_leaves_no_file_and_the_next_one_makes_it_agai
     chat.undo()
     assert not path.exists()
     assert chat.saved == 0
-    with pytest.raises(ikat.UsageError, match="no turn to take back"):
+    with pytest.raises(ikat.UsageError, match="no turn to undo"):
         chat.undo()
     chat.say("And cold?")
     assert utterances(path) == ["And cold?"]
@@ -101,8 +101,8 @@ def test_an_interrupt_right_after_the_file_was_written_blocks_no_later_save(path
         (lambda topics: topics.append({**topics[0], "number": "2"}), "it has several conversations"),
         (lambda topics: topics[0]["turns"][0].update(resolved_utterance="x"), "it has the field resolved_utterance"),
         (lambda topics: topics[0]["turns"].pop(0), "aren't numbered 1 to 1"),
-        (lambda topics: topics[0]["turns"][0].update(ikat=[1]), "field ikat was damaged"),
-        (lambda topics: topics[0]["turns"][0].update(ikat={"sources": 3}), "field ikat was damaged"),
+        (lambda topics: topics[0]["turns"][0].update(ikat=[1]), "damaged field ikat"),
+        (lambda topics: topics[0]["turns"][0].update(ikat={"sources": 3}), "damaged field ikat"),
         (lambda topics: topics[0]["turns"].clear(), "it has no turns"),
     ],
 )

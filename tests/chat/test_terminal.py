@@ -141,7 +141,7 @@ def test_lines_of_a_pipe_are_shown_as_if_typed_and_no_status(monkeypatch, capsys
     talk(chat_of("Rooibos.", ptkb=["I avoid caffeine."], method="mine"))
     greeting = "method mine, 1 statement about you. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends\nthe chat.\n"
     answer = "Rooibos.\n\n(1 call, cost unknown, 0.0 s)\n"
-    undone = "taken back: Which tea? (0 turns left)\n"
+    undone = "undone: Which tea? (0 turns left)\n"
     assert timeless(capsys.readouterr().out) == f"{greeting}\nyou> Which tea?\n{answer}\nyou> /undo\n{undone}\nyou> \n0 turns, not saved\n"
 
 
@@ -165,7 +165,7 @@ def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
     assert len(backend.asked) == 2
     assert "/why not?" in backend.asked[1][-1]["content"]
     parts = ["there is no answer yet", "1. answer", "Which tea?", "->", "based on no passage", "did you mean /why?", "/method [NAME]"]
-    parts += ["taken back: Which tea? (0 turns left; ", "taken back: /why not?"]
+    parts += ["undone: Which tea? (0 turns left; ", "undone: /why not?"]
     places = [shown.index(part) for part in parts]
     assert places == sorted(places)
     assert list(tmp_path.iterdir()) == []

@@ -114,7 +114,7 @@ def test_sources_are_whole_and_have_scores():
     turn = ChatTurn(1, "tea?", "x", (Source("d1", "one\ntwo " + "word " * 30, 2.5), Source("d2", "")))
     shown = plain(sources_drawn(turn)).split("\n")
     assert shown[:3] == ["[1] d1  (score 2.5000)", "    one", "    two " + " ".join(["word"] * 18)]
-    assert shown[-2:] == ["[2] d2", "    (its text is not at hand)"]
+    assert shown[-2:] == ["[2] d2", "    (its text is not available)"]
     assert "no passage" in plain(sources_drawn(ChatTurn(1, "tea?", "x", ())))
 
 

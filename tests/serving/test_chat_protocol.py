@@ -131,7 +131,7 @@ def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
 
 REFUSED = [
     (says("Which tea?", model="gpt-4"), 404, "model", "there is no model 'gpt-4': give one of talks, ranks"),
-    (says("Which tea?", model=7), 400, "model", "the model is missing or no text: give one of talks, ranks"),
+    (says("Which tea?", model=7), 400, "model", "the model is missing, or not a text: give one of talks, ranks"),
     ({"model": "talks"}, 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
     (says(), 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
     (says("Hi", "Hello"), 400, "messages", "the last message has to be the user's: append the question that is to be answered"),
@@ -146,13 +146,13 @@ REFUSED = [
     (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
     (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
     (says("Hi", metadata={"ptkb": list("abcd")}), 400, "metadata.ptkb", "metadata.ptkb has 4 statements: give at most 3"),
-    (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role that a conversation has"),
+    (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role, or an unknown one"),
     (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0]", "a part that is no text"),
     ([], 400, None, "the body is a JSON array: send an object"),
-    (b"{", 400, None, "the body is no JSON"),
-    (b"\xff", 400, None, "the body is no JSON"),
+    (b"{", 400, None, "the body is not JSON"),
+    (b"\xff", 400, None, "the body is not JSON"),
     (b"[" * 3000, 400, None, "the body is nested too deeply"),
-    (b'{"model": NaN}', 400, None, "the body is no JSON (NaN is no JSON)"),
+    (b'{"model": NaN}', 400, None, "the body is not JSON (NaN is not JSON)"),
     (says("tea " * 1000), 413, None, "the body has more than 4000 bytes: send a shorter conversation"),
 ]
 
