@@ -125,13 +125,17 @@ def read_chat(path: str | Path) -> SavedChat:
     foreign = set(raw[0]) - FIELDS | {name for turn in raw[0].get("turns", []) for name in set(turn) - TURN_FIELDS}
     if others or foreign or raw[0].get("title"):
         has = "several conversations" if others else f"the field {min(foreign)}" if foreign else "a title"
-        raise DataError(f"{path} is not the file of a chat, because it has {has}, which would be lost: give a file that a chat was saved in")
+        raise DataError(
+            f"{path} is not the file of a chat, because it has {has}, which would be lost: give a file that a chat was saved in"
+        )
     try:
         turns = [_turn(turn.turn_id, entry) for turn, entry in zip(topic.turns, raw[0]["turns"], strict=True)]
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise DataError(f"{path} has a turn with a damaged field ikat ({error}): remove this field from all turns") from None
     if [turn.turn_id for turn in turns] != list(range(1, len(turns) + 1)):
-        raise DataError(f"{path} is not the file of a chat: its turns aren't numbered 1 to {len(turns)}; give a file that a chat was saved in")
+        raise DataError(
+            f"{path} is not the file of a chat: its turns aren't numbered 1 to {len(turns)}; give a file that a chat was saved in"
+        )
     return SavedChat(topic.number, dict(topic.ptkb), turns, str(raw[0].get("memory", "")))
 
 

@@ -18,11 +18,11 @@ ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
 @resources
 @click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
 @click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
-@click.option("--memory", metavar="FILE", type=click.Path(), help="what earlier chats taught about you; --llm learns from each turn")
-@click.option("--save", "save_to", type=click.Path(), help="a new topics file, written after each turn")
 @click.option(
-    "--continue", "continue_from", metavar="FILE", type=click.Path(), help="a saved chat to go on with; it is saved in the same file"
+    "--memory", metavar="FILE", type=click.Path(), help="statements that chats learned about you; --llm is asked once after each answer"
 )
+@click.option("--save", "save_to", type=click.Path(), help="a new topics file, written after each turn")
+@click.option("--continue", "continue_from", metavar="FILE", type=click.Path(), help="a saved chat to continue in the same file")
 @click.option(
     "--history",
     type=click.IntRange(min=0),

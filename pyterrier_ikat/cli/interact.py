@@ -21,14 +21,16 @@ ikat interact https://HOST/simulation --run-id gtr \\
 @resources
 @click.option("--run-id", required=True, help="the run's name, without spaces; a team may start two runs")
 @click.option("--out", required=True, type=click.Path(), help="folder of the run")
-@click.option("--description", help="what the organisers get to read about the run")
+@click.option("--description", help="a description of the run for the organisers")
 @click.option("--debug", is_flag=True, help="a debug run, which is never assessed; a team has 100 debug conversations")
 @click.option(
     "--persona",
     metavar="FILE",
     help="statements about the users: a folder with a file USER_ID.txt or USER_ID.json for each, or a file for all of them",
 )
-@click.option("--memory", metavar="FILE", type=click.Path(), help="what users said in conversations that ended; --llm learns from each")
+@click.option(
+    "--memory", metavar="FILE", type=click.Path(), help="statements learned from conversations that ended; --llm is asked once for each"
+)
 @click.option(
     "--history",
     type=click.IntRange(min=0),

@@ -28,8 +28,8 @@ ikat serve --method ad --method my_systems.py:gate --index mini.index \\
 def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) -> None:
     """Serve METHODs by OpenAI's chat protocol, with a search endpoint and a chat page.
 
-    Each method is a model. Requests bring the whole conversation, so nothing is stored. With the environment variable IKAT_TOKEN set,
-    every request has to bring it as its API key. Ctrl-C or SIGTERM stops the server once the requests under way are finished.
+    Each method is a model. Requests hold the whole conversation, so nothing is stored. With the environment variable IKAT_TOKEN set,
+    every request needs this token as its API key. Ctrl-C or SIGTERM stops the server once the requests under way are finished.
     """
     from ..llms import Ledger
     from ..serving import Limits, serve

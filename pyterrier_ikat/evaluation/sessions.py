@@ -1,7 +1,7 @@
-"""Measures of conversations with users who answer back: whether the user got what was needed, and what that took.
+"""Measures of conversations with simulated users: whether the user's need was met, and at what cost.
 
 As in PARADISE, success and costs are measured apart: Walker, Litman, Kamm and Abella, PARADISE: A Framework for Evaluating Spoken Dialogue
-Agents (ACL 1997). Their costs are the numbers of utterances and the elapsed time; those of an LLM's calls join them here. Success is the
+Agents (ACL 1997). Its costs are the number of utterances and the elapsed time; the LLM calls and their price are added here. Success is the
 share of the user's rubrics that were met. A rubric is a question that the user wants answered, as in the files of iKAT 2025
 (https://github.com/marcel-gohsen/user-simulation-api).
 """
@@ -41,7 +41,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         * ``cost``: US dollars, all turns together; NaN when the cost of a turn is unknown
 
     Raises:
-        DataError: when a session is there twice, or a turn met a rubric that its session lacks.
+        DataError: when a session appears twice, or a turn met a rubric that its session lacks.
 
     Example:
         >>> from pyterrier_ikat.runs.dialogues import DialogueTurn
@@ -52,7 +52,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
     """
     names = [one.session for one in dialogues]
     if twice := sorted({name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()):
-        raise DataError(f"these sessions are there twice: {list_first(twice)}: give the conversations of one system")
+        raise DataError(f"these sessions appear twice: {list_first(twice)}: give the conversations of one system")
     rows = [_measures(one) for one in dialogues]
     texts = {name: column([getattr(one, name) for one in dialogues]) for name in ("session", "user", "end")}
     return pd.DataFrame({**texts, **{name: np.array([row[name] for row in rows], dtype=float) for name in MEASURES}})

@@ -46,7 +46,7 @@ def safe_address(text: str) -> Address:
     """The base address of the server.
 
     Raises:
-        UsageError: when it is no web address, has a login, or is neither encrypted nor on this machine.
+        UsageError: when it is not a web address, has a login, or is neither encrypted nor on this machine.
 
     Example:
         >>> safe_address("https://example.org/simulation/").url
@@ -55,7 +55,7 @@ def safe_address(text: str) -> Address:
     try:
         found = Address(text)
     except UsageError:
-        raise UsageError("the address is no web address: it is the part before /run/start, such as https://HOST/simulation") from None
+        raise UsageError("the address is not a web address: give the part before /run/start, such as https://HOST/simulation") from None
     if found.login or found.query:
         raise UsageError(f"{found.shown} has a login or a query: give the address without them, the token comes from {TOKEN}")
     if not found.local and not found.url.startswith("https://"):

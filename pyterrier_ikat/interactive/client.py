@@ -107,7 +107,7 @@ class UserMessage:
             topic, user, utterance = (str(answer[name]) for name in ("topic_id", "user_id", "utterance"))
             ends_session, ends_run = (bool(answer[name]) for name in ("last_response_of_session", "last_response_of_run"))
         except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"the server's answer is no user message ({error!r}): check the address") from None
+            raise DataError(f"the server's answer is not a user message ({error!r}): check the address") from None
         return cls(topic, user, utterance, history, str(answer.get("timestamp") or ""), ends_session or ends_run, ends_run)
 
     def messages(self) -> list[dict[str, str]]:
@@ -192,7 +192,7 @@ class TrackServer:
         found = self._read("run/dump", {"run_id": run_id})
         entries = found if isinstance(found, list) else [found]
         if not all(isinstance(one, dict) and "metadata" in one and "responses" in one for one in entries):
-            raise DataError(f"the dump of {self.shown} is no run file: download it by hand, and compare it with the log")
+            raise DataError(f"the dump of {self.shown} is not a run file: download it by hand, and compare it with the log")
         return entries
 
     def _read(self, path: str, query: Mapping[str, str]) -> Any:
@@ -201,8 +201,8 @@ class TrackServer:
             for attempt in self.retry.loop(threading.Event()):
                 with attempt:
                     return self._content(self._send("GET", path, params=query))
-        except Unsure as error:  # an answer that is no JSON
-            raise DataError(f"{self.shown} is no server of simulated users ({error}): check the address") from None
+        except Unsure as error:  # an answer that is not JSON
+            raise DataError(f"{self.shown} is not a server of simulated users ({error}): check the address") from None
         except Transient as error:
             raise ServerDown(f"{self.shown} gave no answer to {path} ({error.reason}): start again later, {AGAIN}") from None
 

@@ -8,7 +8,7 @@
 ``answer``   a response is about to be sent
 ``next``     the next topic is about to be asked for
 ``dropped``  the server lost the session, and sent a user message without having taken the response before it
-``learned``  the memory has learnt from a session
+``learned``  the memory has learned from a session
 ===========  ====================================================================================
 
 The log of conversations is brought up to date with it: it has only the turns that the server took.
@@ -41,7 +41,7 @@ class Journal:
         turns: the turns that the server took.
         pending: the response that was about to be sent, if nothing is known of it yet.
         asking: ``"start"`` or ``"next"`` if that was about to be sent, and nothing is known of it yet.
-        learned: the conversations that the memory has learnt from.
+        learned: the conversations that the memory has learned from.
 
     Raises:
         DataError: when the file is damaged.

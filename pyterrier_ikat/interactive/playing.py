@@ -37,11 +37,11 @@ class NoResponseWarning(UserWarning):
 
 
 class NothingLearnedWarning(UserWarning):
-    """The memory could not learn from a conversation; the run goes on without."""
+    """The memory could not learn from a conversation; the run continues without it."""
 
 
 class LostSessionWarning(UserWarning):
-    """The server lost a conversation and went on without having taken the last response."""
+    """The server lost a conversation, and continued without the last response."""
 
 
 @dataclass
@@ -214,7 +214,7 @@ class Player:
         )
 
     def _made(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
-        """The system's turn, with as much of the history as its model has room for."""
+        """The system's turn, with as much of the history as its model's context holds."""
         return answer_in_context(self.system, frame, tell, method=self.name, history=self.history, repeats=None)[0]
 
     def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:

@@ -111,7 +111,7 @@ def interact(
         system: a method's name, a function, or a pipeline. It has to write responses.
         run_id: the run's name; a team may start two runs.
         out: the folder of the run.
-        description: what the organisers get to read about the run.
+        description: a description of the run for the organisers.
         debug: start a debug run, which is never assessed; a team has 100 debug conversations.
         persona: what is known about the users from the beginning: a folder with a file for each user, named like the user's id, or a file
             for all of them; see ``ikat chat --persona`` for the forms of a file.
@@ -121,7 +121,7 @@ def interact(
         sessions: stop after so many conversations; the same call without it continues.
         timeout: seconds to wait for the server's answer to a call.
         tell: called with each step of the system.
-        ledger: the account that LLMs count in that are given by name.
+        ledger: the account of LLMs that are given by name.
         retry: how calls are retried that the server has not taken.
         sleep: how to wait for a server that is still at work.
         options: the resources of a method, see :class:`~pyterrier_ikat.running.Resources`.

@@ -16,7 +16,7 @@ SETTLED = 2
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of a call.
+    """The outcome of a call.
 
     Attributes:
         reply: the user message that followed it; None if the server has not taken the call, so that it is to be sent again.
@@ -63,7 +63,7 @@ def settle(
     late: bool,
     sleep: Callable[[float], None],
 ) -> Settled:
-    """Find out what became of a call whose answer was lost.
+    """Find out the outcome of a call whose answer was lost.
 
     Args:
         server: the server.
@@ -112,7 +112,7 @@ def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: Dialog
 
 
 def _without_session(server: TrackServer, run_id: str, before: UserMessage, turn: DialogueTurn | None, earlier: int, begun: int) -> Settled:
-    """What became of a call where the server shows no user message: the released one fails after the end of a session."""
+    """The outcome of a call where the server shows no user message: the released one fails after the end of a session."""
     try:
         status = server.status(run_id)
     except (ServerRefusal, ServerDown) as error:
@@ -170,8 +170,8 @@ def _unknown(server: TrackServer, run_id: str, turn: DialogueTurn | None, error:
     what = "the question for the next topic" if turn is None else f"the response to turn {_name(turn)}"
     why = f" ({error})" if error else ""
     return DataError(
-        f"run {run_id}: {server.shown} does not tell whether it took {what}{why}, and nothing is sent twice: start again later, {AGAIN}; "
-        "a debug run that can't continue is started anew with another run id and folder"
+        f"run {run_id}: {server.shown} does not show whether it took {what}{why}, and nothing is sent twice: start again later, {AGAIN}; "
+        "start a debug run that can't continue anew, with another run id and folder"
     )
 
 

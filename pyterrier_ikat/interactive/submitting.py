@@ -69,7 +69,7 @@ def _check_conversations(place: Place, dialogues: Sequence[Dialogue]) -> None:
     if not any(one.sent for one in dialogues):
         place.error("no response was sent: run `ikat interact` first")
     if going := [one.session for one in dialogues if not one.end]:
-        place.warning(f"the conversation {going[0]} has not ended, and topics that are left out count 0: continue with `ikat interact`")
+        place.warning(f"the conversation {going[0]} has not ended, and omitted topics score 0: continue with `ikat interact`")
 
 
 def _check_dump(place: Place, path: Path, entries: Sequence[Mapping[str, Any]]) -> None:

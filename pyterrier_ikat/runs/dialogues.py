@@ -1,4 +1,4 @@
-"""The log of conversations between systems and users who answer back: interactive runs of the track, and simulations.
+"""The log of conversations between systems and simulated users: interactive runs of the track, and simulations.
 
 A folder has two files. ``dialogue.json`` describes the run: its ``kind`` (``"interactive"`` or ``"simulated"``), its ``system``, and
 everything else that must not change when it is continued. ``dialogue.jsonl`` has a line for each event, in the order of time:
@@ -78,7 +78,7 @@ class Dialogue:
     Attributes:
         session: its name.
         user: the user's id; the same user may have several conversations.
-        rubrics: id -> the question that is to be answered; empty where nobody said so.
+        rubrics: id -> the question that is to be answered; empty if the run has none.
         turns: the turns, in their order.
         sent: the numbers of the turns whose response the user has received.
         end: why it ended, see :data:`ENDS`; empty while it goes on.
@@ -106,7 +106,7 @@ class Dialogue:
 class DialogueLog:
     """The conversations of one system, in a folder.
 
-    Several threads may write into one log; of several processes the first one has to hold a lock.
+    Several threads may write into one log; several processes need a lock around it.
 
     Args:
         folder: the folder.
@@ -145,7 +145,7 @@ class DialogueLog:
             drop_cut_line(log.folder / EVENTS)
             return log
         if log.folder.exists() and any(not one.name.startswith(".") for one in log.folder.iterdir()):
-            raise UsageError(f"{folder} holds something else: give a new folder")
+            raise UsageError(f"{folder} is not empty, and holds no log of conversations: give a new folder")
         with atomic_write(log.folder / HEADER) as file:
             json.dump(wanted, file, ensure_ascii=False, indent=1)
         return log
@@ -168,7 +168,7 @@ class DialogueLog:
         except (OSError, ValueError) as error:
             raise DataError(f"{path} can't be read ({error}): give a folder that ikat interact or ikat simulate made") from None
         if not isinstance(found, dict) or found.get("form") != FORM:
-            raise DataError(f"{path} is no description of conversations of form {FORM}: make the folder again with this version")
+            raise DataError(f"{path} is not a description of conversations in form {FORM}: make the folder again with this version")
         return found
 
     def begin(self, session: str, user: str, rubrics: Mapping[str, str] | None = None) -> None:
@@ -199,7 +199,7 @@ class DialogueLog:
                 _take(found, event)
             except (KeyError, TypeError, AttributeError) as error:
                 raise DataError(
-                    f"{self.folder / EVENTS}, line {number}, is no event ({error!r}): remove the folder and run again"
+                    f"{self.folder / EVENTS}, line {number}, is not an event ({error!r}): remove the folder and run again"
                 ) from None
         return list(found.values())
 

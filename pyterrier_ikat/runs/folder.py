@@ -118,7 +118,7 @@ class RunFolder:
         if DialogueLog.is_in(self.path):
             shown = advice("ikat.show.report", "`ikat report`")
             raise DataError(
-                f"{self.path} holds conversations with users who answer back, not the run of a dataset's topics: {shown} shows it with its "
+                f"{self.path} holds conversations with simulated users, not the run of a dataset's topics: {shown} shows it with its "
                 "measures"
             )
         if self.path.name.endswith(".partial"):

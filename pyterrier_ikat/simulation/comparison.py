@@ -49,7 +49,7 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
     Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
     samples, each user's values are averaged over the samples first: the user is the unit, as the topic is in Smucker, Allan and
     Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied``
-    is not tested, because each system satisfies other users; ``seconds`` and ``cost`` are not, because a session finds what others have
+    is not tested, because each system satisfies different users; ``seconds`` and ``cost`` are not, because a session finds what others have
     searched, scored and asked before.
 
     Args:
@@ -168,7 +168,7 @@ def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -
     if completions := sum(int(one.get("played_calls", 0)) for one in played):
         costs = [one.get("played_cost") for one in played]
         cost = "an unknown cost" if None in costs else f"{math.fsum(one or 0.0 for one in costs):.4f} US dollars"
-        notes.append(f"Users and judge needed {completions} completions for {cost}; the table has the systems' alone.")
+        notes.append(f"Users and judge needed {completions} completions for {cost}; the table counts only those of the systems.")
     recorded = [name for name, log in logs.items() if log.header["recorded"]]
     recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]
     if recorded:

@@ -250,7 +250,7 @@ class ScriptedJudge:
 
 
 def as_player(given: Any, prompts: str | None) -> Player:
-    """The player: the object itself where it has a method ``say``, else a language model in that part.
+    """The player: the object itself where it has a method ``say``, else a language model.
 
     Raises:
         UsageError: when it is neither, or the model answers in batches.
@@ -259,7 +259,7 @@ def as_player(given: Any, prompts: str | None) -> Player:
 
 
 def as_judge(given: Any, prompts: str | None) -> RubricJudge:
-    """The judge: the object itself where it has a method ``met``, else a language model in that part.
+    """The judge: the object itself where it has a method ``met``, else a language model.
 
     Raises:
         UsageError: when it is neither, or the model answers in batches.

@@ -95,7 +95,7 @@ def prepare(
         raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
     if manual := [name for name, entry in methods.items() if entry.manual or entry.uses_gold]:
         raise UsageError(
-            f"system {manual[0]} reads what people wrote about each turn, such as manual rewrites, and in a simulation nobody does: omit it"
+            f"system {manual[0]} reads what people wrote about each turn, such as manual rewrites, and a simulation has none: omit it"
         )
     opened = Resources.of(resources, methods.values()).opened(ledger)
     built = {name: opened.build(entry) for name, entry in methods.items()}
@@ -140,7 +140,7 @@ def _players(user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger)
     judges = llm(judge_llm, ledger=ledger) if isinstance(judge_llm, str) else judge_llm
     if judges is None and isinstance(speaks, Player):
         judge = advice("judge_llm=...", "--judge-llm")
-        raise UsageError(f"nobody judges which rubrics are met, as no LLM plays the users: give {judge}")
+        raise UsageError(f"there is no judge of the rubrics, because no LLM plays the users: give {judge}")
     player = as_player(speaks, prompts)
     return player, as_judge(player.llm if judges is None else judges, prompts)  # type: ignore[attr-defined]
 

@@ -85,7 +85,7 @@ def simulate(
         judge_llm: the model that judges, or any object with ``met``, such as a :class:`~pyterrier_ikat.simulation.ScriptedJudge`; by
             default ``user_llm``.
         out: the folder of the simulation.
-        samples: how often each user talks to each system, each time with own completions of all models.
+        samples: how often each user talks to each system, each time with new completions of all models.
         baseline: the system that the others are compared with: two-sided paired t-test over users, Bonferroni.
         passages: how many passages, at most 5, users and judge read in place of a response that the system doesn't write.
         show_persona: whether systems get the persona as the user's PTKB; the track's interactive task shows them none.

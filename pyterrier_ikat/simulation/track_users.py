@@ -20,7 +20,7 @@ DATA, RUBRICS, ASSESSED = "simulation-data.csv", "rubrics.csv", "assessed-rubric
 QUESTIONS = re.compile(r"Question \d+")
 TOPIC, RUBRIC = re.compile(r"(\d+)_(\d+)"), re.compile(r"(\d+-\d+)-r(\d+)")
 PATIENCE = 10
-"""Turns of a user, unless somebody says another number; the organisers' files have none."""
+"""The default patience in turns; the organisers' files have none."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def convert_track_users(
         willingness: of each user, see :class:`SimulatedUser`.
 
     Raises:
-        DataError: when a file is missing or malformed, a topic or question is in one file only, their texts differ, or an id is
-            there twice.
+        DataError: when a file is missing or malformed, a topic or question is in one file only, their texts differ, or an id
+            appears twice.
     """
     place = Path(folder)
     people, questions = _people(place / DATA), _rubrics(place / RUBRICS)
@@ -103,7 +103,7 @@ def _people(path: Path) -> dict[str, tuple[list[str], list[str]]]:
         if not statements or not asked or asked != cells[2 : 2 + len(asked)]:
             raise DataError(f"{where}: topic {name} has no statements or no questions, or an empty question between others: repair the row")
         if name in found:
-            raise DataError(f"{where}: topic {name} is there twice: keep one row")
+            raise DataError(f"{where}: topic {name} appears twice: keep one row")
         found[name] = statements, asked
     return found
 
@@ -117,7 +117,7 @@ def _rubrics(path: Path) -> dict[str, str]:
         if len(row) != 2 or not RUBRIC.fullmatch(row[0].strip()) or not row[1].strip():
             raise DataError(f"{path}, row {number}: {row[:3]}: it should be an id like 1-1-r1, and a question")
         if (name := row[0].strip()) in found:
-            raise DataError(f"{path}, row {number}: the question {name} is there twice: keep one row")
+            raise DataError(f"{path}, row {number}: the question {name} appears twice: keep one row")
         found[name] = _flat(row[1])
     return found
 

@@ -32,10 +32,10 @@ class SimulatedUser:
         id: the user's name, one word; the simulated user's requests have the qids ``<id>_<turn>``.
         persona: statements about the user.
         need: what the user wants to find out, in general.
-        rubrics: rubric id -> a question that the system has to answer; a list is taken, too, with the ids ``r1``, ``r2``, ...
+        rubrics: rubric id -> a question that the system has to answer; a list is accepted, too, with the ids ``r1``, ``r2``, ...
         patience: the most turns.
         vagueness: how little an utterance says about what the user means; see :attr:`vagueness_level`.
-        willingness: how much the user helps the system by telling of themselves and by answering its questions.
+        willingness: how much the user helps the system by speaking about themselves and by answering its questions.
         person: the person, where several users are the same person with different needs; by default the id.
         topic: the conversation's name in the qids that systems see; by default the id.
         script: the utterances of a recorded conversation, the only ones that a system with recorded completions can answer.
@@ -125,7 +125,7 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
 
     Raises:
         DataError: naming the file, the line and the field; also when two users have the same id, or there is no user.
-        UsageError: when something in a list is no user.
+        UsageError: when an item of a list is not a user.
 
     Example:
         >>> [user.id for user in read_users("sample")]
@@ -134,13 +134,13 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
     if not isinstance(source, str | Path):
         given = [source] if isinstance(source, SimulatedUser) else list(source)
         if odd := [one for one in given if not isinstance(one, SimulatedUser)]:
-            raise UsageError(f"{_shown(odd[0])} is no user: give SimulatedUser(...), or the name of a users file")
+            raise UsageError(f"{_shown(odd[0])} is not a user: give SimulatedUser(...), or the name of a users file")
         return _distinct(given, "the list of users")
     path = SAMPLE if str(source) in ("sample", "ikat:sample") else Path(source)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         made = advice("ikat.simulation.convert_track_users(folder)", "`ikat simulate-users`")
         raise DataError(f"the users file {path} can't be read ({reason}): give a file of JSON lines, as {made} makes, or sample") from None
     return _distinct([_user_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()], str(path))
@@ -162,7 +162,7 @@ def _user_of(line: str, where: str) -> SimulatedUser:
     try:
         given = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: no JSON ({error}): give one object per line") from None
+        raise DataError(f"{where} is not JSON ({error}): give one object per line") from None
     if not isinstance(given, dict):
         raise DataError(f"{where}: a {type(given).__name__}: give an object with the fields {', '.join(FIELDS)}")
     if missing := [name for name in FIELDS if name not in given]:

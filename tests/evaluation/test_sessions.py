@@ -87,7 +87,7 @@ def test_sessions_keep_their_order_names_and_ends():
 def test_impossible_logs_are_refused():
     with pytest.raises(DataError, match="session a met rubrics that it does not have: r9"):
         session_measures([dialogue("a", (1.0, 1, 0.5, "r9"))])
-    with pytest.raises(DataError, match="these sessions are there twice: a"):
+    with pytest.raises(DataError, match="these sessions appear twice: a"):
         session_measures([dialogue("a"), dialogue("a")])
 
 

@@ -68,7 +68,7 @@ def test_an_address_where_nothing_listens(monkeypatch, tmp_path):
         ("http://example.org/simulation", "would send the token unencrypted: give an https:// address"),
         ("https://me:pw-98765@example.org", "has a login or a query"),
         ("https://example.org?token=abcd-1234", "has a login or a query"),
-        ("example.org", "the address is no web address: it is the part before /run/start"),
+        ("example.org", "the address is not a web address: give the part before /run/start"),
     ],
 )
 def test_an_address_that_would_give_the_token_away_is_refused(monkeypatch, tmp_path, address, told):
@@ -132,7 +132,7 @@ def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
         def answer(self, *call):
             return "<html>A chat page</html>"
 
-    with pytest.raises(DataError, match="is no server of simulated users .* check the address"):
+    with pytest.raises(DataError, match="is not a server of simulated users .* check the address"):
         play(Page(), tmp_path / "run")
 
 

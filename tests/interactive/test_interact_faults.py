@@ -150,7 +150,7 @@ def test_without_a_history_the_dump_tells_what_was_taken(tmp_path, fault):
 
 def test_where_nothing_tells_what_was_taken_nothing_is_sent_twice(tmp_path):
     track = Track(SHORT, faults=["", "drop after"], with_history=False, with_dump=False, released=True)
-    with pytest.raises(ikat.DataError, match="does not tell whether it took the response to turn 1-1_1 .*, and nothing is sent twice"):
+    with pytest.raises(ikat.DataError, match="does not show whether it took the response to turn 1-1_1 .*, and nothing is sent twice"):
         live(track, tmp_path / "run", Answers())
     assert said(track.taken) == [("1-1", "Why?")]
     track.with_dump = True

@@ -1,4 +1,4 @@
-"""The report of conversations with users who answer back: sessions of several systems side by side."""
+"""The report of conversations with simulated users: sessions of several systems side by side."""
 
 import json
 
@@ -166,7 +166,7 @@ def test_a_draft_that_became_the_response_is_shown_once(tmp_path):
 
 def test_conversations_and_runs_of_topics_need_a_report_each(folders):
     run = ranking([("1_1", "a", 1.0)])
-    with pytest.raises(UsageError, match="one holds conversations with users who answer back, mine does not: make two reports"):
+    with pytest.raises(UsageError, match="one holds conversations with simulated users, mine does not: make two reports"):
         report({"one": folders[0], "mine": run})
     with pytest.raises(UsageError, match="qrels=... is for runs of topics"):
         report(folders, qrels=pd.DataFrame())
@@ -251,10 +251,7 @@ def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
 def test_other_commands_say_what_the_folder_is(folders, words):
     done = command(words[0], folders[0], *words[1:])
     assert done.exit_code == 2
-    assert (
-        f"ikat: {folders[0]} holds conversations with users who answer back, not the run of a dataset's topics: `ikat report`"
-        in done.output
-    )
+    assert f"ikat: {folders[0]} holds conversations with simulated users, not the run of a dataset's topics: `ikat report`" in done.output
     assert "Traceback" not in done.output
 
 

@@ -284,7 +284,7 @@ def test_a_player_that_says_nothing_fails_the_session(tmp_path):
 
 
 def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
-    with pytest.raises(UsageError, match="nobody judges which rubrics are met"):
+    with pytest.raises(UsageError, match="there is no judge of the rubrics"):
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
     with pytest.raises(UsageError, match="system human_qr reads what people wrote"):
         simulated(tmp_path, ["human_qr"])
@@ -294,6 +294,6 @@ def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
         simulated(tmp_path, {"s": Says("")}, passages=6)
     with pytest.raises(UsageError, match="the baseline 'b' is none of the systems: s"):
         simulated(tmp_path, {"s": Says("")}, baseline="b")
-    with pytest.raises(UsageError, match=r"\{'id': 'u1'\} is no user"):
+    with pytest.raises(UsageError, match=r"\{'id': 'u1'\} is not a user"):
         simulated(tmp_path, {"s": Says("")}, [{"id": "u1"}])
     assert not list(tmp_path.iterdir())

@@ -64,7 +64,7 @@ def test_a_wrong_value_names_line_and_field(tmp_path, field, value, wanted):
 
 def test_other_faults_of_a_file(tmp_path):
     for lines, message in [
-        (["{"], "line 1: no JSON"),
+        (["{"], "line 1 is not JSON"),
         (["[]"], "line 1: a list: give an object with the fields id, persona,"),
         ([{name: value for name, value in LINE.items() if name != "need"}], "line 1: the field 'need' is missing"),
         ([LINE | {"moods": 1}], "line 1: the field 'moods' is unknown"),
@@ -140,12 +140,12 @@ def test_only_the_assessed_questions_and_nobody_is_dropped_silently(tmp_path):
             {"rubrics": RUBRICS.replace("How far", "How fast")},
             r"the question 10-1-r1 is 'How far\?' in simulation-data.csv and 'How fast\?'",
         ),
-        ({"rubrics": RUBRICS + '2-1-r1,"What to eat?"\n'}, "row 5: the question 2-1-r1 is there twice"),
+        ({"rubrics": RUBRICS + '2-1-r1,"What to eat?"\n'}, "row 5: the question 2-1-r1 appears twice"),
         ({"rubrics": RUBRICS.replace("2-1-r1", "2_1-r1")}, "row 2: .*an id like 1-1-r1"),
         ({"assessed": ASSESSED.replace("2-1-r2", "2-1-r3")}, "the question 2-1-r3 is not in it"),
         ({"assessed": ASSESSED.replace("walk", "run")}, "the question 2-1-r2 has another text there"),
         ({"people": PEOPLE.replace("10_1", "10-1")}, "row 2: the Topic ID is .* should be like 1_1"),
-        ({"people": PEOPLE.replace("10_1", "2_1")}, "row 3: topic 2-1 is there twice"),
+        ({"people": PEOPLE.replace("10_1", "2_1")}, "row 3: topic 2-1 appears twice"),
         ({"people": PEOPLE.replace("How far?;", ";How far?")}, "an empty question between others"),
         ({"people": PEOPLE.replace("Question 2;;", "Question 2;Mood;")}, "the columns are"),
         ({"people": ""}, "simulation-data.csv is empty"),

@@ -44,7 +44,7 @@ def report(
     runs; differences from the baseline are marked, and a sentence names the relevant passages that make them. The page sorts turns by
     gain or loss, filters and searches them.
 
-    Conversations with users who answer back (``ikat simulate``, ``ikat interact``) are shown session by session, because what such a user
+    Conversations with simulated users (``ikat simulate``, ``ikat interact``) are shown session by session, because what such a user
     says next depends on the system. Each session has for every system its conversation, the rubrics with the turn that met each, how the
     session ended, and for each response its sources, time, calls and cost. The overview has the means of
     :func:`~pyterrier_ikat.evaluation.session_means`.

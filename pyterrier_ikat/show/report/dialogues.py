@@ -1,4 +1,4 @@
-"""A report of conversations with users who answer back: simulations, and interactive runs of the track."""
+"""A report of conversations with simulated users: simulations, and interactive runs of the track."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def find_logs(runs: Mapping[str, RunSource]) -> dict[str, DialogueLog]:
     found = {name: log for name, run in runs.items() if (log := _as_log(run)) is not None}
     others = [name for name in runs if name not in found]
     if found and others:
-        talks = f"{list_first(list(found))} {'holds' if len(found) == 1 else 'hold'} conversations with users who answer back"
+        talks = f"{list_first(list(found))} {'holds' if len(found) == 1 else 'hold'} conversations with simulated users"
         raise UsageError(f"{talks}, {list_first(others)} {'does' if len(others) == 1 else 'do'} not: make two reports")
     return found
 
@@ -69,7 +69,7 @@ def refuse_arguments(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise UsageError(
-                f"{option(name)} is for runs of topics; these are conversations with users, whose rubrics are in the folders: omit it"
+                f"{option(name)} is for runs of topics; these are conversations with simulated users, which hold their rubrics: omit it"
             )
 
 
