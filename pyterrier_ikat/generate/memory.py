@@ -79,11 +79,11 @@ class UpdatePtkb(LLMOperator):
         return [{"context": self._context(said), "ptkb": ptkb_text(ptkb) or NOTHING} for said, ptkb in shown]
 
     def parse(self, text: str) -> list[dict[str, Any]] | None:
-        """The statements that the completion names; they are held against the user's messages later."""
+        """The statements that the completion names; they are checked against the user's messages later."""
         return read_learned(text)
 
     def describe_unusable(self, text: str) -> str:
-        """The reason why a completion counts as a failure, without its words: they may be personal."""
+        """The reason why a completion counts as a failure. It quotes nothing, because the words may be personal."""
         return f"no JSON list of statements in the completion of {len(text)} characters"
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
@@ -96,7 +96,7 @@ class UpdatePtkb(LLMOperator):
         return [[{"message": len(texts), "words": texts[len(texts)][:60], "statement": "I live in Oslo."}] for texts in said]
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
-        """What has no source in the user's messages."""
+        """The statements without a source in the user's messages."""
         return [piece for learned in self._learned(frame, found) for piece in learned.dropped]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What was learned about users over several conversations, in one file."""
+"""Statements learned about users over several conversations, in one file."""
 
 import glob
 import json
@@ -38,7 +38,7 @@ from .memory_entries import (
 
 FORM = 1
 PAUSE, PATIENCE = 0.02, 60.0
-"""The seconds between two looks at a file that another process writes, and the most that are waited for it."""
+"""The seconds between two attempts to lock the file, and the most seconds to wait for the lock."""
 
 
 class UserMemory:
@@ -48,8 +48,8 @@ class UserMemory:
     earlier one, also when a run is repeated: :meth:`known` gives a repeated turn the statements that it had the first time, if the sessions
     of one user don't overlap in time.
 
-    The file holds personal data: only its owner may read it (mode 0600), it is always whole, and no error quotes it. Beside the file, the
-    cache of the language model keeps completions, which quote users too: ``cache=none`` in the model's specification keeps none.
+    The file holds personal data: only its owner may read it (mode 0600), it is never half written, and no error quotes it. The cache of
+    the language model keeps completions, which quote users too: ``cache=none`` in the model's specification keeps none.
 
     Args:
         path: the file; it is made when something is learned.
@@ -141,7 +141,7 @@ class UserMemory:
         return learned
 
     def tell(self, user: str, statements: Mapping[str, str] | Sequence[str]) -> None:
-        """Keep statements that were not learned from a conversation, such as a persona's; those once known are not added again.
+        """Keep statements that were not learned from a conversation, such as a persona's; known ones are not added again.
 
         Args:
             user: the user's id.
@@ -220,7 +220,7 @@ class UserMemory:
         return found
 
     def _of_session(self, user: str, session: str) -> list[Entry]:
-        """The user's entries, once it is sure that the session is theirs."""
+        """The user's entries; the session has to be theirs."""
         if not session:
             raise UsageError("the session has no name: give each conversation a name of its own")
         for other, entries in self._read().items():

@@ -23,7 +23,7 @@ from .settling import NOT_TAKEN, Settled, settle
 from .users import Memory
 
 ATTEMPTS = 10
-"""How often a call is sent that the server has not taken, and a response cut that it finds too long."""
+"""How often a call that the server has not taken is sent, and a response that it finds too long is cut."""
 CUT_AGAIN = 0.9
 """The share of a response that is sent again, if a server finds it too long and doesn't say how long it may be."""
 
@@ -173,7 +173,7 @@ class Player:
         assert found.reply is not None
         if found.dropped:
             told = f"the server lost the conversation on topic {message.topic} and has not taken the response to turn {_qid(turn)}"
-            warnings.warn(f"{told}: it goes on with topic {found.reply.topic}", LostSessionWarning, stacklevel=2)
+            warnings.warn(f"{told}: it continues with topic {found.reply.topic}", LostSessionWarning, stacklevel=2)
             self.journal.dropped(found.reply)
         else:
             self.journal.received(found.reply, seconds)

@@ -11,7 +11,7 @@ from .client import AGAIN, ServerDown, ServerRefusal, TrackServer, UserMessage
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two questions to a server that may still be at work on a response."""
 SETTLED = 2
-"""After a lost connection, so many waits without a change show that a response was not taken; after a time-out or a kill, all."""
+"""How many waits without a change show that a response was not taken, after a lost connection; after a time-out or a kill, all of them."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def settle(
         sleep: how to wait.
 
     Raises:
-        DataError: when the server doesn't tell.
+        DataError: when the server doesn't show it.
         ServerDown: when it is not reached, or has not finished its work on the response.
     """
     for number, wait in enumerate((*WAITS, None)):

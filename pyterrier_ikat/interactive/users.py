@@ -18,7 +18,7 @@ class Memory(Protocol):
         ...
 
     def tell(self, user: str, statements: Mapping[str, str]) -> None:
-        """Keep statements of a persona; those once known are not added again."""
+        """Keep statements of a persona; known ones are not added again."""
         ...
 
     def learn(self, user: str, session: str, messages: Sequence[Mapping[str, str]]) -> Any:

@@ -142,7 +142,7 @@ def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) 
 
 
 def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -> list[str]:
-    """Who spoke and judged, from which text, and whether completions were known before; a sentence each.
+    """Sentences on who spoke and judged, from which text, and which completions were cached or recorded.
 
     Args:
         out: the folder of the simulation.

@@ -64,7 +64,7 @@ def play(
         log: the log of the system's conversations.
         known: the part of the session that the log has; None for nothing.
         replays: whether the system's LLM replays recorded completions, which answer only the user's script.
-        go_on: asked before each turn; the session stops there when it says no, and can be continued.
+        go_on: called before each turn; if it returns false, the session stops there, and can be continued.
 
     Raises:
         IkatError: when the user, the system or the judge fails; the finished turns are in the log.

@@ -31,12 +31,12 @@ DIGITS = {"rubrics met": 2, "turns until satisfied": 0, "seconds": 2, "calls": 0
 DECIMALS = {"sessions": 0, "satisfied": 4, **MEASURES}
 """The decimals of the means."""
 SOURCES = (10, 5, 3, 1)
-"""So many sources of each response are shown where the page would be too large with more."""
+"""The numbers of sources of each response, tried from the first until the page is small enough."""
 NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "package")
 LONGEST = 300
-"""So many characters of each setting of a run are shown."""
+"""Characters of each setting of a run that are shown."""
 MARKUP = 150
-"""About so many characters has a source in the page without its text."""
+"""The approximate characters of a source in the page, without its text."""
 
 
 def find_logs(runs: Mapping[str, RunSource]) -> dict[str, DialogueLog]:
@@ -150,7 +150,7 @@ def fit_sources(passages: Sequence[Sequence[tuple[str, float | None, str]]], mos
 
     Args:
         passages: those of each turn of the page, see :func:`~pyterrier_ikat.show.report.sessions.passages_of`.
-        most: at most so many of each turn.
+        most: the most passages of each turn.
 
     Example:
         >>> turn = [(f"d{number}", 1.0, "tea " * 200) for number in range(20)]

@@ -32,14 +32,14 @@ class Exchange:
         response: the system's; empty where it had none.
         met: the rubrics that it was the first to meet.
         facts: time, calls, cost.
-        remarks: what else a reader has to know: a cut, passages that were read in its place, or that the user never received it.
+        remarks: a cut of the response, passages that the user read in its place, or that the user never received it.
         sources: the first passages that the response is based on; without a response the best ones.
-        called: what they are, and how many.
+        called: the kind and number of these passages.
         rewrite: the query that was made of the utterance.
         queries: the queries that were searched.
         statements: the statements about the user that the response relies on.
         draft: an answer that the system wrote as its query.
-        how: names what is known of these four; empty when nothing is.
+        how: names those of these four that are known; empty when none is.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Side:
-    """The conversation of one system: ``end`` says why it ended, ``facts`` what it came to."""
+    """The conversation of one system: ``end`` says why it ended, ``facts`` has its counts, time and cost."""
 
     end: str
     facts: str
@@ -123,7 +123,7 @@ def align(systems: Mapping[str, Sequence[Dialogue]]) -> dict[str, list[Dialogue 
     """Session -> its conversation with each system, in the order in which the systems know them.
 
     Raises:
-        DataError: when a session has another user or other rubrics in another log: what is compared there would not be comparable.
+        DataError: when a session has another user or other rubrics in another log, because such systems are not comparable.
 
     Example:
         >>> found = align({"raw": [Dialogue("s1", "anna")], "QR": [Dialogue("s2", "ben"), Dialogue("s1", "anna")]})
@@ -201,7 +201,7 @@ def _spent(calls: int, cost: float | None, costs: bool) -> str:
 
 
 def _remarks(turn: DialogueTurn, one: Dialogue, header: Mapping[str, Any]) -> list[str]:
-    """What else a reader has to know of a response: what the user got of it."""
+    """Remarks on the part of a response that the user received."""
     remarks = []
     if turn.cut:
         remarks.append(f"{_count(turn.cut, 'token')} cut off before it was sent")
