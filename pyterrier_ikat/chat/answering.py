@@ -8,6 +8,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import histories, values, with_columns, without_result_warnings
+from ..errors import DataError
 from ..llms import LLM, Completion, LLMFailure
 from ..llms.listening import Exchange, heard_by
 from ..operator import Operator, Work, label_of, stages, watched_by
@@ -38,6 +39,7 @@ def answer(
             None for all.
 
     Raises:
+        DataError: when the system returns something else than rows of this turn.
         IkatError: when the system fails.
 
     Example:
@@ -59,9 +61,18 @@ def answer(
             if not isinstance(stage, Operator | pt.RankCutoff):
                 watching.say(f"running {label_of(stage)}")
             found = stage(found)
+    _check_turn(found, turn)
     more = watching.record() | {"seconds": time.perf_counter() - started, "method": method, "omitted": omitted}
     (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
     return ChatTurn.of(int(number), utterance, found, **more)
+
+
+def _check_turn(found: Any, turn: pd.DataFrame) -> None:
+    if not isinstance(found, pd.DataFrame):
+        raise DataError(f"the system returned no frame but a {type(found).__name__}: its last stage has to return a pandas.DataFrame")
+    if not set(values(found, "qid")) <= set(turn["qid"]):
+        reasons = "a stage changes qid, or keeps its input where another thread overwrites it"
+        raise DataError(f"the system returned rows of another turn than the one it was asked: {reasons}")
 
 
 def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int]:

@@ -92,7 +92,7 @@ class ChatTurn:
             results: the frame that the system returned.
             more: the fields that the frame doesn't have.
         """
-        texts = {name: clean_text(next(iter(values(results, name, "")), "")) for name in ("qanswer", "qrewrite")}
+        texts = {name: clean_text(str(next(iter(values(results, name, "")), ""))) for name in ("qanswer", "qrewrite")}
         more = {"rewrite": texts["qrewrite"], "statements": statements_in(results), **more}
         if "docno" not in results.columns:
             return cls(turn_id, utterance, texts["qanswer"], (), **more | {"draft": ""})
@@ -155,7 +155,7 @@ def writes_response(columns: Collection[str]) -> bool:
 def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:
     scores = [None if is_missing(score) else float(score) for score in values(passages, "score")]
     rows = zip(passages["docno"], values(passages, "text", ""), scores, strict=True)
-    return tuple(Source(str(docno), text, score) for docno, text, score in rows)
+    return tuple(Source(str(docno), str(text), score) for docno, text, score in rows)
 
 
 def statements_in(results: pd.DataFrame) -> tuple[str, ...]:

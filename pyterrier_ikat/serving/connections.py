@@ -4,12 +4,15 @@ import asyncio
 import logging
 import socket
 import threading
+from contextlib import suppress
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .guard import Guard
 from .limits import Limits, Line
+from .wire import Failure, as_json
 
 CONNECTIONS = 1000
 """Connections at a time; further ones are closed at once."""
@@ -41,6 +44,16 @@ class Connection(H11Protocol):
         """The client sent something."""
         super().data_received(data)
         self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP as every other wrong request."""
+        failure = Failure(400, "this is no request of HTTP/1.1: a proxy in between may not change requests, and https needs a proxy")
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        parts = (h11.Response(status_code=400, headers=headers), h11.Data(data=as_json(failure.record())), h11.EndOfMessage())
+        with suppress(h11.LocalProtocolError):  # another response has begun
+            for part in parts:
+                self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         """A response is complete: the next request may begin."""

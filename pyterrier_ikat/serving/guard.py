@@ -116,8 +116,11 @@ class Guard:
                 await self.app(scope, _replayed(body, receive), exchange.send)
 
     def _refusal(self, scope: Scope) -> Failure | None:
-        if sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope["query_string"]) > self.limits.header:
+        length = sum(len(name) + len(value) for name, value in scope["headers"])
+        if length + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > self.limits.header:
             return Failure(431, f"the header has more than {self.limits.header} bytes: send a smaller one")
+        if _header(scope, b"content-length") and _header(scope, b"transfer-encoding"):
+            return Failure(400, "the header says in two ways where the body ends: send Content-Length or Transfer-Encoding, not both")
         return self._wrong_place(scope) or self._foreign(scope) or self._unknown(scope)
 
     def _wrong_place(self, scope: Scope) -> Failure | None:

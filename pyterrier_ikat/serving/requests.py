@@ -90,7 +90,7 @@ def read_json(body: bytes) -> dict[str, Any]:
         {'model': 'ad'}
     """
     try:
-        found = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        found = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_object)
     except RecursionError:
         raise RequestError('the body is nested too deeply: send a JSON object such as {"model": ..., "messages": [...]}') from None
     except ValueError as error:
@@ -102,6 +102,13 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has the same key twice")
+    return found
 
 
 def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) -> ChatRequest:
@@ -272,7 +279,7 @@ def read_statements(given: Any, most: int) -> dict[str, str]:
 def _parsed(text: str) -> Any:
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            return json.loads(text)
+            return json.loads(text, object_pairs_hook=_object)
         except (ValueError, RecursionError):
             return None
     return [line.strip() for line in text.split("\n") if line.strip()]

@@ -1,5 +1,6 @@
 """The systems of a server: checked, built and loaded before it listens."""
 
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -53,7 +54,7 @@ class Served:
             StillTooLong: when the model has no room for the prompt, even without the history.
             IkatError: when the system fails.
         """
-        number, ptkb = "chat", asked.ptkb or {}
+        number, ptkb = f"chat-{uuid.uuid4().hex}", asked.ptkb or {}  # no other request's turn has this name, so none can pass for it
         if self.recorded:
             found = self._replayed([message["content"] for message in asked.messages if message["role"] == "user"])
             number, ptkb = found.number, dict(found.ptkb) if asked.ptkb is None else asked.ptkb

@@ -2,6 +2,7 @@
 
 import json
 
+import pyterrier as pt
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,8 +25,6 @@ def client(talks):
 
 
 def _without_response():
-    import pyterrier as pt
-
     return pt.apply.generic(lambda frame: frame.drop(columns=["used", "qanswer"]))
 
 
@@ -240,6 +239,45 @@ def test_a_prompt_that_is_too_long_is_repeated_with_less_of_the_history_and_is_t
     status, answer = Client(served({"small": ikat.Answer(LLM(Room(1)))})).chat(body)
     assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "messages")
     assert answer["error"]["message"].endswith(" characters, even without the history: ask a shorter question, or choose another model")
+
+
+@pytest.mark.parametrize(
+    "twice", ['{"messages": 1, "messages": 2}', '{"messages": [], "metadata": {"ptkb": {"1": "I run.", "1": "I cook."}}}']
+)
+def test_a_key_that_is_there_twice_is_refused(client, twice):
+    status, answer = client.chat(twice.encode())
+    assert (status, "an object has the same key twice" in answer["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "shown"), [("text", 5, "5"), ("qanswer", 7, "7"), ("text", None, ""), ("score", float("nan"), None)]
+)
+def test_cells_of_other_kinds_are_shown_as_text_and_missing_ones_stay_missing(column, value, shown):
+    system = Talks() >> pt.apply.generic(lambda frame: frame.assign(**{column: value}))
+    status, answer = Client(served({"talks": system})).chat(says("Hi"))
+    found = answer["ikat"]["response"] if column == "qanswer" else answer["citations"][0][column]
+    assert (status, found) == (200, shown)
+
+
+def _swapped(frame):
+    return frame.assign(qid="somebody_1", docno="theirs") if len(frame) else frame
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [(_swapped, "rows of another turn than the one it was asked"), (lambda frame: "theirs", "no frame but a str")]
+)
+def test_rows_of_another_turn_never_reach_a_client(change, message):
+    answers = Talks() >> pt.apply.generic(lambda frame: change(frame) if len(frame) else frame)
+    status, answer = Client(served({"talks": answers})).chat(says("Hi"))
+    assert (status, answer["error"]["code"]) == (500, "system_failed")
+    assert message in answer["error"]["message"]
+    assert "theirs" not in json.dumps(answer)
+
+
+def test_each_request_has_a_turn_of_its_own_name(client, talks):
+    client.chat(says("Hi"))
+    client.chat(says("Hi"))
+    assert talks.seen[-1]["qid"] != talks.seen[-2]["qid"]
 
 
 def test_a_defect_shows_nobody_s_words(caplog):

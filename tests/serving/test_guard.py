@@ -99,6 +99,12 @@ def test_an_oversized_body_is_refused_before_it_is_kept(local):
 def test_an_oversized_header_is_refused(local):
     assert local.ask("GET", "/v1/models", headers={"cookie": "x" * 1000})[0] == 431
     assert local.ask("GET", "/v1/models", query=b"x" * 1000)[0] == 431
+    assert local.ask("GET", "/" + "x" * 1000)[0] == 431
+
+
+def test_a_body_with_two_ends_is_refused(local):
+    status, headers, _ = local.ask("POST", "/search", {}, headers={"content-length": "2", "transfer-encoding": "chunked"})
+    assert (status, headers["connection"]) == (400, "close")
 
 
 def test_a_body_that_does_not_arrive_is_given_up():

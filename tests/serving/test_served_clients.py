@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import re
 import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import httpx
@@ -146,6 +148,31 @@ def test_a_header_that_does_not_arrive_is_given_up():
                 slow.sendall(beginning)
                 while slow.recv(10_000):
                     pass
+
+
+def test_what_is_no_http_gets_an_error_like_others(url):
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as other:
+        other.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: other.recv(10_000), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["error"]["message"].startswith("this is no request of HTTP/1.1")
+
+
+def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    llm = ikat.llm(f"openai:m base_url={address} cache=none")
+    llm.retry = replace(llm.retry, sleep=lambda seconds: None)
+    with running({"talks": Talks(), "drafts": ikat.Answer(llm)}) as server:
+        ask = partial(httpx.post, f"{server.url}/v1/chat/completions", timeout=60)
+        dead, streamed = ask(json=says("xyzzy", model="drafts")), ask(json=says("xyzzy", model="drafts", stream=True))
+        alive = ask(json=says("Hi"))
+    assert (dead.json()["error"]["type"], alive.status_code) == ("llm_error", 200)
+    assert dead.status_code in (502, 503)
+    assert f'"code": "{dead.json()["error"]["code"]}"' in streamed.text
+    assert not re.search("sk-planted|xyzzy|Traceback", dead.text + streamed.text)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
