@@ -40,7 +40,13 @@ ikat interact https://HOST/simulation --run-id gtr \\
     help="the most tokens of the conversation so far that a turn sees",
 )
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after so many conversations; the same command without it continues")
-@click.option("--timeout", type=float, default=300.0, show_default=True, help="seconds to wait for an answer of the server")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="seconds to wait for an answer of the server",
+)
 @FORMAT
 @quiet
 def interact(address: str, name: str, run_id: str, out: str, form: str, **options: Any) -> None:

@@ -9,8 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import requests
 
@@ -19,6 +18,7 @@ from ..llms.failures import Transient, shorten
 from ..llms.limits import Retry, seconds_of
 from .access import TOKEN, Token, safe_address
 from .limits import TOKENS
+from .messages import UserMessage, cleaned
 
 TIMEOUT = 300.0
 CONNECT = 10.0
@@ -73,53 +73,6 @@ class ResponseTooLong(Exception):  # noqa: N818 - a signal to the run, which cut
         self.share = share
 
 
-@dataclass(frozen=True)
-class UserMessage:
-    """What the simulated user says, and where the run stands.
-
-    Attributes:
-        topic: the topic's id.
-        user: the user's id; the same user may have several topics.
-        utterance: the user's words.
-        history: the conversation so far, as the server keeps it.
-        timestamp: the server's.
-        ends_session: whether the user has no further question; the next call asks for the next topic.
-        ends_run: whether there is no further topic either.
-    """
-
-    topic: str
-    user: str
-    utterance: str
-    history: list[dict[str, str]] = field(default_factory=list)
-    timestamp: str = ""
-    ends_session: bool = False
-    ends_run: bool = False
-
-    @classmethod
-    def of(cls, answer: Any) -> Self:
-        """The message in the server's answer.
-
-        Raises:
-            DataError: when it holds none.
-        """
-        try:
-            history = [{"role": str(one["role"]), "content": str(one["content"])} for one in answer.get("history") or []]
-            topic, user, utterance = (str(answer[name]) for name in ("topic_id", "user_id", "utterance"))
-            ends_session, ends_run = (bool(answer[name]) for name in ("last_response_of_session", "last_response_of_run"))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"the server's answer is not a user message ({error!r}): check the address") from None
-        return cls(topic, user, utterance, history, str(answer.get("timestamp") or ""), ends_session or ends_run, ends_run)
-
-    def messages(self) -> list[dict[str, str]]:
-        """The conversation with this utterance at its end: some servers include it in the history."""
-        said = {"role": "user", "content": self.utterance}
-        return self.history if self.history and self.history[-1] == said else [*self.history, said]
-
-    def record(self) -> dict[str, Any]:
-        """The fields as JSON."""
-        return asdict(self)
-
-
 class TrackServer:
     """The server of the simulated users.
 
@@ -142,6 +95,7 @@ class TrackServer:
         self._calls = "debug" if debug else "run"
         self._timeout, self.retry = timeout, retry or Retry(tries=10)
         self._token, self.session = Token(), requests.Session()
+        self.session.trust_env = base.url.startswith("https://")  # else a proxy of the environment would get the token unencrypted
         self._answered = False
 
     def team(self) -> str:
@@ -152,11 +106,18 @@ class TrackServer:
         return str(found["team_id"])
 
     def budget(self) -> int | None:
-        """How many runs may still be started, or debug conversations; None if the server's answer doesn't say it."""
+        """How many runs may still be started, or debug conversations; None if the server's answer doesn't say it.
+
+        A number without a name is the budget of the debug conversations, as in the documentation of 2025.
+        """
         found = self._read("budget/check", {})
-        for name in ("remaining", self._calls, "remaining"):
-            found = found.get(name, found) if isinstance(found, dict) else found
-        return found if isinstance(found, int) else None
+        left = found.get("remaining", found) if isinstance(found, dict) else found
+        if isinstance(left, dict):
+            left = left.get(self._calls)
+            left = left.get("remaining") if isinstance(left, dict) else left
+        elif self._calls != "debug":
+            return None
+        return left if isinstance(left, int) else None
 
     def start(self, run_id: str, description: str, *, track_persona: bool) -> UserMessage:
         """Start a run.
@@ -237,6 +198,7 @@ class TrackServer:
             Untaken: when the call did not reach the server, or is one too many (429).
             Transient: when the server failed, or its answer was lost.
             ServerRefusal: when the server refuses the call for good.
+            UsageError: when the first connection can't be encrypted.
         """
         try:
             answer = self.session.request(
@@ -252,13 +214,16 @@ class TrackServer:
             raise Late(None, f"no answer within {self._timeout:g} seconds") from None
         except (requests.RequestException, OSError) as error:
             reason = self._token.hidden(_cause(error))
+            if isinstance(error, requests.exceptions.SSLError) and not self._answered:
+                repair = "check the address; for a certificate of your own set REQUESTS_CA_BUNDLE to its file"
+                raise UsageError(f"no encrypted connection to {self.shown} ({reason}): {repair}") from None
             if _is_unsent(error):
                 raise Untaken(None, reason, unreached=not self._answered) from None
             raise Transient(None, reason) from None
         self._answered = True
         if answer.status_code < 300:
             return answer
-        said = self._token.hidden(_detail(answer))
+        said = self._token.hidden(shorten(answer.headers.get("Location") or "") if answer.status_code < 400 else _detail(answer))
         if answer.status_code == 429 or answer.status_code >= 500:
             wait = seconds_of(answer.headers.get("Retry-After"), time.time())
             kind = {429: Untaken, 502: Late, 504: Late}.get(answer.status_code, Transient)
@@ -269,11 +234,11 @@ class TrackServer:
         """The JSON of an answer, or a list of its lines."""
         text = self._token.hidden(answer.content.decode("utf-8", "replace"))
         try:
-            return json.loads(text)
-        except ValueError:
+            return cleaned(json.loads(text))
+        except (ValueError, RecursionError):
             pass
         try:
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
+            return [cleaned(json.loads(line)) for line in text.split("\n") if line.strip()]
         except (ValueError, RecursionError):
             raise Unsure(f"its answer is not JSON: {shorten(text)[:80]!r}") from None
 
@@ -286,9 +251,10 @@ class TrackServer:
         repairs = {
             401: f"does not accept the token in {TOKEN}: copy the token of your team again",
             403: "does not allow this",
+            412: "knows this run already: continue it in its folder; if that is lost, ask the organisers, or give another run id",
             404: f"knows no {path}, or no such run: check the address, it is the part before /run/start, and the run id",
         }
-        moved = "answers with a redirect, and the token is not sent on: give the address that it names"
+        moved = "answers with a redirect, and the token is not sent on: ask the organisers for the address"
         why = moved if status < 400 else repairs.get(status, f"refuses {path}")
         return ServerRefusal(status, f"{self.shown} {why} ({status}: {said})")
 

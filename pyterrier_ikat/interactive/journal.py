@@ -14,6 +14,7 @@
 The log of conversations is brought up to date with it: it has only the turns that the server took.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from typing import Any
 
 from ..runs.dialogues import DialogueLog, DialogueTurn
 from ..store.lines import append_line, drop_cut_line, read_lines
-from .client import UserMessage
+from .messages import UserMessage
 
 STEPS = "exchange.jsonl"
 
@@ -117,10 +118,10 @@ class Journal:
             self._end()
 
     def _begin(self, message: UserMessage) -> None:
-        """A new conversation, named like its topic; one of the same topic gets a number."""
+        """A new conversation, named like its topic; if another one has that name, it gets a number."""
         topic = re.sub(r"\s+", "-", message.topic.strip()) or "topic"
-        again = sum(one == message.topic for one in self.topics.values())
-        self.session = f"{topic}.{again + 1}" if again else topic
+        names = (f"{topic}.{number}" if number > 1 else topic for number in itertools.count(1))
+        self.session = next(name for name in names if name not in self.topics)
         self.topics[self.session], self.users[self.session] = message.topic, message.user
         self._logged.begin(self.session, message.user)
 

@@ -16,9 +16,10 @@ from ..errors import DataError
 from ..generate.respond import ABSTENTION
 from ..llms import StageError, Unavailable
 from ..runs.dialogues import DialogueTurn
-from .client import AGAIN, ResponseTooLong, ServerDown, ServerRefusal, TrackServer, Unsure, UserMessage
+from .client import AGAIN, ResponseTooLong, ServerDown, ServerRefusal, TrackServer, Unsure
 from .journal import Journal
 from .limits import count_spacy_tokens, fit_citations, fit_response
+from .messages import UserMessage
 from .settling import NOT_TAKEN, Settled, settle
 from .users import Memory
 
@@ -215,7 +216,9 @@ class Player:
 
     def _made(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
         """The system's turn, with as much of the history as its model's context holds."""
-        return answer_in_context(self.system, frame, tell, method=self.name, history=self.history, repeats=None)[0]
+        began = time.perf_counter()
+        made, _ = answer_in_context(self.system, frame, tell, method=self.name, history=self.history, repeats=None)
+        return replace(made, seconds=time.perf_counter() - began)  # of all attempts, like the calls
 
     def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
         """The statements about a user: of the persona, and of earlier conversations."""
@@ -236,7 +239,10 @@ class Player:
         ours.append({"role": "user", "content": message.utterance})
         theirs = message.messages()
         if not message.history and len(ours) > 1:
-            self._warn("empty", f"turn {qid}: the server sends no history, so the one of the log is used")
+            self._warn("empty", f"turn {qid}: the server sends no history that can be read, so the one of the log is used")
+            return ours
+        if theirs != ours and sorted(map(str, message.history)) in (sorted(map(str, ours)), sorted(map(str, ours[:-1]))):
+            self._warn("order", f"turn {qid}: the server's history is in another order, so the one of the log is used")
             return ours
         if theirs != ours:
             pairs = zip(theirs, ours, strict=False)

@@ -14,7 +14,7 @@ import pyterrier as pt
 from ..chat.answering import HISTORY, Tell
 from ..chat.turn import writes_response
 from ..conversations import conversation
-from ..errors import DataError, UsageError, advice, option
+from ..errors import DataError, UsageError, advice, list_first, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger
 from ..llms.limits import Retry
@@ -39,6 +39,10 @@ NOT_DECIDING = ("package", "on_error")
 
 class NotComparedWarning(UserWarning):
     """The server gave no dump, so that the log is not compared with it."""
+
+
+class OpenTopicsWarning(UserWarning):
+    """The server ended a run that has open topics."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +139,11 @@ def interact(
         DumpDiffersError: when the server's dump differs from the log.
     """
     tokenizer()
+    if not timeout > 0:
+        raise UsageError(f"timeout is {timeout:g}: give more than 0 seconds")
     server = TrackServer(address, debug=debug, timeout=timeout, retry=retry)
-    if len(run_id.split()) != 1 or run_id != run_id.strip():
-        raise UsageError(f"the run id {run_id!r} has white space: give one word")
+    if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
+        raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
     team = server.team()
     name, pipeline, resources = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
     said = description or f"{name} (pyterrier_ikat)"
@@ -164,9 +170,11 @@ def interact(
         if journal.message is None and not journal.asking:
             _check_budget(server, debug)
         Player(server, run_id, pipeline, journal, name, personas, memory, history, tell, sleep).play(said, most=sessions)
+        finished = bool(journal.message and journal.message.ends_run)
         if not debug:
+            _check_topics(server, run_id, finished)
             _compare(server, log)
-    return InteractiveRun(Path(out), log, bool(journal.message and journal.message.ends_run))
+    return InteractiveRun(Path(out), log, finished)
 
 
 def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> tuple[str, pt.Transformer, Resources]:
@@ -197,9 +205,20 @@ def _check_budget(server: TrackServer, debug: bool) -> None:
         if error.status != 404:
             raise
         return
-    if left == 0:
+    if left is not None and left <= 0:
         what = "no debug conversation" if debug else "no run"
         raise UsageError(f"the team has {what} left, says {server.shown}: continue one in its folder, or ask the organisers")
+
+
+def _check_topics(server: TrackServer, run_id: str, finished: bool) -> None:
+    """Check that a run that the server ended has no open topic, where the server says it."""
+    try:
+        left = server.status(run_id).get("open_topics") if finished else None
+    except (ServerDown, ServerRefusal, DataError):
+        return
+    if isinstance(left, list) and left:
+        told = f"the server ended the run with open topics, which count 0 ({list_first(left)})"
+        warnings.warn(f"{told}: ask the organisers", OpenTopicsWarning, stacklevel=3)
 
 
 def _compare(server: TrackServer, log: DialogueLog) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..errors import DataError
 from ..runs.dialogues import DialogueTurn
-from .client import AGAIN, ServerDown, ServerRefusal, TrackServer, UserMessage
+from .client import AGAIN, ServerDown, ServerRefusal, TrackServer
+from .messages import UserMessage
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two questions to a server that may still be at work on a response."""
@@ -33,8 +34,9 @@ NOT_TAKEN = Settled()
 def is_taken(before: UserMessage, now: UserMessage) -> bool | None:
     """Whether the server took the response to ``before``, by its present user message; None if that doesn't show it.
 
-    The history shows it: it grows by the response and the user's next words, also if the user repeats the last ones. If the server keeps no
-    history, another utterance shows it, and an equal time shows that it is the old message.
+    The history shows it: it grows by the response and the user's next words, also if the user repeats the last ones. A history that changed
+    without growing does not show it. If the server keeps no history, another utterance shows it, and an equal time shows that it is the old
+    message.
 
     Example:
         >>> said = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}, {"role": "user", "content": "Why?"}]
@@ -46,7 +48,7 @@ def is_taken(before: UserMessage, now: UserMessage) -> bool | None:
         return None
     if before.history or now.history:
         grown = len(now.messages()) - len(before.messages())
-        return None if grown < 0 else grown > 0
+        return grown > 0 if grown > 0 or now.messages() == before.messages() else None
     if now.utterance != before.utterance or now.ends_session != before.ends_session:
         return True
     return False if now.timestamp and now.timestamp == before.timestamp else None
@@ -92,7 +94,7 @@ def settle(
             taken: bool | None = now.topic != before.topic or not now.ends_session
         else:
             taken = is_taken(before, now)
-        working = turn is not None and bool(now.history) and now.history[-1]["role"] == "assistant" and not now.ends_session
+        working = turn is not None and not now.ends_session and _ends_with(before, "user") and _ends_with(now, "assistant")
         if taken and not working:
             return Settled(now)
         if taken is None:
@@ -102,6 +104,11 @@ def settle(
         if wait is not None:
             sleep(wait)
     raise ServerDown(f"{server.shown} has taken the response of turn {_name(turn)} and does not answer it: start again later, {AGAIN}")
+
+
+def _ends_with(message: UserMessage, role: str) -> bool:
+    """Whether the server's history ends with words of this role; that of some servers always ends before the user's newest words."""
+    return bool(message.history) and message.history[-1]["role"] == role
 
 
 def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: DialogueTurn | None, now: UserMessage, earlier: int) -> Settled:

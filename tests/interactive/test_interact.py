@@ -103,7 +103,7 @@ def test_after_the_last_words_the_next_topic_is_asked_for_without_an_llm_and_aft
     assert track.calls[-1] == "/run/dump"
     play(track, tmp_path / "run", model)
     assert len(model.asked) == 6
-    assert track.calls[-2:] == ["/auth/verify", "/run/dump"]
+    assert track.calls[-3:] == ["/auth/verify", "/run/status", "/run/dump"]
 
 
 def test_a_turn_sees_its_conversation_and_nothing_of_another(tmp_path):
@@ -349,7 +349,7 @@ def test_another_run_id_or_system_in_the_folder_is_refused(tmp_path):
 def test_a_run_that_was_started_elsewhere_is_refused(tmp_path):
     track = Track()
     play(track, tmp_path / "run", sessions=1)
-    with pytest.raises(UsageError, match=r"refuses run/start .412: Active run"):
+    with pytest.raises(UsageError, match=r"knows this run already: continue it in its folder; if that is lost, .* \(412: Active run"):
         play(track, tmp_path / "again")
 
 

@@ -1,5 +1,6 @@
 """Interactive runs over lost answers, failing servers and kills: no response twice, no LLM call twice, and the log equals the dump."""
 
+import errno
 import itertools
 import os
 
@@ -12,9 +13,12 @@ from track_server import FAULTS, TOKEN, TOPICS, InProcess, Track
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import ChatTurn
 from pyterrier_ikat.interactive import client, journal, playing, runs
-from pyterrier_ikat.interactive.client import ServerDown, UserMessage
+from pyterrier_ikat.interactive.client import ServerDown
+from pyterrier_ikat.interactive.messages import UserMessage
 from pyterrier_ikat.interactive.settling import is_taken
+from pyterrier_ikat.runs import dialogues
 from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.store import lines
 
 
 class Killed(BaseException):
@@ -22,10 +26,10 @@ class Killed(BaseException):
 
 
 class Fate:
-    """Kills at the n-th step, of the calls before and after they reach the server, and of the journal before, within and after a line."""
+    """Kills at the n-th step, of the calls before and after they reach the server, and of both logs before, within and after a line."""
 
-    def __init__(self, deadly, folder):
-        self.deadly, self.steps, self.folder = deadly, itertools.count(), folder
+    def __init__(self, deadly, error=Killed):
+        self.deadly, self.steps, self.error = deadly, itertools.count(), error
 
     def __call__(self, name):
         if next(self.steps) == self.deadly:
@@ -38,12 +42,12 @@ class Fate:
         except Killed:
             with path.open("ab") as file:
                 file.write(b'{"step": "mess')
-            raise
+            raise self.error from None
         APPEND(path, record)
         self("after the line")
 
 
-APPEND = journal.append_line
+APPEND = lines.append_line
 
 
 class Answers:
@@ -62,7 +66,6 @@ class Answers:
 def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: None):
     """One life of a run: what `interact` does once the system is built."""
     server = client.TrackServer("http://localhost:8888/sim", retry=AT_ONCE)
-    server.session.trust_env = False  # reading the environment for each call takes a fifth of the time
     server.session.mount("http://", InProcess(track, step))
     header = {"kind": "interactive", "run_id": "mine", "team": server.team(), "description": "Ours.", "track_persona": False}
     steps = journal.Journal(DialogueLog.create(folder, header))
@@ -82,15 +85,16 @@ def quick():
         yield
 
 
-def lives(track, folder, answers, deaths):
+def lives(track, folder, answers, deaths, error=Killed):
     """The run, killed at each of these steps and started again; returns it, and the number of steps of its last life."""
     for deadly in [*deaths, None]:
-        fate = Fate(deadly, folder)
+        fate = Fate(deadly, error)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(journal, "append_line", fate.append)
+            patched.setattr(dialogues, "append_line", fate.append)
             try:
                 run = live(track, folder, answers, fate)
-            except (Killed, ServerDown):
+            except (Killed, ServerDown, OSError):
                 continue
         return run, next(fate.steps)
     return None, 0
@@ -112,10 +116,19 @@ SHORT = (("1-1", "ann", ("Why?", "Why?")), ("2-1", "bob", ("Where?",)))
 @pytest.mark.parametrize("options", [{}, {"released": True}], ids=["facts", "released"])
 def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path, options):
     _, steps = lives(Track(SHORT, **options), tmp_path / "whole", Answers(), [])
-    assert steps > 40
-    for deadly in range(0, steps, 3 if options else 1):
+    assert steps > 70
+    for deadly in range(0, steps, 2 if options else 1):
         track, answers = Track(SHORT, **options), Answers()
         run, _ = lives(track, tmp_path / str(deadly), answers, [deadly])
+        check(track, answers, run, SHORT)
+
+
+def test_a_full_disk_at_any_line_loses_and_repeats_nothing(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    _, steps = lives(Track(SHORT), tmp_path / "whole", Answers(), [])
+    for deadly in range(steps):
+        track, answers = Track(SHORT), Answers()
+        run, _ = lives(track, tmp_path / str(deadly), answers, [deadly], error=full)
         check(track, answers, run, SHORT)
 
 
@@ -229,6 +242,8 @@ def test_the_user_may_repeat_the_same_words():
     assert is_taken(before, UserMessage("1-1", "u", "Why?", after, "10:01")) is True  # without the newest utterance
     assert is_taken(before, UserMessage("1-1", "u", "Why?", history, "10:01")) is False
     assert is_taken(before, UserMessage("2-1", "u", "Why?", history, "10:01")) is None
+    window = [after[1], {"role": "user", "content": "Why?"}]  # as long as before, with other messages
+    assert is_taken(UserMessage("1-1", "u", "Why?", after), UserMessage("1-1", "u", "Why?", window)) is None
     bare = UserMessage("1-1", "u", "Why?", [], "10:00")
     assert is_taken(bare, UserMessage("1-1", "u", "Why?", [], "10:00")) is False
     assert is_taken(bare, UserMessage("1-1", "u", "Why?", [], "10:01")) is None

@@ -265,14 +265,15 @@ class TrackServer:
                     return
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 path, query = parts.path.removeprefix("/sim"), dict(parse_qsl(parts.query))
-                status, content, _ = track.handle(method, path, query, body, headers)
+                status, content, more = track.handle(method, path, query, body, headers)
                 if fault == "hang":
                     track.free.wait(60)
                 if fault == "drop after":
                     return
                 data = content_of(content)
                 self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
+                for name, value in {"Content-Length": str(len(data)), **more}.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
 
