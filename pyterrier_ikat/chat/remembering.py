@@ -58,7 +58,7 @@ class Remembering:
         if self.memory is None:
             return ptkb
         self.session = self.session or (number if replayed else f"{number}-{uuid.uuid4().hex[:8]}")
-        self.memory.tell(ME, ptkb)
+        self.memory.add(ME, ptkb)
         return self.memory.known(ME, self.session, turn)
 
     def learn(self, turn: ChatTurn, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> ChatTurn:

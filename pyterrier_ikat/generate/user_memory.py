@@ -140,7 +140,7 @@ class UserMemory:
                 users[user] = [*before, new]
         return learned
 
-    def tell(self, user: str, statements: Mapping[str, str] | Sequence[str]) -> None:
+    def add(self, user: str, statements: Mapping[str, str] | Sequence[str]) -> None:
         """Keep statements that were not learned from a conversation, such as a persona's; known ones are not added again.
 
         Args:
@@ -192,7 +192,7 @@ class UserMemory:
         """Everything that was ever learned about a user, in the order of time.
 
         Returns:
-            ``id``, ``statement``, ``session`` and ``turn`` (where it comes from; empty and 0 for :meth:`tell`), ``words`` (the user's),
+            ``id``, ``statement``, ``session`` and ``turn`` (where it comes from; empty and 0 for :meth:`add`), ``words`` (the user's),
             ``holds`` (whether no later statement has replaced it).
         """
         entries = self._entries(user)

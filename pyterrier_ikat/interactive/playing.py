@@ -226,7 +226,7 @@ class Player:
         if self.memory is None:
             return persona
         if persona:
-            self.memory.tell(user, persona)
+            self.memory.add(user, persona)
         return self.memory.known(user, session, turn)
 
     def _messages(self, qid: str, message: UserMessage) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ class Memory(Protocol):
         """The statements about a user that were known when a turn of a session began, by id."""
         ...
 
-    def tell(self, user: str, statements: Mapping[str, str]) -> None:
+    def add(self, user: str, statements: Mapping[str, str]) -> None:
         """Keep statements of a persona; known ones are not added again."""
         ...
 

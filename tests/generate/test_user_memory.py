@@ -113,17 +113,17 @@ def test_what_a_failed_turn_said_is_learned_with_the_next(tmp_path):
 
 
 def test_statements_that_were_told_keep_their_ids_and_come_back_only_once(memory):
-    memory.tell("u1", {"7": "I live in Lyon.", "x": "I own a dog."})
+    memory.add("u1", {"7": "I live in Lyon.", "x": "I own a dog."})
     memory.learn("u1", "a", chat("I live in Oslo."))
-    memory.tell("u1", {"7": "I live in Lyon", "x": "I own a cat."})
+    memory.add("u1", {"7": "I live in Lyon", "x": "I own a cat."})
     assert memory.known("u1") == {"x": "I own a dog.", "8": "I live in Oslo.", "9": "I own a cat."}
     assert memory.known("u1", "a", 1) == {"7": "I live in Lyon.", "x": "I own a dog."}
-    memory.tell("u2", ["I like tea."])
+    memory.add("u2", ["I like tea."])
     assert memory.known("u2") == {"1": "I like tea."}
 
 
 def test_the_table_says_where_each_statement_comes_from(memory):
-    memory.tell("u1", ["I live in Lyon."])
+    memory.add("u1", ["I live in Lyon."])
     memory.learn("u1", "a", chat("Tea?", "I live in Oslo."))
     assert memory.table("u1").values.tolist() == [
         ["1", "I live in Lyon.", "", 0, "", False],
@@ -220,7 +220,7 @@ def test_another_format_is_refused(memory):
 def test_a_file_that_cannot_be_written_is_named(tmp_path, notes):
     (tmp_path / "file").write_text("")
     with pytest.raises(ikat.UsageError, match=r"can't be (read|written) \(Not a directory\): give another file"):
-        ikat.UserMemory(tmp_path / "file" / "users.json", notes).tell("u1", ["I like tea."])
+        ikat.UserMemory(tmp_path / "file" / "users.json", notes).add("u1", ["I like tea."])
 
 
 def test_nothing_is_lost_when_threads_learn_at_once(tmp_path, notes):
@@ -245,16 +245,16 @@ def test_a_file_that_stays_locked_is_an_error_that_names_the_holder(memory, monk
         hold_lock(memory.path.with_name(".users.json.lock")),
         pytest.raises(ikat.UsageError, match=f"is held by process {os.getpid()} on .*: wait, or stop it"),
     ):
-        memory.tell("u1", ["I like tea."])
+        memory.add("u1", ["I like tea."])
 
 
 KILLED = """
 import os, signal, sys
 import pyterrier_ikat as ikat
 memory = ikat.UserMemory(sys.argv[1])
-memory.tell("u1", ["I own a dog."])
+memory.add("u1", ["I own a dog."])
 os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-memory.tell("u1", ["I like tea."])
+memory.add("u1", ["I like tea."])
 """
 
 

@@ -129,7 +129,7 @@ def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back
         def __init__(self):
             self.learned, self.told = [], {}
 
-        def tell(self, user, statements):
+        def add(self, user, statements):
             self.told[user] = statements
 
         def known(self, user, session=None, turn=None):
