@@ -1,5 +1,6 @@
 """Answer one turn: run the system, say what it does meanwhile, and gather how the response came about."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -156,15 +157,23 @@ def paid_for(heard: Sequence[Heard]) -> list[tuple[LLM, Completion]]:
 def calls_in(heard: Sequence[Heard]) -> dict[str, Any]:
     """The calls of a `ChatTurn`, their tokens and cost, and the prompts and completions, from what was heard."""
     paid = paid_for(heard)
-    costs = [llm.budget.cost(one) for llm, one in paid]
+    completions = [(llm, outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)]
+    known = [(llm, one) for llm, one in completions if one.cached or llm.backend.replays]
     tokens = [count for _, one in paid for count in (one.prompt_tokens, one.completion_tokens)]
     return {
         "calls": len(paid),
-        "cached": sum(isinstance(outcome, Completion) for _, (_, outcome) in heard) - len(paid),
+        "cached": len(known),
         "tokens": None if None in tokens else sum(filter(None, tokens)),
-        "cost": None if None in costs else sum(filter(None, costs)),
+        "cost": _cost(paid),
+        "worth": _cost(known),
         "asked": tuple(_as_record(*exchange) for _, exchange in heard),
     }
+
+
+def _cost(completions: Sequence[tuple[LLM, Any]]) -> float | None:
+    """US dollars of completions at their models' prices; None if that of one is unknown."""
+    costs = [llm.budget.cost(one) for llm, one in completions]
+    return None if None in costs else math.fsum(filter(None, costs))
 
 
 def _as_record(request: Any, outcome: Any) -> dict[str, Any]:

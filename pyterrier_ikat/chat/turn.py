@@ -56,6 +56,7 @@ class ChatTurn:
         cached: completions that were known before.
         tokens: the tokens of the completions that were paid for, read and written; None if a server does not report them.
         cost: US dollars; None if a price or a token count is unknown.
+        worth: what the completions that were known before would have cost, in US dollars; None if a price or a token count is unknown.
         method: the name of the system.
         omitted: how many old messages of the conversation the system did not see.
         asked: the prompts and completions of the turn: ``stage``, ``prompt``, ``messages`` and ``completion`` or ``failure``.
@@ -78,6 +79,7 @@ class ChatTurn:
     method: str = ""
     omitted: int = 0
     asked: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    worth: float | None = field(default=0.0, compare=False)
 
     @classmethod
     def of(cls, turn_id: int, utterance: str, results: pd.DataFrame, **more: Any) -> "ChatTurn":
@@ -111,6 +113,7 @@ class ChatTurn:
         cached: int = 0,
         tokens: int | None = 0,
         cost: float | None = 0.0,
+        worth: float | None = 0.0,
         asked: Sequence[Mapping[str, Any]] = (),
     ) -> "ChatTurn":
         """The turn with further completions; a sum with an unknown amount is unknown.
@@ -126,12 +129,28 @@ class ChatTurn:
             cached=self.cached + cached,
             tokens=None if self.tokens is None or tokens is None else self.tokens + tokens,
             cost=None if self.cost is None or cost is None else self.cost + cost,
+            worth=None if self.worth is None or worth is None else self.worth + worth,
             asked=(*self.asked, *asked),
         )
 
+    @property
+    def account(self) -> dict[str, Any]:
+        """The completions that the system used and their cost in US dollars, whether they were paid for or known before.
+
+        Example:
+            >>> ChatTurn(1, "Tea?", "Rooibos.", (), calls=1, cached=2, cost=0.25, worth=0.5).account
+            {'calls': 3, 'cost': 0.75}
+        """
+        return {"calls": self.calls + self.cached, "cost": None if self.cost is None or self.worth is None else self.cost + self.worth}
+
+    @property
+    def paid(self) -> dict[str, Any]:
+        """The part of the account that was paid for, and what was known before."""
+        return {"paid_calls": self.calls, "paid_cost": self.cost, "cached": self.cached, "worth": self.worth, "tokens": self.tokens}
+
     def record(self) -> dict[str, Any]:
         """How the turn came about, as JSON: all but the conversation, the ranking and the prompts."""
-        omitted = ("turn_id", "utterance", "response", "ranking", "asked")
+        omitted = ("turn_id", "utterance", "response", "ranking", "asked", "worth")
         return {name: value for name, value in asdict(self).items() if name not in omitted}
 
     def __repr__(self) -> str:

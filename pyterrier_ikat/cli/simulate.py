@@ -92,8 +92,11 @@ def simulate(
         **given,
     )
     if only_plan:
-        show_plan(plan_sessions(setting), form)
-        click.echo("\nAn upper bound: each user talks to each method until out of patience.", err=form != "text")
+        show_plan(plan_sessions(setting, out), form)
+        click.echo(
+            "\nAn upper bound: each user talks to each method until out of patience. Turns that --out has already are not planned.",
+            err=form != "text",
+        )
         return
     try:
         run_sessions(setting, out, threads)

@@ -7,7 +7,7 @@ share of the user's rubrics that were met. A rubric is a question that the user 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, list_first
-from ..runs.dialogues import Dialogue
+from ..runs.dialogues import Dialogue, DialogueTurn
 
 MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
 """The measures of a session, and the number of decimals that tables show of each."""
@@ -37,8 +37,8 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         * ``turns until satisfied``: the turns of a session that ended because the user was satisfied; NaN for any other end
         * ``turns``: the number of turns
         * ``seconds``: the mean time in which the system answered a turn; NaN without turns
-        * ``calls``: LLM calls, all turns together
-        * ``cost``: US dollars, all turns together; NaN when the cost of a turn is unknown
+        * ``calls``: completions of the LLMs that the system used, all turns together, paid for or known before
+        * ``cost``: US dollars of these completions at the prices of their models, all turns together; NaN when that of a turn is unknown
 
     Raises:
         DataError: when a session appears twice, or a turn met a rubric that its session lacks.
@@ -138,6 +138,25 @@ def session_notes(systems: Mapping[str, pd.DataFrame]) -> list[str]:
 
 def _sessions(names: Sequence[str]) -> str:
     return f"{len(names)} {'session' if len(names) == 1 else 'sessions'}"
+
+
+def cached_note(turns: Iterable[DialogueTurn], of: int | None = None) -> list[str]:
+    """A sentence on the completions of the systems that were known before; none where there are none.
+
+    Args:
+        turns: the turns of all systems.
+        of: the number of all completions, if it is to be told.
+
+    Example:
+        >>> cached_note([DialogueTurn("u1", 1, "", "", calls=3, more={"cached": 2, "worth": 0.5})])[0][:62]
+        '2 completions of the systems came from a recording or the cach'
+    """
+    more = [turn.more for turn in turns]
+    if not (cached := sum(int(one.get("cached") or 0) for one in more)):
+        return []
+    share = "" if of is None else f" of the {of:,}"
+    told = f"{cached:,}{share} completions of the systems came from a recording or the cache: they took no time here"
+    return [told + (", and count with the price of a call." if any(one.get("worth") for one in more) else ".")]
 
 
 def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -208,10 +208,9 @@ class Player:
             made.queries,
             made.draft,
             made.seconds,
-            made.calls,
-            made.cost,
-            cut,
-            more={"topic": message.topic, "omitted": made.omitted, "cached": made.cached, "tokens": made.tokens},
+            cut=cut,
+            **made.account,
+            more={"topic": message.topic, "omitted": made.omitted, **made.paid},
         )
 
     def _made(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:

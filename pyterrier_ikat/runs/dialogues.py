@@ -46,8 +46,10 @@ class DialogueTurn:
         queries: the queries that were searched.
         draft: an answer that the system wrote as its query.
         seconds: how long the system took.
-        calls: LLM calls that were made for the turn.
-        cost: US dollars; None when a price is unknown.
+        calls: the completions that the system used, whether they were paid for in this turn or known before (``more`` has the numbers
+            ``paid_calls`` and ``cached``).
+        cost: US dollars of all these completions at their models' prices, so that systems can be compared; None when a price or a token
+            count is unknown. ``more`` has the part that was paid, ``paid_cost``, and that of the known ones, ``worth``.
         cut: how many tokens were cut off the response before it was sent.
         met: the ids of the rubrics that the response met first.
         more: other facts about the turn.
@@ -135,20 +137,26 @@ class DialogueLog:
             UsageError: when the folder holds something else, or a log with another header; the differences are named.
         """
         log = cls(folder)
-        wanted = json.loads(json.dumps({"form": FORM, **header}))
         if (log.folder / HEADER).exists():
-            found = log.header
-            differs = [name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)]
-            if differs:
-                told = "; ".join(f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs)
-                raise UsageError(f"{folder} holds other conversations ({told}): choose another folder, or repeat the first call")
+            log.check(header)
             drop_cut_line(log.folder / EVENTS)
             return log
         if log.folder.exists() and any(not one.name.startswith(".") for one in log.folder.iterdir()):
             raise UsageError(f"{folder} is not empty, and holds no log of conversations: give a new folder")
         with atomic_write(log.folder / HEADER) as file:
-            json.dump(wanted, file, ensure_ascii=False, indent=1)
+            json.dump({"form": FORM, **header}, file, ensure_ascii=False, indent=1)
         return log
+
+    def check(self, header: Mapping[str, Any]) -> None:
+        """Check that the log is that of a run with this header.
+
+        Raises:
+            UsageError: when it has another one; the differences are named.
+        """
+        found, wanted = self.header, json.loads(json.dumps({"form": FORM, **header}))
+        if differs := [name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)]:
+            told = "; ".join(f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs)
+            raise UsageError(f"{self.folder} holds other conversations ({told}): choose another folder, or repeat the first call")
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:

@@ -177,8 +177,9 @@ def _of_conversations(log: DialogueLog) -> pd.DataFrame:
     for turn in (turn for one in log.dialogues() for turn in one.turns):
         calls, cached = int(turn.more.get("paid_calls", turn.calls)), int(turn.more.get("cached") or 0)
         unknown = dict.fromkeys((*COUNTS[2:], *AMOUNTS[:4]))
-        saved: dict[str, float | None] = {"worth": None, "alone": None} if cached else {}
-        account.count(ALL, ALL, served=None, key=None, calls=calls, cache_hits=cached, cost=turn.cost, **unknown, **saved)
+        paid, worth = turn.more.get("paid_cost", turn.cost), turn.more.get("worth")
+        saved: dict[str, float | None] = {"worth": worth, "alone": None} if cached else {}
+        account.count(ALL, ALL, served=None, key=None, calls=calls, cache_hits=cached, cost=paid, **unknown, **saved)
     return account.frame()
 
 

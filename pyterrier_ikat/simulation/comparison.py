@@ -11,18 +11,18 @@ import pandas as pd
 from ..errors import DataError, list_first
 from ..evaluation.evaluator import ALPHA, p_value
 from ..evaluation.experiment_table import TEST
-from ..evaluation.sessions import MEASURES, format_measure, session_means, session_measures, session_notes, shown_columns
+from ..evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
 from ..runs.dialogues import DialogueLog
 from ..runs.samples import grouped
 from ..tables import HIGHER, LOWER, Cell, Column, Table
 from .session import PASSAGES, RESPONSE
 
 SATISFIED = "satisfied"
-TESTED = (SATISFIED, "rubrics met", "turns", "calls")
+TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
 """Measures that every session has, whatever the order of the sessions, so that two systems can be compared user by user."""
 SHARED = (
-    "Seconds and cost depend on the order of sessions, because searches, scores and completions that another session has computed are "
-    "not repeated: they are not tested."
+    "Seconds depend on the order of sessions, because searches, scores and completions that another session has computed are not "
+    "repeated: they are not tested."
 )
 
 Rows = list[dict[str, Any]]
@@ -49,8 +49,8 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
     Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
     samples, each user's values are averaged over the samples first: the user is the unit, as the topic is in Smucker, Allan and
     Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied``
-    is not tested, because each system satisfies different users; ``seconds`` and ``cost`` are not, because a session finds what others have
-    searched, scored and asked before.
+    is not tested, because each system satisfies different users; ``seconds`` is not, because a session finds what others have searched,
+    scored and asked before.
 
     Args:
         frames: run -> its sessions, as :func:`session_frames` gives them; samples are named ``NAME.sample-2``, ...
@@ -58,8 +58,8 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
 
     Returns:
         ``name``, ``users``, ``samples``, ``satisfied`` (the share of the users) and the measures; with samples the standard deviation
-        over them (`` std``); with a baseline `` +`` and `` -`` (users with a higher and a lower value), `` p-value``, `` p-value
-        corrected`` and `` reject`` (at .05).
+        over them (`` std``); with a baseline `` +`` and `` -`` (users with a higher and a lower value; None
+        where a cost is unknown), `` p-value``, `` p-value corrected`` and `` reject`` (at .05).
 
     Example:
         >>> from pyterrier_ikat.runs.dialogues import Dialogue
@@ -100,7 +100,8 @@ def _means(name: str, samples: Sequence[pd.DataFrame]) -> dict[str, Any]:
 def _compared(measure: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
     better, worse, p = None, None, math.nan
     if theirs is not None:
-        better, worse = int((ours > theirs).sum()), int((ours < theirs).sum())
+        if not np.isnan(ours - theirs).any():
+            better, worse = int((ours > theirs).sum()), int((ours < theirs).sum())
         p = p_value(ours, theirs) if len(ours) > 1 else math.nan
     found: dict[str, Any] = {f"{measure} +": better, f"{measure} -": worse, f"{measure} p-value": p}
     if comparisons:
@@ -159,16 +160,14 @@ def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -
         most = logs[of_passages[0]].header["passages"]
         where = ", ".join(name + " in some turns" * (RESPONSE in kinds[name]) for name in of_passages)
         notes.append(f"Without a response, the text is that of the best {most} passages: {where}.")
-    cached = sum(int(turn.more.get("cached", 0)) for said in turns.values() for turn in said)
-    whole = sum(turn.calls for said in turns.values() for turn in said)
-    if cached:
-        whose = f"{cached} of the {whole} completions of the systems"
-        notes.append(f"{whose} came from a recording or the cache: they cost nothing and took no time here.")
-    played = [turn.more for said in turns.values() for turn in said]
+    every = [turn for said in turns.values() for turn in said]
+    notes += cached_note(every, sum(turn.calls for turn in every))
+    played = [turn.more for turn in every]
     if completions := sum(int(one.get("played_calls", 0)) for one in played):
         costs = [one.get("played_cost") for one in played]
         cost = "an unknown cost" if None in costs else f"{math.fsum(one or 0.0 for one in costs):.4f} US dollars"
-        notes.append(f"Users and judge needed {completions} completions for {cost}; the table counts only those of the systems.")
+        told = f"Users and judge needed {completions} completions, for which {cost} was paid"
+        notes.append(f"{told}; the table counts only those of the systems.")
     recorded = [name for name, log in logs.items() if log.header["recorded"]]
     recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]
     if recorded:

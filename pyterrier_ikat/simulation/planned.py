@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -11,8 +12,10 @@ from ..chains import in_chain
 from ..conversations import conversation
 from ..llms import LLM, Request
 from ..planning import COLUMNS, Plan, PlanTable
+from ..runs.dialogues import Dialogue, DialogueLog
 from .players import LLMPlayer, LLMRubricJudge, Situation
-from .setting import Setting
+from .session import situation_in
+from .setting import Setting, header_of
 from .users import SimulatedUser
 
 RESPONSE = "word " * 150
@@ -20,15 +23,19 @@ RESPONSE = "word " * 150
 VERDICT = '["yes", "no", "no"]'
 
 
-def plan_sessions(setting: Setting) -> PlanTable:
+def plan_sessions(setting: Setting, out: str | Path | None = None) -> PlanTable:
     """The most requests of all sessions: every user talks to every system until out of patience, and meets no rubric.
 
-    A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer. The
-    responses are stand-ins of 150 words, so tokens are estimates. Turns that are kept in the folder of the simulation are not deducted,
-    but completions in the cache are.
+    A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer, or a
+    completion of user or judge can't be used and is asked for once more. The responses are stand-ins of 150 words, so tokens are
+    estimates.
 
     Args:
         setting: the simulation, from :func:`~pyterrier_ikat.simulation.setting.prepare`.
+        out: the folder of the simulation; turns that it has already are not planned.
+
+    Raises:
+        UsageError: when ``out`` has another simulation.
 
     Returns:
         The table of :func:`pyterrier_ikat.plan`; the stages of the simulated user and the judge are rows of each system.
@@ -36,9 +43,11 @@ def plan_sessions(setting: Setting) -> PlanTable:
     rows: list[dict[str, Any]] = []
     seen: set[tuple[LLM, str]] = set()
     for run, (name, number) in setting.runs().items():
-        of_users: list[list[dict[str, Any]]] = []
+        kept, of_users = _kept(setting, run, out), list[list[dict[str, Any]]]()
         for user in setting.users:  # apart: the turns of two users may have the same qids
-            plan, turns = Plan(run, seen), list(_turns(setting, name, user))
+            plan, turns = Plan(run, seen), list(_turns(setting, name, user, kept.get(user.id)))
+            if not turns:
+                continue
             with in_chain(number - 1):
                 for stage in _played(setting, turns):
                     plan.ask(stage, pd.DataFrame(index=range(len(turns))))
@@ -69,15 +78,29 @@ def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]
     return list(found.values())
 
 
-def _turns(setting: Setting, name: str, user: SimulatedUser) -> Iterator[Turn]:
-    said: list[dict[str, str]] = []
-    for number in range(1, user.patience + 1):
+def _kept(setting: Setting, run: str, out: str | Path | None) -> dict[str, Dialogue]:
+    """Session -> the part of it that a run's folder has."""
+    if out is None or not DialogueLog.is_in(Path(out) / run):
+        return {}
+    log = DialogueLog(Path(out) / run)
+    log.check(header_of(setting, run))
+    return {one.session: one for one in log.dialogues()}
+
+
+def _turns(setting: Setting, name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Turn]:
+    """The turns that are not kept, without an end but that of the patience."""
+    first = situation_in(user, name, setting.rules, kept or Dialogue(user.id, user.person, dict(user.rubrics)))
+    if not first.open:
+        return
+    said, read = kept.messages if kept else [], list(first.read)
+    for number in range(first.turn, user.patience + 1):
         utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
         response = f"{RESPONSE}{name} {user.id} {number}"
         now = [*said, {"role": "user", "content": utterance}]
         frame = conversation(now, list(user.persona) if setting.rules.show_persona else None, number=user.topic)
-        yield Situation(user, name, number, user.rubrics, tuple(said)), utterance, response, frame
+        yield replace(first, turn=number, read=tuple(read)), utterance, response, frame
         said = [*now, {"role": "assistant", "content": response}]
+        read += said[-2:]
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Who speaks for a simulated user, and who judges the responses: a language model, or a script with exact counts."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from ..completions.json_values import json_values
@@ -13,6 +13,8 @@ from ..prompts import history_text
 from .users import SimulatedUser
 
 YES_NO = {"yes": True, "no": False}
+TRIES = 2
+"""How often a model is asked when its completion can't be used: the second time as another sample."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ class LLMPlayer(AsksLLM):
     """A language model plays the users: it reads persona, need, open rubrics and the conversation, and writes the next utterance.
 
     Requests have the stage and the prompt ``simulate_user``, the qid ``<user id>_<turn>`` and the system's name as ``item``. The
-    template is ``simulate_user.jinja``; vagueness and willingness each choose one of its sentences. A failed request fails the session,
-    whatever the model's ``on_error``.
+    template is ``simulate_user.jinja``; vagueness and willingness each choose one of its sentences. A completion without an utterance is
+    asked for once more, as another sample. A failed request fails the session, whatever the model's ``on_error``.
 
     Args:
         llm: the model.
@@ -100,9 +102,9 @@ class LLMPlayer(AsksLLM):
         """The user's next utterance.
 
         Raises:
-            LLMFailure: when the model gave no utterance.
+            LLMFailure: when the model twice gave no utterance.
         """
-        return str(_only(self, self.request_in(situation)))
+        return str(_asked(self, self.request_in(situation)))
 
     def request_in(self, situation: Situation) -> Request:
         """The request for the next utterance."""
@@ -132,8 +134,8 @@ class LLMRubricJudge(AsksLLM):
     """A language model judges: it reads the user's utterance, the text that the user reads, and the open rubrics; not the conversation.
 
     All open rubrics are judged after each response, in one request. The completion has to be a JSON list of ``yes`` and ``no``, one
-    for each rubric; anything else is a failure. Requests have the stage and the prompt ``simulate_judge``, the qid ``<user id>_<turn>`` and
-    the system's name as ``item``.
+    for each rubric. Anything else counts as a failure, and the model is asked once more, for another sample. Requests have
+    the stage and the prompt ``simulate_judge``, the qid ``<user id>_<turn>`` and the system's name as ``item``.
 
     Args:
         llm: the model.
@@ -160,14 +162,14 @@ class LLMRubricJudge(AsksLLM):
         """The ids of the open rubrics that the text answers.
 
         Raises:
-            LLMFailure: when the model gave no list of verdicts, or one of another length.
+            LLMFailure: when the model twice gave no list of verdicts, or one of another length.
         """
-        request = self.request_for(situation, utterance, text)
-        verdicts = _only(self, request)
-        if len(verdicts) != len(situation.open):
-            self.count(failures=1)
-            reason = f"{len(verdicts)} verdicts for {len(situation.open)} rubrics"
-            raise LLMFailure(self.stage, request.qid, reason, kept=True)
+        wanted = len(situation.open)
+        verdicts = _asked(
+            self,
+            self.request_for(situation, utterance, text),
+            lambda found: "" if len(found) == wanted else f"{len(found)} verdicts for {wanted} rubrics",
+        )
         return [rubric for rubric, verdict in zip(situation.open, verdicts, strict=True) if verdict]
 
     def request_for(self, situation: Situation, utterance: str, text: str) -> Request:
@@ -188,11 +190,22 @@ class LLMRubricJudge(AsksLLM):
         return f'no JSON list of "yes" and "no" in the completion {text[:200]!r}'
 
 
-def _only(asks: AsksLLM, request: Request) -> Any:
-    outcome = asks.ask([request])[0]
-    if isinstance(outcome, LLMFailure):
-        raise outcome
-    return outcome
+def _asked(asks: AsksLLM, request: Request, fault: Callable[[Any], str] = lambda found: "") -> Any:
+    """The parsed completion; instead of one that can't be used, another sample, unless completions are replayed.
+
+    Raises:
+        LLMFailure: when there is none; of several the last one. Each is counted.
+    """
+    for sample in range(1 if asks.llm.backend.replays else TRIES):
+        found = asks.ask([replace(request, sample=sample)])[0]
+        if not isinstance(found, LLMFailure):
+            if not (reason := fault(found)):
+                return found
+            asks.count(failures=1)
+            found = LLMFailure(asks.stage, request.qid, reason, kept=True)
+        if not found.kept:
+            break
+    raise found
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,12 @@ def play(
         log.end(user.id, end)
 
 
+def situation_in(user: SimulatedUser, name: str, rules: Rules, known: Dialogue) -> Situation:
+    """The situation in which the user says the next utterance."""
+    left = {rubric: text for rubric, text in known.rubrics.items() if rubric not in known.met}
+    return Situation(user, name, len(known.turns) + 1, left, tuple(_read(known, rules.passages)))
+
+
 def _end(user: SimulatedUser, known: Dialogue) -> str:
     if set(known.met) >= set(user.rubrics):
         return SATISFIED
@@ -89,8 +95,7 @@ def _end(user: SimulatedUser, known: Dialogue) -> str:
 
 
 def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, known: Dialogue, replays: bool) -> DialogueTurn:
-    left = {rubric: text for rubric, text in known.rubrics.items() if rubric not in known.met}
-    situation = Situation(user, name, len(known.turns) + 1, left, tuple(_read(known, rules.passages)))
+    situation = situation_in(user, name, rules, known)
     played = _Paid()
     with heard_by(played.hear):
         utterance = " ".join(rules.player.say(situation).split())
@@ -104,7 +109,9 @@ def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, 
     kind, text = read_by_user(answered.response, [source.text for source in answered.sources], rules.passages)
     with heard_by(played.hear):
         met = rules.judge.met(situation, utterance, text) if text else ()
-    return _logged(user, situation.turn, answered, [rubric for rubric in left if rubric in met], {"read": kind, **played.record()})
+    return _logged(
+        user, situation.turn, answered, [rubric for rubric in situation.open if rubric in met], {"read": kind, **played.record()}
+    )
 
 
 class _Paid:
@@ -185,14 +192,7 @@ def _logged(user: SimulatedUser, number: int, answered: ChatTurn, met: list[str]
         queries=answered.queries,
         draft=answered.draft,
         seconds=answered.seconds,
-        calls=answered.calls + answered.cached,
-        cost=answered.cost,
+        **answered.account,
         met=tuple(met),
-        more={
-            **more,
-            "paid_calls": answered.calls,
-            "cached": answered.cached,
-            "tokens": answered.tokens,
-            "omitted": answered.omitted,
-        },
+        more={**more, **answered.paid, "omitted": answered.omitted},
     )

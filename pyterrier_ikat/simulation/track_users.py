@@ -58,8 +58,8 @@ def convert_track_users(
         willingness: of each user, see :class:`SimulatedUser`.
 
     Raises:
-        DataError: when a file is missing or malformed, a topic or question is in one file only, their texts differ, or an id
-            appears twice.
+        DataError: when a file is missing or malformed, a topic or question is in one file only, their texts differ, an id
+            appears twice, or no user is left.
     """
     place = Path(folder)
     people, questions = _people(place / DATA), _rubrics(place / RUBRICS)
@@ -82,6 +82,9 @@ def convert_track_users(
         need = needs.get(number, asked[0])
         person = number.partition("-")[0]
         users.append(SimulatedUser(number, statements, need, rubrics, patience, vagueness, willingness, person=person))
+    if not users:
+        lacking = f"{place / ASSESSED} has no question, so no user has a rubric" if people else f"{place / DATA} has no topic"
+        raise DataError(f"{lacking}: download the file again" + (", or keep all questions" if people else ""))
     return TrackUsers(users, _notes(users, people, questions, chosen, omitted, topics is not None, assessed))
 
 
@@ -127,7 +130,9 @@ def _rows(path: Path, delimiter: str) -> list[list[str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             found = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if any(map(str.strip, row))]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is no UTF-8 text (byte {error.start}): save it as UTF-8, or download it again") from None
+    except (OSError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path} can't be read ({reason}): give the folder with {DATA}, {RUBRICS} and {ASSESSED}") from None
     if not found:

@@ -138,7 +138,7 @@ def test_passages_in_place_of_a_response_are_called_so(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, header={"passages": 3}, citations={}, **shown)
     said = Page(report(path).html).said()
     assert "no response meets r1 the user read the best 3 passages 1 best passage" in said
-    assert "2 completions of the systems came from a recording or the cache: they cost nothing and took no time here." in said
+    assert "2 completions of the systems came from a recording or the cache: they took no time here." in said
 
 
 def test_fewer_passages_on_request(tmp_path):
@@ -330,14 +330,15 @@ def test_systems_are_compared_with_the_chosen_baseline(browser, url):
     assert texts(browser, "#t1 .headline .run > :last-child") == ["1.00", "0.50 −0.50"]
     assert texts(browser, "#t4 .headline .run > :last-child") == ["0.00", "–"]
     assert texts(browser, ".means td:nth-child(4)") == ["0.5625", "0.8333 +0.2708"]
-    assert texts(browser, ".means td:nth-child(7)") == ["2.00", "1.00 −1.00"]
-    assert texts(browser, ".means td:nth-child(7) b") == ["1.00"]  # the lowest time is the best
-    assert texts(browser, ".means td:nth-child(7) .win") == ["−1.00"]
+    assert texts(browser, ".means td:nth-child(7)") == ["2.00", "1.00"]  # in a simulation, nobody is faster
+    assert texts(browser, ".means td:nth-child(8)") == ["4.50", "1.67 −2.83"]
+    assert texts(browser, ".means td:nth-child(8) b") == ["1.67"]  # the fewest calls are the best
+    assert texts(browser, ".means td:nth-child(8) .win") == ["−2.83"]
     assert texts(browser, ".means td:last-child") == ["0.3750", "unknown"]
     assert texts(browser, "#t1 .only > :last-child") == ["turn 2"]
     choose(browser, baseline="1", measure="2")
-    assert texts(browser, "#t1 .headline .run > :last-child") == ["2.00 +1.00", "1.00"]
-    assert texts(browser, "#t1 .headline .loss") == ["+1.00"]
+    assert texts(browser, "#t1 .headline .run > :last-child") == ["6 +4", "2"]
+    assert texts(browser, "#t1 .headline .loss") == ["+4"]
     assert browser.errors == []
 
 

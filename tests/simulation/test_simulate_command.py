@@ -9,9 +9,9 @@ from simulation.players import Says, user
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.simulation import ScriptedPlayer, SessionsFailed, read_users
+from pyterrier_ikat.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, read_users
 from pyterrier_ikat.simulation.planned import plan_sessions
 from pyterrier_ikat.simulation.setting import header_of, named, prepare
 
@@ -43,7 +43,7 @@ def test_the_sample_is_simulated_offline_and_says_what_is_recorded(index, tmp_pa
     assert "recorded:sample-users plays the users and judges each turn, from the user's utterance and the text that the user reads." in said
     assert "Without a response, the text is that of the best 3 passages: raw, ad." in said
     assert "Recorded, no live LLM: ad, users, judge. Recordings are replayed by turn; they react to nothing." in said
-    assert re.search(r"Users and judge needed \d+ completions for 0\.0000 US dollars; the table counts only those of the systems\.", said)
+    assert re.search(r"Users and judge needed \d+ completions, for which 0\.0000 US dollars was paid; the table counts only those of", said)
     assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
     again = simulate(index, tmp_path / "sims", "--baseline", "raw", "--format", "csv")
     assert again.stdout.splitlines()[0].startswith("name,users,samples,satisfied,")
@@ -84,10 +84,32 @@ def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
     assert first["says", "simulate_user"] == 3  # whose first prompt is the same for each system
 
 
+def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
+    class Stopped(ScriptedPlayer):
+        def say(self, situation):
+            if (situation.user.id, situation.turn) == ("u1", 3):
+                raise DataError("stop: here")
+            return "Tea?"
+
+    class Counts:
+        def generate(self, chats):
+            return ["Mate." for chat in chats]
+
+    users, systems = [user("u1", patience=5), user("u2", patience=2), user("u3", patience=4)], {"answer": ikat.Answer(ikat.llm(Counts()))}
+    judge = ScriptedJudge({"u3": {"r1": "mate", "r2": "mate"}})
+    with pytest.raises(SessionsFailed):
+        ikat.simulate(systems, users, Stopped(), judge, out=tmp_path)
+    setting = prepare(systems, users, Stopped(), judge, only_plan=True)
+    assert plan_sessions(setting)["calls"].tolist() == [5 + 2 + 4]
+    assert plan_sessions(setting, tmp_path)["calls"].tolist() == [3]  # turns 3 to 5 of u1; u2 is out of patience and u3 satisfied
+    with pytest.raises(UsageError, match="holds other conversations .passages was 3, now 1"):
+        plan_sessions(prepare(systems, users, Stopped(), judge, passages=1, only_plan=True), tmp_path)
+
+
 def test_the_command_plans_without_a_folder(index, tmp_path):
     done = simulate(index, tmp_path / "sims", "--plan")
     assert done.exit_code == 0, done.output
-    assert "An upper bound: each user talks to each method until out of patience." in done.output
+    assert "An upper bound: each user talks to each method until out of patience. Turns that" in done.output
     assert not (tmp_path / "sims").exists()
     assert [line.split()[1:4] for line in done.stdout.splitlines()[1:4]] == [
         ["simulate_user", "recorded", "25"],

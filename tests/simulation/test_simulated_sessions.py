@@ -12,7 +12,8 @@ from simulation.players import ALL, PHRASES, SECRET_NEED, SECRET_RUBRICS, Chatty
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import BudgetExceeded
+from pyterrier_ikat.llms import BudgetExceeded, LLMFailure
+from pyterrier_ikat.llms.listening import heard_by
 from pyterrier_ikat.runs.dialogues import DialogueLog
 from pyterrier_ikat.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Situation, session_frames
 from pyterrier_ikat.simulation.comparison import simulation_rows, simulation_table
@@ -129,10 +130,26 @@ def test_what_says_nothing_is_no_utterance(said):
     ["yes", '["yes", "maybe"]', '["yes", "no"] or ["no", "no"]', "[]", "[true, false]", '{"r1": "yes"}', '["yes", "no", "no"]', '["no"]'],
 )
 def test_a_judge_that_gives_no_list_of_verdicts_fails_the_session_by_name(tmp_path, said):
-    judges, _ = scripted(said)
+    judges, _ = scripted(said, said)
     with pytest.raises(SessionsFailed, match=r"1 of 1 sessions failed: s with user u1 \(simulate_judge of turn u1_1: .*call it again"):
         simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], judged=judges)
     assert dialogues(tmp_path / "s")["u1"].turns == []  # nothing counts as 0
+
+
+def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_sample(tmp_path):
+    judges, backend = scripted('["yes"]', '["yes", "yes"]')
+    speaks, _ = scripted("...", "Tea?")
+    table = simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], speaks, judges)
+    assert table["rubrics met"].tolist() == [1.0]
+    assert backend.asked[0] == backend.asked[1]
+    (turn,) = dialogues(tmp_path / "s")["u1"].turns
+    assert (turn.utterance, turn.more["played_calls"]) == ("Tea?", 4)
+    account = judges.ledger.frame()
+    assert account[["calls", "failures"]].sum().tolist() == [2, 1]
+    found = []
+    with pytest.raises(LLMFailure), heard_by(lambda llm, exchanges: found.extend(one.sample for one, _ in exchanges)):
+        LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS), "Tea?", "Mate.")
+    assert found == [0, 1]
 
 
 def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):

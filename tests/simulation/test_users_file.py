@@ -149,11 +149,23 @@ def test_only_the_assessed_questions_and_nobody_is_dropped_silently(tmp_path):
         ({"people": PEOPLE.replace("How far?;", ";How far?")}, "an empty question between others"),
         ({"people": PEOPLE.replace("Question 2;;", "Question 2;Mood;")}, "the columns are"),
         ({"people": ""}, "simulation-data.csv is empty"),
+        ({"people": PEOPLE.splitlines()[0], "rubrics": RUBRICS.splitlines()[0], "assessed": '"id","rubrik"\n'}, "has no topic: download"),
     ],
 )
 def test_each_join_is_checked(tmp_path, change, message):
     with pytest.raises(DataError, match=message):
         convert_track_users(files(tmp_path, **change))
+
+
+def test_files_that_leave_nobody_or_are_no_text_are_refused(tmp_path):
+    with pytest.raises(
+        DataError, match=r"assessed-rubrics\.csv has no question, so no user has a rubric: download the file again, or keep all"
+    ):
+        convert_track_users(files(tmp_path, assessed='"id","rubrik"\n'), assessed=True)
+    for encoding in ("utf-16", "latin-1"):
+        (tmp_path / "simulation-data.csv").write_text(PEOPLE[1:].replace("Ghent", "Gand, à l'est"), encoding=encoding)
+        with pytest.raises(DataError, match=r"simulation-data\.csv is no UTF-8 text \(byte \d+\): save it as UTF-8"):
+            convert_track_users(tmp_path)
 
 
 def test_the_command_prints_the_counts(tmp_path):

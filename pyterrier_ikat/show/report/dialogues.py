@@ -13,6 +13,7 @@ from ...evaluation.sessions import (
     BETTER,
     MEASURES,
     UNKNOWN,
+    cached_note,
     format_measure,
     session_means,
     session_measures,
@@ -35,6 +36,10 @@ SOURCES = (10, 5, 3, 1)
 NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "package")
 LONGEST = 300
 """Characters of each setting of a run that are shown."""
+UNORDERED = (
+    "Seconds depend on the order of sessions, because searches, scores and completions that another session has computed are not "
+    "repeated: no system is marked as faster."
+)
 MARKUP = 150
 """The approximate characters of a source in the page, without its text."""
 
@@ -88,16 +93,18 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
     aligned, measured = align(dialogues), {name: session_measures(found) for name, found in dialogues.items()}
     means, (caption, *notes) = session_means(measured), session_notes(measured)
     means = means.assign(satisfied=means["satisfied"] / means["sessions"])
-    measures = [name for name in BETTER if any(frame[name].notna().any() for frame in measured.values())]
+    better = _better(headers)
+    measures = [name for name in better if any(frame[name].notna().any() for frame in measured.values())]
     columns = shown_columns(means, measured)
     turns = [turn for found in dialogues.values() for one in found for turn in one.turns]
     known = _load_texts(turns, texts, passages)
     words, sources = fit_sources([passages_of(turn, known) for turn in turns], passages)
     if any(len(passages_of(turn)) > sources for turn in turns):
         notes.append(f"Of each turn the first {sources} passages are shown.")
-    if cached := sum(int(turn.more.get("cached") or 0) for turn in turns):
-        notes.append(f"{cached:,} completions of the systems came from a recording or the cache: they cost nothing and took no time here.")
+    notes += cached_note(turns)
     notes += _recorded(dict(zip(logs, headers, strict=True)))
+    if len(logs) > 1 and "seconds" not in better:
+        notes.append(UNORDERED)
     values = _values(aligned, measured, measures)
     compared = _best_but_first(means, measures)
     page = render(
@@ -109,7 +116,7 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
         caption=caption,
         users=build_users(aligned, values, Shown(sources, words, any(turn.cost is not None for turn in turns), headers, known)),
         sessions=len(aligned),
-        columns=[{"name": name, "digits": DECIMALS[name], "better": BETTER.get(name, int(name == "satisfied"))} for name in columns],
+        columns=[{"name": name, "digits": DECIMALS[name], "better": better.get(name, int(name == "satisfied"))} for name in columns],
         means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],
         measures=[_measure(name, measured) for name in measures],
         ends=sorted({one.end or NOT_ENDED for found in dialogues.values() for one in found}),
@@ -118,6 +125,12 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
         words=words if any(text for turn in turns for _, _, text in passages_of(turn, known)) else 0,
     )
     return Report(page, ", ".join(logs))
+
+
+def _better(headers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The measures by which systems are compared, see ``BETTER``; seconds only where each session was played by itself."""
+    simulated = any(header.get("kind") == "simulated" for header in headers)
+    return {name: side for name, side in BETTER.items() if not (simulated and name == "seconds")}
 
 
 def _recorded(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
