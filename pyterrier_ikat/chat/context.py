@@ -16,7 +16,7 @@ from .turn import ChatTurn
 def answer_in_context(
     system: pt.Transformer, turn: pd.DataFrame, tell: Tell | None = None, *, method: str = "", history: int | None, repeats: int | None = 1
 ) -> tuple[ChatTurn, int | None]:
-    """The system's answer; when the model rejects a prompt as too long, the turn is repeated with half of its history.
+    """The system's answer; when the model rejects a prompt as too long, the turn is retried with half of its history.
 
     Args:
         system: see :func:`~pyterrier_ikat.chat.answering.answer`.

@@ -44,7 +44,7 @@ PAUSE, PATIENCE = 0.02, 60.0
 class UserMemory:
     """Statements about users, and from which turn of which session each comes.
 
-    One session is one conversation. What was learned from turn t is visible to later turns and later sessions, never to turn t or an
+    One session is one conversation. Statements from turn t are visible to later turns and later sessions, never to turn t or an
     earlier one, also when a run is repeated: :meth:`known` gives a repeated turn the statements that it had the first time, if the sessions
     of one user don't overlap in time.
 
