@@ -195,6 +195,7 @@ class Chat:
                 turn is kept in ``turns``.
             IkatError: when the system fails; the turn isn't kept.
         """
+        self.spent = Ledger()
         utterance = self._check(text)
         ptkb = self._memory.known(self.number, len(self.turns) + 1, self.ptkb, replayed=self.script is not None)
         frame = conversation([*self.messages(), {"role": "user", "content": utterance}], ptkb, number=self.number)
@@ -214,7 +215,6 @@ class Chat:
     @contextmanager
     def _counted(self) -> Iterator[None]:
         """In the block, what the language models do is counted in ``spent``."""
-        self.spent = Ledger()
         models = [part for part in (*parts_of(self.system), self._memory.llm) if isinstance(part, LLM)]
         ledgers = {id(model.ledger): model.ledger for model in models}
         with ExitStack() as stack:

@@ -96,12 +96,12 @@ class Remembering:
 
 def _paid(spent: Ledger) -> Mapping[str, Any]:
     """The completions that an account has paid for, their tokens and their cost; None for what isn't known."""
-    total = spent.frame()[["calls", "failures", "prompt_tokens", "completion_tokens", "cost"]].sum(skipna=False)
-    calls = int(total["calls"] - total["failures"])
+    account = spent.frame()
+    calls = int((account["calls"] - account["failures"]).sum())
     if not calls:
         return {}
-    amounts = {"tokens": total["prompt_tokens"] + total["completion_tokens"], "cost": total["cost"]}
-    return {"calls": calls, **{name: None if pd.isna(value) else value for name, value in amounts.items()}}
+    tokens, cost = (account["prompt_tokens"] + account["completion_tokens"]).sum(skipna=False), account["cost"].sum(skipna=False)
+    return {"calls": calls, "tokens": None if pd.isna(tokens) else int(tokens), "cost": None if pd.isna(cost) else float(cost)}
 
 
 def _warn(error: BaseException) -> None:

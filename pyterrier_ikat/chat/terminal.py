@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -45,8 +46,8 @@ class Screen:
         if not self._terminal:
             yield None
             return
-        step = _Step(what)
-        with without_bars(), self._console().status(step, spinner="dots"):  # type: ignore[arg-type]
+        step, console = _Step(what), self._console()
+        with without_bars(), _warnings_above(console), console.status(step, spinner="dots"):  # type: ignore[arg-type]
             yield step.change
 
     @property
@@ -59,6 +60,17 @@ class Screen:
         console = Console(file=self.stream, highlight=False, markup=False, emoji=False)
         console.width = self.width or min(console.width, WIDTH)
         return console
+
+
+@contextmanager
+def _warnings_above(console: Any) -> Iterator[None]:
+    """In the block, warnings stand on lines of their own and not behind the one that says what is done."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda message, *_, **__: console.print(f"ikat: warning: {strip_controls(str(message))}")
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 class _Step:

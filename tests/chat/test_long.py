@@ -73,6 +73,7 @@ def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
     turn = chat.say("And now?".ljust(40, "?"))
     assert chat.spent.frame()[["stage", "calls", "failures"]].values.tolist() == [["answer", 2, 0], ["rewrite", 2, 1]]
     assert (turn.calls, turn.cost) == (3, None)
+    assert isinstance(turn.tokens, int)
     assert turn.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum()
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 
 import pyterrier as pt
 import pytest
@@ -78,6 +79,22 @@ def test_an_error_does_not_end_it():
     assert shown.startswith("ikat: stage answer: 1 request failed")
     assert "; 1 call was made: finished calls are kept in this process only, and not repeated in it\nRooibos." in shown
     assert shown.endswith("\n1 turn, not saved\n")
+
+
+def test_an_error_before_the_first_call_names_no_call_of_the_turn_before(tmp_path):
+    llm, _ = scripted("Rooibos.", "[]")
+    memory = ikat.UserMemory(tmp_path / "me.json", llm)
+
+    lines = Typed("Which tea?", "Or hot?")
+
+    def damaged(prompt):
+        if len(lines.lines) == 1:
+            memory.path.write_text("[]")
+        return lines(prompt)
+
+    stream = io.StringIO()
+    talk(Chat(ikat.Answer(llm), memory=memory), damaged, Screen(stream, width=200))
+    assert "is no memory of users, or damaged: restore it, or give another file\n" in stream.getvalue()
 
 
 def test_a_defect_is_not_hidden():
@@ -193,6 +210,15 @@ def test_in_a_terminal_a_line_says_what_it_is_doing():
     assert "[bold]5" in shown
     with Screen(io.StringIO()).doing("thinking") as tell:
         assert tell is None
+
+
+def test_a_warning_is_a_line_of_its_own_above_what_is_done():
+    stream, before = Terminal(), warnings.showwarning
+    with Screen(stream, width=80).doing("learning about you"):
+        warnings.warn("nothing was [bold]learned\x1b[2J", UserWarning, stacklevel=1)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", stream.getvalue()).split("\n")
+    assert "ikat: warning: nothing was [bold]learned [2J" in lines
+    assert warnings.showwarning is before
 
 
 def test_a_terminal_gets_colours_and_the_texts_no_markup():
