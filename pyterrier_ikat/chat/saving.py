@@ -55,7 +55,7 @@ def write_chat(path: str | Path, content: bytes) -> None:
         with atomic_write(path, "wb") as file:
             file.write(content)
     except OSError as error:
-        raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): save it elsewhere") from None
+        raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): {_repair('repair that')}") from None
 
 
 class ChatFile:
@@ -88,7 +88,8 @@ class ChatFile:
         """
         now = self._digest()
         if now is not None and now not in self._ours:
-            raise UsageError(f"the chat can't be saved in {self.path}: another program has changed that file; save it elsewhere")
+            repair = _repair("move that file away")
+            raise UsageError(f"the chat can't be saved in {self.path}: another program has changed that file; {repair}")
         if not topics[0]["turns"]:
             self.path.unlink(missing_ok=True)
             return
@@ -100,7 +101,11 @@ class ChatFile:
         try:
             return digest(self.path.read_bytes()) if self.path.is_file() else None
         except OSError as error:
-            raise UsageError(f"the chat can't be saved in {self.path} ({error.strerror}): save it elsewhere") from None
+            raise UsageError(f"the chat can't be saved in {self.path} ({error.strerror}): {_repair('repair that')}") from None
+
+
+def _repair(command: str) -> str:
+    return advice("save it elsewhere", f"{command}, and the next turn saves all turns")
 
 
 def _require_new(path: Path) -> None:

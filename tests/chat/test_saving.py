@@ -9,6 +9,7 @@ from fakes import scripted
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.errors import commands_advised
 
 
 def chat_of(*answers, **options):
@@ -76,6 +77,16 @@ def test_a_file_that_something_else_has_changed_is_left_alone(path):
         chat.undo()
     assert path.read_text() == "[]"
     assert len(chat.turns) == 3  # what was answered stays
+
+
+def test_on_the_command_line_a_later_turn_saves_what_one_could_not(path):
+    chat, theirs = chat_of("Water.", "Milk.", continue_from=path), path.with_name("theirs.json")
+    path.write_text("[]")
+    with commands_advised(), pytest.raises(ikat.UsageError, match="move that file away, and the next turn saves all turns"):
+        chat.say("And cold?")
+    path.rename(theirs)
+    chat.say("And warm?")
+    assert utterances(path) == ["Which tea?", "Or hot?", "And cold?", "And warm?"]
 
 
 def test_an_interrupt_right_after_the_file_was_written_blocks_no_later_save(path, monkeypatch):

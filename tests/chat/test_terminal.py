@@ -214,7 +214,8 @@ def test_in_a_terminal_a_line_says_what_it_is_doing():
 
 def test_a_warning_is_a_line_of_its_own_above_what_is_done():
     stream, before = Terminal(), warnings.showwarning
-    with Screen(stream, width=80).doing("learning about you"):
+    with warnings.catch_warnings(), Screen(stream, width=80).doing("learning about you"):
+        warnings.simplefilter("always")
         warnings.warn("nothing was [bold]learned\x1b[2J", UserWarning, stacklevel=1)
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", stream.getvalue()).split("\n")
     assert "ikat: warning: nothing was [bold]learned [2J" in lines
