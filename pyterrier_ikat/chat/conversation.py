@@ -159,6 +159,11 @@ class Chat:
         """The file in which the chat is saved after each turn."""
         return None if self._file is None else self._file.path
 
+    @property
+    def remembered(self) -> int:
+        """The number of statements about the user in the memory; 0 without one."""
+        return self._memory.size
+
     def use(self, system: str | pt.Transformer) -> None:
         """Continue with another system; the conversation stays.
 

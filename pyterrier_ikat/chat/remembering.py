@@ -46,6 +46,11 @@ class Remembering:
         """The language model that the memory asks."""
         return None if self.memory is None else self.memory.llm
 
+    @property
+    def size(self) -> int:
+        """The number of statements that hold."""
+        return 0 if self.memory is None else len(self.memory.known(ME))
+
     def known(self, number: str, turn: int, ptkb: Mapping[str, str], *, replayed: bool) -> Mapping[str, str]:
         """The statements that a turn sees: the persona's, and those that were learned before it.
 

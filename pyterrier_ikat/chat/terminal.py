@@ -125,6 +125,7 @@ def read_line(prompt: str) -> str:
 
 def _greet(chat: Chat, screen: Screen) -> None:
     who = f"{len(chat.ptkb)} statement{'s' * (len(chat.ptkb) != 1)} about you" if chat.ptkb else "no statements about you"
+    who += f", {chat.remembered} remembered" * bool(chat.remembered)
     named = f"method {chat.method}, " if chat.method else ""
     screen.show(_dim(f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."))
     for note in chat.notes:

@@ -14,6 +14,9 @@ from .usable import FENCE, own_turn, usable_text
 LONGEST = 300
 """Characters of a statement. The longest statement of the topics of TREC iKAT 2023 to 2025 has 110."""
 
+LONGEST_NUMBER = 4000
+"""Digits of an id that counts as a number."""
+
 _LIST = re.compile(r"\[\s*\{")
 _NUMBER = re.compile(r"\d{1,9}")
 _GAP = re.compile(r"\.{2,}|…")
@@ -85,7 +88,7 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
         {'2': 'I am vegan.', '3': 'I live in Oslo.'}
     """
     known, learned, dropped = dict(ptkb), list[dict[str, Any]](), list[str]()
-    last = max((int(number) for number in (*ptkb, *taken) if number.isdecimal()), default=0)
+    last = highest_number((*ptkb, *taken))
     for piece in found:
         fault, statement = _checked(piece, said)
         replaced, unknown = _replaced(piece.get("replaces"), ptkb)
@@ -102,6 +105,16 @@ def merge(found: Sequence[Mapping[str, Any]], ptkb: Mapping[str, str], said: Map
         source = {"message": _number(piece), "words": " ".join(well_formed(_words(piece)).split())}
         learned.append({"id": same, "statement": known[same], **source, "replaces": replaced})
     return Learned(known, learned, dropped)
+
+
+def highest_number(ids: Iterable[str]) -> int:
+    """The highest number among the ids, 0 without one; longer ones than Python reads by default are no numbers.
+
+    Example:
+        >>> highest_number(["3", "1-2", "12", "", "²", "9" * 5000])
+        12
+    """
+    return max((int(name) for name in ids if name.isdecimal() and len(name) <= LONGEST_NUMBER), default=0)
 
 
 def _checked(piece: Mapping[str, Any], said: Mapping[int, str]) -> tuple[str, str]:

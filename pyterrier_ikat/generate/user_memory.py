@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ..arguments import checked
-from ..completions.learned import merge
+from ..completions.learned import highest_number, merge
 from ..completions.matching import normalised
 from ..conversations.frame import object_frame, statements_of
 from ..conversations.topics import conversation
@@ -233,7 +233,7 @@ class UserMemory:
         taken, found = ids_in(entries), []
         for name, text in given.items():
             if normalised(text) not in texts:
-                number = name if name not in taken else str(max([int(one) for one in {*taken, *given} if one.isdecimal()], default=0) + 1)
+                number = name if name not in taken else str(highest_number({*taken, *given}) + 1)
                 taken.add(number)
                 texts.add(normalised(text))
                 found.append({"id": number, "statement": text, "message": 0, "words": "", "replaces": []})

@@ -1,5 +1,6 @@
 """A chat that remembers its user: each turn sees what was said before it, in this chat and in earlier ones."""
 
+import io
 import json
 import signal
 import threading
@@ -9,7 +10,7 @@ from fakes import scripted
 from test_conversation import System
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat import Chat, open_chat
+from pyterrier_ikat.chat import Chat, Screen, open_chat, talk
 from pyterrier_ikat.chat.display import effort
 from pyterrier_ikat.chat.remembering import NothingLearnedWarning
 from pyterrier_ikat.conversations import read_topics
@@ -41,7 +42,10 @@ def test_a_turn_sees_what_was_said_before_it_and_a_later_chat_sees_all(path):
     assert said[-1] == "learning about you"
     chat.say("May it come?")
     assert seen(first) == [{"1": "I live in Lyon."}, {"1": "I live in Lyon.", "2": "I own a dog."}]
-    Chat(second, memory=ikat.UserMemory(path, llm)).say("I like tea.")
+    later = Chat(second, memory=ikat.UserMemory(path, llm))
+    stream = io.StringIO()
+    talk(later, lambda prompt: "I like tea." if not later.turns else stopped(), Screen(stream, width=200))
+    assert stream.getvalue().startswith("no statements about you, 2 remembered. /help")
     assert seen(second) == [{"1": "I live in Lyon.", "2": "I own a dog."}]
     assert ikat.UserMemory(path).table("me")["session"].str[:5].tolist() == ["", "chat-", "chat-"]
 
@@ -203,3 +207,16 @@ def test_a_replay_of_the_sample_is_the_same_session_again(path, tmp_path):
         chat.say(chat.expected())
         assert list(ikat.UserMemory(path).known("me", "3-1", 1)) == list("123456789")
         assert ikat.UserMemory(path).known("me")["11"] == "I have never played an instrument."
+
+
+def test_ids_of_a_persona_may_be_any_text(path):
+    odd = ["", "a b", "[1]", "1_1", "²", "007", "9" * 5000, "\U0001f600"]
+    persona = {name: f"Statement {place}." for place, name in enumerate(odd)}
+    llm, _ = scripted(*learns((1, "I own a dog."), (2, "")))
+    system = System("Nice.", "Yes.")
+    chat = Chat(system, persona, memory=ikat.UserMemory(path, llm))
+    chat.say("I own a dog.")
+    chat.say("May it come?")
+    assert seen(system) == [persona, {**persona, "8": "I own a dog."}]
+    Chat(System("Hm."), {"8": "I own a boat."}, memory=ikat.UserMemory(path, scripted("[]")[0])).say("And I?")
+    assert ikat.UserMemory(path).known("me")["9"] == "I own a boat."
