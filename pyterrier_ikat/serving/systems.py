@@ -50,27 +50,32 @@ class Served:
         """The answer to a request.
 
         Raises:
-            RequestError: when recorded completions don't answer this conversation.
+            RequestError: when recorded completions don't answer this conversation, or are for other statements about the user.
             StillTooLong: when the model has no room for the prompt, even without the history.
             IkatError: when the system fails.
         """
         number, ptkb = f"chat-{uuid.uuid4().hex}", asked.ptkb or {}  # no other request's turn has this name, so none can pass for it
         if self.recorded:
-            found = self._replayed([message["content"] for message in asked.messages if message["role"] == "user"])
-            number, ptkb = found.number, dict(found.ptkb) if asked.ptkb is None else asked.ptkb
+            found = self._replayed([message["content"] for message in asked.messages if message["role"] == "user"], list(ptkb.values()))
+            number, ptkb = found.number, dict(found.ptkb)
         turn = conversation(asked.messages, ptkb, number=number)
         return answer_in_context(self.system, turn, tell, method=self.name, history=HISTORY, repeats=None)[0]
 
-    def _replayed(self, said: list[str]) -> Conversation:
+    def _replayed(self, said: list[str], statements: list[str]) -> Conversation:
+        """The recorded conversation with these words and statements; a page without a persona sends no statements."""
         words = [text.split() for text in said]
-        for chat in self.recorded:
-            if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words:
-                return chat
-        first = self.recorded[0].turns[0].utterance
+        begun = [chat for chat in self.recorded if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words]
+        found = next((chat for chat in begun if not statements or list(chat.ptkb.values()) == statements), None)
+        if found is not None:
+            return found
+        if begun:
+            wrong, repair = "are recorded for other statements about the user", "give no statements"
+        else:
+            wrong = "are recorded, and this conversation is not among them"
+            repair = f"begin a new conversation with what a recorded user said, such as {self.recorded[0].turns[0].utterance!r}"
         raise RequestError(
-            "the completions of the language model are recorded, and this conversation is not among them: say what its user said, such as "
-            f"{first!r} at first, or serve a live model",
-            param="messages",
+            f"the completions of the language model {wrong}: {repair}, or serve a live model",
+            param="metadata" if begun else "messages",
             code="not_recorded",
         )
 

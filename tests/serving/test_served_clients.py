@@ -9,9 +9,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import httpx
 import openai
+import pyterrier as pt
 import pytest
 from mcp.client.client import Client as ToolClient
 from mcp.client.streamable_http import streamable_http_client
@@ -218,15 +220,39 @@ def test_prompts_that_no_system_reads_and_recorded_completions_of_an_unknown_dat
         pass
 
 
+def test_the_client_of_the_live_page_talks_as_it_is_written():
+    page = (Path(__file__).parents[2] / "docs" / "live.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(from openai import OpenAI\n.*?)```", page, re.DOTALL)
+    with running({"rtg": Talks()}) as server:
+        said: dict = {}
+        exec(code.replace("http://127.0.0.1:8000", server.url), said)
+    assert said["reply"].choices[0].message.content.endswith("Sources: [1], [2]")
+    assert ikat.dataset("ikat:sample").conversations[0].turns[0].utterance == said["words"]
+    assert said["reply"].citations[0]["id"] == "d1-I'd like to do my fi"
+
+
 def test_recorded_completions_answer_only_their_conversations():
-    chat = ikat.dataset("ikat:sample").conversations[0]
-    with running({"drafts": ikat.Answer(ikat.llm("recorded:sample"))}) as server:
+    chat, twin = ikat.dataset("ikat:sample").conversations[:2]
+    assert chat.turns[0].utterance == twin.turns[0].utterance
+    known: list[dict[str, str]] = []
+    noting = pt.apply.generic(lambda turns: known.append(dict(turns["qptkb"].item())) or turns)
+    with running({"drafts": noting >> ikat.Answer(ikat.llm("recorded:sample"))}) as server:
         ask = partial(httpx.post, f"{server.url}/v1/chat/completions")
         answer = ask(json=says(chat.turns[0].utterance, model="drafts")).json()
         assert answer["ikat"]["response"]
+        unnamed = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": ""})).json()
+        other = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": "I run."}))
+        same = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": dict(chat.ptkb)}))
+        ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": dict(twin.ptkb)}))
         refused = ask(json=says("Which tea?", model="drafts"))
+    assert unnamed["ikat"]["response"] == answer["ikat"]["response"] == same.json()["ikat"]["response"]
+    assert known == [dict(chat.ptkb)] * 3 + [dict(twin.ptkb)]
+    assert (other.status_code, "recorded for other statements about the user" in other.text) == (400, True)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_recorded")
-    assert repr(chat.turns[0].utterance) in refused.json()["error"]["message"]
+    assert (
+        f"begin a new conversation with what a recorded user said, such as {chat.turns[0].utterance!r}"
+        in refused.json()["error"]["message"]
+    )
 
 
 @pytest.mark.parametrize(("package", "module", "extra"), [("starlette", "application", "serve"), ("mcp", "tools", "mcp")])
