@@ -132,6 +132,13 @@ def year_of(values: Values) -> int | None:
     return 2025 if lines and lines * 2 >= len(objects) else None
 
 
+def is_dump(values: Values) -> bool:
+    """Whether a file is the dump of an interactive run: an array of turns whose metadata have the type "interactive"."""
+    items = values[0][1] if len(values) == 1 else None
+    found = [item["metadata"] for item in items if isinstance(item, dict) and "metadata" in item] if isinstance(items, list) else []
+    return any(isinstance(metadata, dict) and metadata.get("type") == "interactive" for metadata in found)
+
+
 def _list_in(item: Any, name: str) -> Iterable[Any]:
     found = item.get(name) if isinstance(item, dict) else None
     return found if isinstance(found, list) else ()

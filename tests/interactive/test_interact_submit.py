@@ -28,6 +28,9 @@ def test_the_command_writes_what_the_server_dumped(finished, tmp_path):
     ours, theirs = (json.loads(path.read_text()) for path in (out, finished / "dump.json"))
     assert [one["metadata"] for one in ours] == [one["metadata"] for one in theirs]
     assert ours == theirs
+    checked = CliRunner().invoke(main, ["validate", str(out), "--dataset", "ikat:sample"])
+    assert checked.output.startswith("error: this is an interactive run: the track's server checked each response")
+    assert (checked.exit_code, len(checked.output.splitlines())) == (1, 2)
     assert [one["metadata"]["topic_id"] for one in ours] == ["1-1_0", "1-1_1", "1-1_2", "2-1_0", "1-2_0", "1-2_1"]
 
 
