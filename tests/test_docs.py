@@ -77,6 +77,22 @@ def test_a_conversation_from_scratch_to_a_table_runs_as_the_page_says():
     assert len(code.splitlines()) <= 10
 
 
+LIVE = (DOCS / "live.md").read_text(encoding="utf-8")
+LIVE_CODE = re.findall(r"<!-- generated: output -->\n```python\n(.*?)```\n\n```\n(.*?)```\n<!-- end -->", LIVE, re.DOTALL)
+
+
+@pytest.mark.parametrize(("code", "printed"), LIVE_CODE, ids=["chat", "learned", "memory", "simulation"])
+def test_the_code_of_the_live_page_prints_what_stands_below_it(tmp_path, monkeypatch, capsys, code, printed):
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    assert [line.rstrip() for line in capsys.readouterr().out.strip("\n").split("\n")] == printed.splitlines()
+
+
+def test_no_code_of_the_live_page_is_left_out():
+    clients = [code for code in re.findall(r"```python\n(.*?)```", LIVE, re.DOTALL) if code.startswith("from openai import")]
+    assert LIVE.count("```python") == len(LIVE_CODE) + len(clients)  # tests/serving runs the client
+
+
 @pytest.mark.parametrize(("body", "message"), [(CODE.format("false"), "this block fails"), ("no code", "no block of code")])
 def test_code_that_fails_or_is_missing_is_an_error(body, message):
     with pytest.raises(RuntimeError, match=message):
