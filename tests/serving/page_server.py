@@ -39,7 +39,10 @@ def answer(text, *passages, activity=("answering",), **facts):
 
 
 class Server(ThreadingHTTPServer):
-    """``replies`` has for each model its answers, in order: chunks, or a status, a message and headers; ``asked`` has the requests."""
+    """``replies`` has for each model its answers, in order: chunks, or a status, a message and headers; ``asked`` has the requests.
+
+    A model in ``late`` waits for its event before it refuses a token.
+    """
 
     daemon_threads = True
 
@@ -58,7 +61,7 @@ class Server(ThreadingHTTPServer):
         """As if it had just been started."""
         for event in self.held:
             event.set()
-        self.replies, self.asked, self.paths, self.held, self.token = {}, [], [], [], ""
+        self.replies, self.asked, self.paths, self.held, self.token, self.late = {}, [], [], [], "", {}
         self.models = [{"id": name, "title": title, "writes_response": True} for name, title in (("plain", "plain"), ("gtr", "Generate"))]
 
     def told(self, model):
@@ -80,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if not self.allowed():
+        if not self.allowed(body["model"]):
             return
         self.server.asked.append(body)
         reply = self.server.replies[body["model"]].pop(0)
@@ -102,8 +105,10 @@ class Handler(BaseHTTPRequestHandler):
             with suppress(OSError):  # stopped
                 self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
 
-    def allowed(self):
+    def allowed(self, model=""):
         if self.server.token and self.headers["Authorization"] != f"Bearer {self.server.token}":
+            if model in self.server.late:
+                self.server.late.pop(model).wait(60)
             self.send(401, b'{"error": {"message": "no token", "type": "x", "param": null, "code": null}}')
             return False
         return True

@@ -313,6 +313,20 @@ def test_a_token_is_asked_for_and_kept_out_of_addresses(browser, server):
     assert texts(browser, ".answer") == ["Rooibos.", "Mint.", "Hot.", "Cold."]
 
 
+def test_a_refusal_that_arrives_after_the_new_token_asks_no_second_time(browser, server):
+    open_page(browser, server, [answer("Rooibos.")], [answer("Mint.")])
+    server.token, server.late = "s3cret", {"gtr": server.hold()}
+    late = server.late["gtr"]
+    say(browser, "Which tea?", wait=False)
+    until(browser, "document.querySelector('#ask-token').open")
+    write(browser, "s3cret", "token")
+    press(browser, "Enter")
+    until(browser, "document.querySelectorAll('.figures').length === 1")
+    late.set()
+    until(browser, "document.querySelectorAll('.figures').length === 2 || document.querySelector('#ask-token').open")
+    assert texts(browser, ".answer") == ["Rooibos.", "Mint."]
+
+
 def test_texts_of_models_and_passages_stay_text(browser, server):
     server.models[1]["title"] = ATTACK
     facts = {"rewrite": ATTACK, "queries": [ATTACK, BIDI], "statements": [ATTACK], "draft": ATTACK}
