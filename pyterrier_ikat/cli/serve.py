@@ -37,5 +37,8 @@ def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) ->
     ledger = Ledger()
     try:
         serve(names, limits=Limits(workers=workers, waiting=waiting), ledger=ledger, echo=click.echo, **options)
+    except KeyboardInterrupt:
+        click.echo("stopped at once: requests under way got no answer", err=True)
+        raise click.exceptions.Exit(2) from None
     finally:
         print_ledger(ledger)

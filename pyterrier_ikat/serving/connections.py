@@ -103,7 +103,7 @@ class Server(uvicorn.Server):
                 ws="none",
                 lifespan="on",
                 log_config=None,
-                log_level=logging.ERROR,
+                log_level=logging.CRITICAL + 1,  # the guard logs: uvicorn prints whole tracebacks, also of requests that the stop cuts off
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,

@@ -12,10 +12,11 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import UsageError, advice
 from .limits import FullError, Limits
 from .requests import RequestError
 from .wire import Failure, as_json, failure_of
@@ -60,6 +61,24 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def origins_of(pages: str | Sequence[str]) -> frozenset[str]:
+    """The origins of pages, as a browser sends them.
+
+    Raises:
+        UsageError: for what is no origin of a page, such as a name without ``https://``, or ``*``.
+
+    Example:
+        >>> sorted(origins_of(["https://Chat.example.org/", "http://localhost:3000"]))
+        ['http://localhost:3000', 'https://chat.example.org']
+    """
+    found = [page.lower().rstrip("/") for page in ([pages] if isinstance(pages, str) else pages)]
+    for origin in found:
+        if not re.fullmatch(r"https?://[a-z0-9.\-_:\[\]]+", origin):
+            given = advice("origins=[...]", "--origin")
+            raise UsageError(f"{origin!r} is no origin of a page: give scheme and host, as in {given} https://chat.example.org")
+    return frozenset(found)
+
+
 @dataclass
 class Guard:
     """Checks every request before the application sees it, and reads its body.
@@ -90,9 +109,8 @@ class Guard:
             await exchange.refuse(failure_of(FullError(1, stopping=True)))
             raise
         except Exception as error:
-            if not exchange.status:
-                log_defect(error)
-                await exchange.refuse(failure_of(error))
+            log_defect(error)
+            await exchange.refuse(failure_of(error))
         finally:
             exchange.log()
 

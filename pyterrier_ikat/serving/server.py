@@ -19,7 +19,7 @@ from ..llms import LLM, Ledger
 from ..operator import parts_of
 from ..running.systems import Systems
 from ..store.cache import open_cache
-from .guard import Guard, is_loopback, log
+from .guard import Guard, is_loopback, log, origins_of
 from .limits import Limits, Line
 from .systems import describe, open_systems
 
@@ -90,7 +90,7 @@ def _made(
             from .tools import tools_of
     service = Service(open_systems(systems, ledger, dataset=dataset, **resources), limits, Line(limits.workers, limits.waiting))
     made = application(service, *tools_of(service)) if mcp else application(service)
-    return Guard(made, limits, token, frozenset(origin.rstrip("/") for origin in origins)), service
+    return Guard(made, limits, token, origins_of(origins)), service
 
 
 @contextmanager
@@ -258,6 +258,8 @@ def _bound(host: str, port: int, token: str | None) -> socket.socket:
     if not is_loopback(host) and token is None:
         again = advice(f"and call serve(..., host={host!r}) again", "and run the same command again")
         raise UsageError(f"{host} is reached from other machines, and there is no token: {MAKE_A_TOKEN}, {again}")
+    if not 0 <= port <= 65535:
+        raise UsageError(f"there is no port {port}: give a number from 0 to 65535 with {advice('port=...', '--port')}")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (socket.gaierror, UnicodeError, OverflowError) as error:

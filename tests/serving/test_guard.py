@@ -166,5 +166,16 @@ def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(token):
     assert token not in str(refused.value)
 
 
+@pytest.mark.parametrize("origin", ["chat.example", "*", "null", "https://", "https://chat.example/page"])
+def test_what_is_no_origin_of_a_page_is_refused(origin):
+    with pytest.raises(ikat.UsageError, match="is no origin of a page: give scheme and host"):
+        served(token=TOKEN, origins=[origin])
+
+
+def test_one_origin_may_be_given_as_a_text(guarded):
+    one = Client(served(token=TOKEN, origins="HTTPS://Chat.example"))
+    assert one.ask("OPTIONS", "/search", headers={"origin": "https://chat.example"})[0] == 204
+
+
 def test_the_token_is_in_no_repr(guarded):
     assert TOKEN not in repr(guarded.application)

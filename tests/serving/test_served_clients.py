@@ -5,7 +5,6 @@ import json
 import re
 import socket
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -118,7 +117,7 @@ def test_a_full_line_is_told_and_whoever_leaves_frees_a_place(url, waits):
     def post():
         return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
 
-    with ThreadPoolExecutor(3) as people:
+    with ThreadPoolExecutor(2) as people:
         busy = [people.submit(post) for _ in range(2)]
         for _ in busy:
             assert waits.asked.acquire(timeout=60)
@@ -128,18 +127,17 @@ def test_a_full_line_is_told_and_whoever_leaves_frees_a_place(url, waits):
             full = post()
             assert (full.status_code, full.json()["error"]["code"]) == (503, "overloaded")
             assert int(full.headers["retry-after"]) >= 1
-        last = people.submit(_until_accepted, post)
-        waits.may.release(3)
-        assert [answer.result().status_code for answer in [*busy, last]] == [200, 200, 200]
+        while True:  # until the server has noticed that the other one left
+            with httpx.stream("POST", f"{url}/v1/chat/completions", json=body | {"stream": True}, timeout=60) as last:
+                if last.status_code == 200:
+                    lines = last.iter_lines()
+                    assert any('"activity": "waiting"' in line for line in lines)
+                    waits.may.release(3)
+                    assert any('"finish_reason": "stop"' in line for line in lines)
+                    break
+        assert [answer.result().status_code for answer in busy] == [200, 200]
     assert waits.asked.acquire(timeout=60)
     assert not waits.asked.acquire(blocking=False)  # the system was never asked for the one that left
-
-
-def _until_accepted(post):
-    pause = threading.Event()
-    while (answer := post()).status_code == 503:
-        pause.wait(0.01)
-    return answer
 
 
 def test_a_header_that_does_not_arrive_is_given_up():
@@ -194,6 +192,31 @@ def test_the_token_of_the_environment_counts_on_this_machine_too(monkeypatch):
         known = openai.OpenAI(base_url=f"{server.url}/v1", api_key="a-token-of-twenty-signs")
         assert [model.id for model in known.models.list()] == ["talks"]
         known.close()
+
+
+def test_a_request_that_the_stop_cuts_off_is_told_and_leaves_no_trace_in_the_log(caplog, capfd):
+    waits = Waits()
+    with ThreadPoolExecutor(2) as people:
+        with running({"waits": waits}, limits=Limits(stop=0.1)) as server:
+            ask = partial(httpx.post, f"{server.url}/v1/chat/completions", timeout=60)
+            whole, streamed = (people.submit(ask, json=says("xyzzy", model="waits", stream=stream)) for stream in (False, True))
+            for _ in range(2):
+                assert waits.asked.acquire(timeout=60)
+        assert (whole.result().status_code, whole.result().json()["error"]["code"]) == (503, "stopping")
+        with pytest.raises(httpx.RemoteProtocolError):
+            streamed.result()
+        waits.may.release(2)
+    assert server.unfinished == 2
+    assert not re.search("Traceback|xyzzy|Error", caplog.text + capfd.readouterr().err)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_there_is_not_is_refused(port):
+    with (
+        pytest.raises(ikat.UsageError, match=f"there is no port {port}: give a number from 0 to 65535"),
+        running({"talks": Talks()}, port=port),
+    ):
+        pass
 
 
 def test_a_port_in_use_and_a_manual_method_are_told(url):
