@@ -4,12 +4,12 @@ import logging
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
 
+import forked_python
 import pytest
 from click.testing import CliRunner
 from test_interact import AT_ONCE, EVERY, Model, play, said, system_of
@@ -169,8 +169,8 @@ def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_
     (tmp_path / "wait").touch()
     words = ["interact", url, "--method", "mine.py:answering", "--run-id", "mine", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
-    before = subprocess.Popen(
-        call, cwd=tmp_path, stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    before = forked_python.Popen(
+        call, cwd=tmp_path, stderr=forked_python.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     )
     until = time.monotonic() + 120
     while not (tmp_path / "seen").exists() or "1-1_2" not in (tmp_path / "seen").read_text():
