@@ -189,7 +189,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_word(value: Any) -> bool:
-    return _is_text(value) and len(value.split()) == 1 and value == value.strip() and not set(value) & set("/\\")
+    return _is_text(value) and len(value.split()) == 1 and value.isprintable() and not set(value) & set("/\\")
 
 
 def _is_whole(value: Any) -> bool:

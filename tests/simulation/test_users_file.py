@@ -41,6 +41,7 @@ def test_levels_of_numbers():
         ("id", "two words", "one word without slash"),
         ("id", "../u", "one word without slash"),
         ("id", 7, "one word without slash"),
+        ("id", "u\x1b[2J", "one word without slash"),
         ("persona", "I avoid caffeine.", "a list of statements"),
         ("persona", [""], "a list of statements"),
         ("need", " ", "a text that is not blank"),
