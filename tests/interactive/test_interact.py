@@ -385,7 +385,8 @@ def test_the_latency_of_each_turn_is_shown(tmp_path):
     assert shown[["session", "turn"]].values.tolist()[2:4] == [["1-1", 3], ["2-1", 1]]
     assert (shown[["system s", "server s"]] > 0).all(axis=None)
     assert "3 conversations with 6 turns." in str(run.latency())
-    assert DialogueLog(tmp_path / "run").dialogues()[0].turns[0].calls == 1
+    turn = DialogueLog(tmp_path / "run").dialogues()[0].turns[0]
+    assert (turn.calls, turn.more["paid_calls"] + turn.more["cached"]) == (1, 1)  # as in a simulation
 
 
 def test_each_user_may_have_a_persona(tmp_path):
