@@ -200,6 +200,20 @@ def test_a_server_that_lost_the_conversation_is_warned_of_and_the_log_still_equa
     assert said(track.taken[2:]) == EVERY[3:]
 
 
+def test_a_server_that_took_a_response_and_went_on_to_another_topic_begins_another_conversation(tmp_path):
+    class Moved(Track):
+        def session(self, run):
+            if run.topic[0] == "1-1":
+                run.done.append("1-1")
+                self.next_topic(run)
+            return super().session(run)
+
+    track, answers = Moved(SHORT, released=True, faults=["", "drop after"]), Answers()
+    run = live(track, tmp_path / "run", answers)
+    assert said(track.taken) == [("1-1", "Why?"), ("2-1", "Where?")]
+    assert [(one.session, len(one.turns), one.end) for one in run.log.dialogues()] == [("1-1", 1, "topic ended"), ("2-1", 1, "topic ended")]
+
+
 def test_a_server_that_stays_away_is_an_error_and_the_run_continues_later(tmp_path):
     track, answers = Track(faults=["", *["500 before"] * 40]), Answers()
     with pytest.raises(ServerDown, match="start again later, the same command continues the run"):
