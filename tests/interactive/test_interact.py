@@ -302,6 +302,17 @@ def test_a_dump_that_differs_names_turn_and_field(tmp_path, field, value, told):
     assert (tmp_path / "run" / "dump.json").is_file()
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "told"), [(0, 5, "1-2: the log has 2 responses, the server 1"), (3, 6, "1-1: the log has 3 .* 0")]
+)
+def test_a_dump_that_lacks_responses_names_the_topic(tmp_path, first, last, told):
+    track = Track()
+    make = track.dump
+    track.dump = lambda run: make(run)[first:last]
+    with pytest.raises(DumpDiffersError, match=told):
+        play(track, tmp_path / "run")
+
+
 def test_a_run_stops_after_some_conversations_and_continues(tmp_path):
     track, model = Track(), Model()
     assert not play(track, tmp_path / "run", model, sessions=1).finished
