@@ -12,6 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError, TooLong
 from pyterrier_ikat.llms.failures import Refused, Unavailable
 from pyterrier_ikat.serving import Limits
+from pyterrier_ikat.serving.guard import Guard
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +273,24 @@ def test_rows_of_another_turn_never_reach_a_client(change, message):
     assert (status, answer["error"]["code"]) == (500, "system_failed")
     assert message in answer["error"]["message"]
     assert "theirs" not in json.dumps(answer)
+
+
+def test_a_turn_sees_at_most_8000_tokens_of_history():
+    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says(*["x" * 4000] * 20, "And now?"))
+    assert answer["ikat"]["omitted"] == 12
+
+
+def test_an_error_while_a_response_is_sent_is_logged_by_its_place(caplog):
+    def breaks():
+        raise KeyError("xyzzy")
+
+    async def application(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        breaks()
+
+    assert Client(Guard(application, Limits())).ask("GET", "/v1/models")[0] == 200
+    assert "unexpected KeyError in breaks" in caplog.text
+    assert "xyzzy" not in caplog.text
 
 
 def test_each_request_has_a_turn_of_its_own_name(client, talks):
