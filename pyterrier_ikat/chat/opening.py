@@ -7,13 +7,11 @@ from typing import Any
 
 import pyterrier as pt
 
-from ..conversations import conversation
 from ..errors import UsageError, list_first, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger, llm
 from ..methods import Method, find
-from ..operator import parts_of
-from ..running.comparison import check_system, load_models
+from ..running.live import open_live_systems
 from ..running.systems import Resources, taken_by
 from .answering import HISTORY
 from .conversation import Chat, Opened
@@ -43,17 +41,12 @@ class Loader:
             DataError: for an index or recorded file that can't be used.
         """
         entry = find(name)
-        if entry.manual:
-            raise UsageError(f"method {name} needs the manual rewrite of each turn, and a chat has none: choose another")
         self._open_models()
         spare = self._spare(entry)
-        resources = Resources.of({key: value for key, value in self.options.items() if key not in spare}, [entry]).opened(self.ledger)
-        system = resources.build(entry)
-        columns = check_system(name, system, conversation([{"role": "user", "content": "?"}]), resources.index)
-        load_models([system])
-        recorded = any(isinstance(one, LLM) and one.backend.replays for one in parts_of(system))
+        live = open_live_systems(entry, self.ledger, **{key: value for key, value in self.options.items() if key not in spare})[entry.name]
+        recorded = any(model.backend.replays for model in live.models)
         script = self.who.utterances if recorded and self.who.utterances else None
-        return Opened(entry.name, system, script, tuple(_notes(entry.name, columns, spare)))
+        return Opened(entry.name, live.system, script, tuple(_notes(entry.name, live.columns, spare)))
 
     def model(self) -> LLM:
         """The language model ``llm``, also for a method that doesn't take one.

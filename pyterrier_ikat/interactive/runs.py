@@ -13,14 +13,13 @@ import pyterrier as pt
 
 from ..chat.answering import HISTORY, Tell
 from ..chat.turn import writes_response
-from ..conversations import conversation
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..generate import UserMemory
-from ..llms import LLM, Ledger
+from ..llms import Ledger
 from ..llms.limits import Retry
-from ..operator import parts_of
-from ..running.comparison import check_system, load_models
+from ..running.comparison import check_prompts_are_read
 from ..running.identity import parameters_of
+from ..running.live import open_live_systems
 from ..running.systems import Resources, Systems, methods_in
 from ..runs.dialogues import DialogueLog
 from ..store.files import atomic_write, lock_folders
@@ -182,19 +181,14 @@ def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
         raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
-    entry = entries[0]
-    if entry.manual:
-        raise UsageError(f"method {entry.name} needs the manual rewrite of each turn, and simulated users give none: choose another")
-    resources = Resources.of(options, [entry]).opened(ledger)
-    pipeline = resources.build(entry)
-    if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(pipeline)):
-        raise UsageError("a user can't wait a day for an answer: omit batch=on in the specification of the LLM")
-    columns = check_system(entry.name, pipeline, conversation([{"role": "user", "content": "?"}]), resources.index)
-    if columns is not None and not writes_response(columns):
+    live = open_live_systems(entries[0], ledger, **options)[entries[0].name]
+    if live.columns is not None and not writes_response(live.columns):
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
-        raise UsageError(f"system {entry.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
-    load_models([pipeline])
-    return entry.name, pipeline, resources
+        raise UsageError(
+            f"system {entries[0].name} writes no response that a user could read: choose one that ends with Respond ({repair})"
+        )
+    check_prompts_are_read(live.resources, [live.system])
+    return entries[0].name, live.system, live.resources
 
 
 def _check_budget(server: TrackServer, debug: bool) -> None:

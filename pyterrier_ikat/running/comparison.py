@@ -120,8 +120,7 @@ def prepare_comparison(
     given, counting = Resources.of(resources, methods.values()), ledger or Ledger()
     opened = given.opened(counting)
     built = {name: opened.build(entry) for name, entry in methods.items()}
-    if given.prompts is not None and str(given.prompts) not in map(str, distinct_parts(built.values())):
-        raise unused("prompts")
+    check_prompts_are_read(given, built.values())
     frames = {manual: _topics(data, topics, turns, manual) for manual in {entry.manual for entry in methods.values()}}
     of_each = {name: frames[entry.manual] for name, entry in methods.items()}
     if topics is not None:
@@ -248,6 +247,16 @@ def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataF
     sizes = f"{len(index):,} passages" + (f", not the same {size:,}" if size else "")
     known = f"{1 + sum(1 for _ in there) if judged else 0:,} of the {len(judged):,} judged passages are in it"
     warnings.warn(f"the index {index.path} is of {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
+
+
+def check_prompts_are_read(given: Resources, systems: Iterable[pt.Transformer]) -> None:
+    """Check that a stage of the systems reads the user's folder of prompts, if there is one.
+
+    Raises:
+        UsageError: when none does.
+    """
+    if given.prompts is not None and str(given.prompts) not in map(str, distinct_parts(systems)):
+        raise unused("prompts")
 
 
 def load_models(systems: Iterable[pt.Transformer]) -> None:

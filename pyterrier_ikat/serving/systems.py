@@ -18,11 +18,10 @@ from ..conversations.frame import object_frame, values
 from ..conversations.topics import Conversation
 from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
-from ..methods import Method
 from ..operator import every_stage, parts_of, subpipelines
-from ..running.comparison import check_system, load_models
-from ..running.identity import distinct_parts
-from ..running.systems import Resources, Systems, methods_in, unused
+from ..running.comparison import check_prompts_are_read
+from ..running.live import LiveSystem, open_live_systems
+from ..running.systems import Systems
 from .requests import ChatRequest, RequestError
 
 QUERY = ["qid", "query"]
@@ -137,28 +136,16 @@ def open_systems(systems: Systems, ledger: Ledger, *, dataset: str | None = None
         >>> open_systems({"mine": ikat.Answer(ikat.llm(Model()))}, Ledger())["mine"].writes_response
         True
     """
-    methods = methods_in(systems)
-    for entry in methods:
-        if entry.manual:
-            raise UsageError(f"method {entry.name} needs the manual rewrite of each turn, and a chat has none: choose another")
-    given = Resources.of(resources, methods)
-    opened = given.opened(ledger)
-    found = {entry.name: _checked(entry, opened, dataset) for entry in methods}
-    if given.prompts is not None and str(given.prompts) not in map(str, distinct_parts(one.system for one in found.values())):
-        raise unused("prompts")
-    load_models([one.system for one in found.values()])
-    return found
+    live = open_live_systems(systems, ledger, **resources)
+    opened = next(iter(live.values())).resources
+    check_prompts_are_read(opened, [one.system for one in live.values()])
+    return {name: _served(one, dataset) for name, one in live.items()}
 
 
-def _checked(entry: Method, opened: Resources, dataset: str | None) -> Served:
-    system = opened.build(entry)
-    models = [part for part in parts_of(system) if isinstance(part, LLM)]
-    if any(model.batches is not None for model in models):
-        raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
-    columns = check_system(entry.name, system, conversation([{"role": "user", "content": "?"}]), opened.index)
-    writes = columns is not None and writes_response(columns)
+def _served(live: LiveSystem, dataset: str | None) -> Served:
+    entry, writes = live.method, live.columns is not None and writes_response(live.columns)
     title = " ".join(text for text in (entry.summary, f"({entry.paper})" if entry.paper else "") if text)
-    return Served(entry.name, title, system, writes, _recorded(models, dataset))
+    return Served(entry.name, title, live.system, writes, _recorded(live.models, dataset))
 
 
 def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...]:

@@ -9,16 +9,15 @@ from typing import Any
 import pyterrier as pt
 
 from ..chat.answering import HISTORY
-from ..conversations import conversation
 from ..errors import UsageError, advice
 from ..generate.samples import SamplesWarning
 from ..llms import LLM, Ledger, llm
 from ..llms.spec import deciding_options
 from ..methods import Method
 from ..operator import parts_of
-from ..running.comparison import check_system, load_models
 from ..running.identity import distinct_parts, parameters_of
-from ..running.systems import Resources, Systems, methods_in
+from ..running.live import open_live_systems
+from ..running.systems import Systems, methods_in
 from ..runs.samples import SAMPLE, sample_name
 from .players import Player, RubricJudge, as_judge, as_player
 from .session import Rules
@@ -93,20 +92,11 @@ def prepare(
     methods = {entry.name: entry for entry in methods_in(systems)}
     if samples_of := [name for name in methods if SAMPLE.fullmatch(name)]:
         raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
-    if manual := [name for name, entry in methods.items() if entry.manual or entry.uses_gold]:
-        raise UsageError(
-            f"system {manual[0]} reads what people wrote about each turn, such as manual rewrites, and a simulation has none: omit it"
-        )
-    opened = Resources.of(resources, methods.values()).opened(ledger)
-    built = {name: opened.build(entry) for name, entry in methods.items()}
-    for name, system in built.items():
-        if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(system)):
-            raise UsageError(f"system {name} can't wait a day for each turn: omit batch=on in the specification of the LLM")
-        check_system(name, system, conversation([{"role": "user", "content": "?"}]), opened.index)
+    live = open_live_systems(list(methods.values()), ledger, only_plan=only_plan, **resources)
+    built = {name: one.system for name, one in live.items()}
+    opened = next(iter(live.values())).resources
     prompts = None if opened.prompts is None else str(opened.prompts)
     player, judge = _players(user_llm, judge_llm, prompts, ledger)
-    if not only_plan:
-        load_models(built.values())
     rules = Rules(player, judge, passages, show_persona, history)
     setting = Setting(methods, built, found, rules, samples, opened.prompts, ledger)
     _warn_of_samples(setting)
