@@ -57,7 +57,7 @@ def open_live_systems(systems: Systems, ledger: Ledger, *, only_plan: bool = Fal
         ...     def generate(self, chats):
         ...         return ["Rooibos." for chat in chats]
         >>> open_live_systems({"mine": ikat.Answer(ikat.llm(Model()))}, Ledger())["mine"].system
-        ikat.Answer(ikat.llm(Model))
+        ikat.Answer(ikat.llm('Model'))
     """
     methods = methods_in(systems)
     for entry in methods:

@@ -83,7 +83,7 @@ def test_a_method_without_an_llm_takes_any_words(index):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("human_qr", {}, "needs the manual rewrite of each turn, and a chat has none"),
+        ("human_qr", {}, "reads annotations of each turn, such as manual rewrites, and a live user gives none"),
         ("nothing", {}, "there is no method"),
         ("ad", {}, "needs llm: give llm="),
         ("raw", {"persona": "ikat:sample"}, "several conversations"),

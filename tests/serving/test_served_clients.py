@@ -225,7 +225,7 @@ def test_a_port_in_use_and_a_manual_method_are_told(url):
         running({"talks": Talks()}, port=int(url.rsplit(":")[-1])),
     ):
         pass
-    with pytest.raises(ikat.UsageError, match="human_qr needs the manual rewrite"), running("human_qr"):
+    with pytest.raises(ikat.UsageError, match="human_qr reads annotations of each turn"), running("human_qr"):
         pass
 
 

@@ -303,7 +303,7 @@ def test_a_player_that_says_nothing_fails_the_session(tmp_path):
 def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
     with pytest.raises(UsageError, match="there is no judge of the rubrics"):
         ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
-    with pytest.raises(UsageError, match="system human_qr reads what people wrote"):
+    with pytest.raises(UsageError, match="method human_qr reads annotations of each turn"):
         simulated(tmp_path, ["human_qr"])
     with pytest.raises(UsageError, match="a system is named 's.sample-2', as a sample of another one"):
         simulated(tmp_path, {"s": Says(""), "s.sample-2": Says("")})
