@@ -18,7 +18,6 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import bm25
-from pyterrier_ikat.running import comparison
 
 
 @pytest.fixture(scope="module")
@@ -487,8 +486,6 @@ def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index
 def test_the_demo_runs_every_method_on_an_index_of_its_own(first_words, tmp_path, monkeypatch):
     report = ikat.show.report  # its sentences compare all pairs of runs: thousands for each turn
     monkeypatch.setattr("pyterrier_ikat.show.report", lambda *runs, **options: report(*runs, turns=["1-1_1", "2-1_3"], **options))
-    compare, few = comparison.prepare_comparison, ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2", "2-1_3"]
-    monkeypatch.setattr(comparison, "prepare_comparison", lambda *given, **options: compare(*given, turns=few, **options))
     stale = tmp_path / "demo" / "sample.index" / "stale"
     stale.mkdir(parents=True)
     done = call("demo", "--all", "--out", tmp_path / "demo")
