@@ -20,7 +20,7 @@ from pyterrier_ikat.running.comparison import prepare_comparison
 from pyterrier_ikat.running.in_folders import TURNS_AT_ONCE, TurnScores, _parameters, run_in_folders
 from pyterrier_ikat.running.systems import methods_in, taken_by
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.folder import describe_difference, versions
+from pyterrier_ikat.runs.versions import describe_difference, versions
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"

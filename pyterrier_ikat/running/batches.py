@@ -25,9 +25,9 @@ from ..llms.failures import UnderWay
 from ..operator import stages
 from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
-from ..runs.folder import describe_difference, versions
 from ..runs.stages import TurnStages
 from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
+from ..runs.versions import describe_difference, versions
 from ..store.files import atomic_write
 from .account import COSTS, Account
 from .comparison import RANKING, check_ranking

@@ -14,13 +14,10 @@
 """
 
 import json
-import platform
 import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,57 +31,9 @@ from . import stages as stages_file
 from .dialogues import DialogueLog
 from .trec import read_run, write_run
 from .turns import Part, check_turns, write_turns
-
-_PACKAGES = (
-    *("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
-    *("sentence-transformers", "openvino", "ir-measures", "openai"),
-)
-
+from .versions import OtherVersionsWarning, describe_difference, versions
 
 FILES = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv")
-
-
-class OtherVersionsWarning(UserWarning):
-    """A finished run is reused that was made with other versions of what it depends on."""
-
-
-@cache
-def versions() -> dict[str, str]:
-    """The versions that a run depends on, of what is installed."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The differences of ``found`` from ``wanted``, in words; empty when there are none.
-
-    Example:
-        >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
-        "different llms ({'llm': 'a'}, now {'llm': 'b'})"
-        >>> describe_difference({"turns": 280, "batch": 128}, {"turns": 24, "batch": 64})
-        'different turns, batch (turns: 280, now 24)'
-    """
-    changed = [name for name, value in wanted.items() if not _agrees(name, found.get(name), value)]
-    if not changed:
-        return ""
-    before, now = found.get(changed[0]), wanted[changed[0]]
-    if isinstance(before, dict) and isinstance(now, dict):
-        names = [name for name in (*now, *before) if before.get(name) != now.get(name)]
-        before, now = ({name: one[name] for name in dict.fromkeys(names) if name in one} for one in (before, now))
-    which = f"{changed[0]}: " if len(changed) > 1 else ""
-    return f"different {', '.join(changed)} ({which}{before!r}, now {now!r})"
-
-
-def _agrees(name: str, found: Any, wanted: Any) -> bool:
-    """Whether both are the same; a run that no failure ended has the same results with ``on_error=raise`` and ``fallback``."""
-    if name == "on_error" and isinstance(found, dict):
-        return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
-    return bool(found == wanted)
 
 
 class RunFolder:

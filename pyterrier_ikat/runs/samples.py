@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .folder import RunFolder, describe_difference
+from .folder import RunFolder
+from .versions import describe_difference
 
 SAMPLE = re.compile(r"(.+)\.sample-([1-9]\d*)")
 IDENTITY = ("method", "topics_sha256", "prompts_sha256", "stages", "parts")
