@@ -71,6 +71,8 @@ def answer(
 def _check_turn(found: Any, turn: pd.DataFrame) -> None:
     if not isinstance(found, pd.DataFrame):
         raise DataError(f"the system returned no frame but a {type(found).__name__}: its last stage has to return a pandas.DataFrame")
+    if "qid_0" in found.columns:
+        raise DataError("the system ends with sub-queries: join them with ikat.Interleave(), ikat.RRF() or ikat.Union() at its end")
     if not set(values(found, "qid")) <= set(turn["qid"]):
         reasons = "a stage changes qid, or keeps its input where another thread overwrites it"
         raise DataError(f"the system returned rows of another turn than the one it was asked: {reasons}")

@@ -63,5 +63,7 @@ def interact(address: str, name: str, run_id: str, out: str, form: str, **option
     run = play(address, name, run_id=run_id, out=out, ledger=ledger, tell=lambda step: click.echo(step, err=True), **given)
     show(run.latency(), form)
     print_ledger(ledger, " (of this command)", err=form != "text")
-    state = "every conversation has ended" if run.finished else "not finished: the same command continues"
+    some = options.get("sessions")
+    rest = f"stopped after {some} conversations: the same command without --sessions continues" if some else ""
+    state = "every conversation has ended" if run.finished else rest or "not finished: the same command continues"
     click.echo(f"\n{out}: {state}", err=form != "text")

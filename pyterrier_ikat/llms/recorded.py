@@ -137,7 +137,8 @@ def _describe_missing(path: Path, missing: list[Request]) -> str:
     if path in SAMPLE.values():
         scope = "they are for the sample's turns and the package's prompts"
         advice = f"{scope}; take another llm, or a file of your own, recorded:FILE, and {advice}"
-    return f"{path} lacks {count}: {shown}{more}: {advice} {line}"
+    source = next((f"recorded:{name}" for name, file in SAMPLE.items() if file == path), path)
+    return f"{source} lacks {count}: {shown}{more}: {advice} {line}"
 
 
 def _describe(qid: str, stage: str, prompt: str | None, item: str | None, sample: int = 0) -> str:

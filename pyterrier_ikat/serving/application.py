@@ -246,7 +246,8 @@ async def _error(request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """An unknown path, or an HTTP method that it doesn't take."""
     assert isinstance(error, HTTPException)
-    messages = {404: "there is no such address: /v1/models lists the models", 405: "this address takes another HTTP method"}
+    taken = (error.headers or {}).get("Allow", "another HTTP method")
+    messages = {404: "there is no such address: /v1/models lists the models", 405: f"this address takes {taken}"}
     failure = Failure(error.status_code, messages.get(error.status_code, str(error.detail)))
     return _json(failure.record(), failure.status, error.headers)
 

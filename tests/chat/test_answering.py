@@ -108,3 +108,10 @@ def test_the_frame_is_not_changed():
     before = frame.copy(deep=True)
     answer(ikat.Answer(ikat.llm(Model("Tea."))), frame, history=1)
     pd.testing.assert_frame_equal(frame, before)
+
+
+def test_a_system_that_ends_with_sub_queries_is_refused(bm25):
+    llm = ikat.llm(Model('["tea", "coffee"]'))
+    with pytest.raises(ikat.errors.DataError, match="ends with sub-queries: join them"):
+        answer(ikat.Queries(llm) >> ikat.ExplodeQueries() >> bm25, turn())
+    assert answer(ikat.Queries(llm) >> ikat.ExplodeQueries() >> bm25 >> ikat.Interleave(), turn()).queries == ("tea", "coffee")

@@ -56,7 +56,7 @@ def test_another_run_is_refused_and_its_differences_are_named(log):
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(UsageError, match="something else"):
+    with pytest.raises(UsageError, match="holds no log of conversations"):
         DialogueLog.create(tmp_path, HEADER)
 
 

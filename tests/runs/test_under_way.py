@@ -224,7 +224,7 @@ def test_a_chat_is_refused_in_one_line(server, index):
     told = CliRunner().invoke(main, ["chat", "--method", "qr", "--index", index, "--llm", spec(server), "--reranker", "none"])
     assert (told.exit_code, told.output) == (
         2,
-        "ikat: a chat can't wait a day for its answers: omit batch=on in the specification of the LLM\n",
+        "ikat: a live user can't wait a day for an answer of qr: omit batch=on in the specification of the LLM\n",
     )
 
 

@@ -114,7 +114,7 @@ def test_tracebacks_even_with_local_variables_and_pickles_of_errors(server, mode
 
 def test_everything_that_displays_itself(server, address, model, sample_index, tmp_path):
     index = ikat.PassageIndex(sample_index)
-    system = ikat.Answer(model) >> ikat.MultiQuery(model) >> index.bm25()
+    system = ikat.Answer(model) >> ikat.MultiQuery(model) >> index.bm25() >> ikat.Interleave()
     chat = Chat(system)
     turn = chat.say("Where may I walk?")
     spec = f"openai:m base_url={address}"

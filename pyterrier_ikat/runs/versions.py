@@ -1,0 +1,55 @@
+"""Whether a finished run is the one that is asked for now: its versions and parameters, and their differences in words."""
+
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+_PACKAGES = (
+    *("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
+    *("sentence-transformers", "openvino", "ir-measures", "openai"),
+)
+
+
+class OtherVersionsWarning(UserWarning):
+    """A finished run is reused that was made with other versions of what it depends on."""
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The versions that a run depends on, of what is installed."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The differences of ``found`` from ``wanted``, in words; empty when there are none.
+
+    Example:
+        >>> describe_difference({"depth": 10, "llms": {"llm": "a", "second": "c"}}, {"depth": 10, "llms": {"llm": "b", "second": "c"}})
+        "different llms ({'llm': 'a'}, now {'llm': 'b'})"
+        >>> describe_difference({"turns": 280, "batch": 128}, {"turns": 24, "batch": 64})
+        'different turns, batch (turns: 280, now 24)'
+    """
+    changed = [name for name, value in wanted.items() if not _agrees(name, found.get(name), value)]
+    if not changed:
+        return ""
+    before, now = found.get(changed[0]), wanted[changed[0]]
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in (*now, *before) if before.get(name) != now.get(name)]
+        before, now = ({name: one[name] for name in dict.fromkeys(names) if name in one} for one in (before, now))
+    which = f"{changed[0]}: " if len(changed) > 1 else ""
+    return f"different {', '.join(changed)} ({which}{before!r}, now {now!r})"
+
+
+def _agrees(name: str, found: Any, wanted: Any) -> bool:
+    """Whether both are the same; a run that no failure ended has the same results with ``on_error=raise`` and ``fallback``."""
+    if name == "on_error" and isinstance(found, dict):
+        return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
+    return bool(found == wanted)
