@@ -6,7 +6,7 @@ from typing import Any
 
 import pyterrier as pt
 
-from ..chat.answering import answer
+from ..chat.context import answer_in_context
 from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..errors import DataError
@@ -105,7 +105,7 @@ def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, 
         _check_script(situation, utterance)
     said = [*known.messages, {"role": "user", "content": utterance}]
     frame = conversation(said, list(user.persona) if rules.show_persona else None, number=user.topic)
-    answered = answer(system, frame, method=name, history=rules.history)
+    answered, _ = answer_in_context(system, frame, method=name, history=rules.history, repeats=None)
     kind, text = read_by_user(answered.response, [source.text for source in answered.sources], rules.passages)
     with heard_by(played.hear):
         met = rules.judge.met(situation, utterance, text) if text else ()

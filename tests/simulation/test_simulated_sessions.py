@@ -12,7 +12,7 @@ from simulation.players import ALL, PHRASES, SECRET_NEED, SECRET_RUBRICS, Chatty
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import BudgetExceeded, LLMFailure
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
 from pyterrier_ikat.llms.listening import heard_by
 from pyterrier_ikat.runs.dialogues import DialogueLog
 from pyterrier_ikat.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Situation, session_frames
@@ -314,3 +314,29 @@ def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
     with pytest.raises(UsageError, match=r"\{'id': 'u1'\} is not a user"):
         simulated(tmp_path, {"s": Says("")}, [{"id": "u1"}])
     assert not list(tmp_path.iterdir())
+
+
+class Small(Backend):
+    """Rejects prompts of more than 1500 characters, and answers the others with 400."""
+
+    replays = False
+
+    def __init__(self):
+        self.model, self.identity, self.rejected = "small", {"provider": "fake", "model": f"small {id(self)}", "params": {}}, 0
+
+    def complete(self, requests):
+        return [self.reply(request) for request in requests]
+
+    def reply(self, request):
+        if len(request.messages[-1]["content"]) > 1500:
+            self.rejected += 1
+            return TooLong(request.stage, request.qid, "the prompt is too long")
+        return Reply("So. " * 100, self.model, "stop", prompt_tokens=1, completion_tokens=1)
+
+
+def test_a_session_goes_on_where_its_history_is_too_long_for_the_model(tmp_path):
+    backend = Small()
+    simulated(tmp_path, {"small": ikat.Answer(LLM(backend))}, [user("u1", patience=8)])
+    turns = dialogues(tmp_path / "small")["u1"].turns
+    assert (len(turns), backend.rejected > 0) == (8, True)
+    assert [turn.calls for turn in turns] == [1] * 8  # a rejected prompt has no completion
