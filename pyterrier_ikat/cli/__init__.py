@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import analyse, catalogue, chat, evaluate, inspect, interact, judge, paper, run, serve, simulate
+from . import analyse, catalogue, evaluate, inspect, judge, live, paper, run, simulate
 from .main import main
 
-__all__ = ["analyse", "catalogue", "chat", "evaluate", "inspect", "interact", "judge", "main", "paper", "run", "serve", "simulate"]
+__all__ = ["analyse", "catalogue", "evaluate", "inspect", "judge", "live", "main", "paper", "run", "simulate"]

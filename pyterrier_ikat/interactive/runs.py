@@ -19,8 +19,8 @@ from ..llms import Ledger
 from ..llms.limits import Retry
 from ..running.comparison import check_prompts_are_read
 from ..running.identity import parameters_of
-from ..running.live import open_live_systems
-from ..running.systems import Resources, Systems, methods_in
+from ..running.live import LiveSystem, open_live_systems
+from ..running.systems import Systems, methods_in
 from ..runs.dialogues import DialogueLog
 from ..store.files import atomic_write, lock_folders
 from ..tables import Table, of_frame
@@ -144,7 +144,8 @@ def interact(
     if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
         raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
     team = server.team()
-    name, pipeline, resources = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
+    live = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
+    name, pipeline, resources = live.method.name, live.system, live.resources
     said = description or f"{name} (pyterrier_ikat)"
     personas = Personas(persona)
     if isinstance(memory, str | Path):
@@ -166,6 +167,8 @@ def interact(
     with lock_folders(Path(out).absolute()):
         log = DialogueLog.create(out, header)
         journal = Journal(log)
+        if journal.message is None or not journal.message.ends_run:
+            live.open_models()
         if journal.message is None and not journal.asking:
             _check_budget(server, debug)
         Player(server, run_id, pipeline, journal, name, personas, memory, history, tell, sleep).play(said, most=sessions)
@@ -176,19 +179,19 @@ def interact(
     return InteractiveRun(Path(out), log, finished)
 
 
-def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> tuple[str, pt.Transformer, Resources]:
-    """The system's name, its pipeline with all models loaded, and its resources."""
+def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> LiveSystem:
+    """The system, checked, with its rankers loaded."""
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
         raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
-    live = open_live_systems(entries[0], ledger, **options)[entries[0].name]
+    live = open_live_systems(entries[0], ledger, asks=False, **options)[entries[0].name]
     if live.columns is not None and not writes_response(live.columns):
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
         raise UsageError(
             f"system {entries[0].name} writes no response that a user could read: choose one that ends with Respond ({repair})"
         )
     check_prompts_are_read(live.resources, [live.system])
-    return entries[0].name, live.system, live.resources
+    return live
 
 
 def _check_budget(server: TrackServer, debug: bool) -> None:

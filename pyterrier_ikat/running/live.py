@@ -35,20 +35,33 @@ class LiveSystem:
         """Its language models."""
         return [part for part in parts_of(self.system) if isinstance(part, LLM)]
 
+    def open_models(self) -> None:
+        """Connect to its language models, so that a missing key is reported now and not to the first user.
 
-def open_live_systems(systems: Systems, ledger: Ledger, *, only_plan: bool = False, **resources: Any) -> dict[str, LiveSystem]:
+        Raises:
+            FatalLLMError: when there is no key.
+        """
+        for model in self.models:
+            model.open()
+
+
+def open_live_systems(
+    systems: Systems, ledger: Ledger, *, only_plan: bool = False, asks: bool = True, **resources: Any
+) -> dict[str, LiveSystem]:
     """Check every name and resource, build every system, and load every model.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
         ledger: the account of language models that are given as text.
         only_plan: load no model.
+        asks: whether language models are sure to be asked, so that a missing key is an error now. Without it they may answer from the
+            cache alone.
         **resources: see :class:`~pyterrier_ikat.running.Resources`.
 
     Raises:
         UsageError: for an unknown method, one that reads manual rewrites or gold statements, a missing or unused resource, a language
             model that asks in batches, or a model that can't be loaded.
-        FatalLLMError: when a language model lacks its key.
+        FatalLLMError: when a language model lacks its key, with ``asks``.
         DataError: for an index or recorded file that can't be used.
 
     Example:
@@ -70,8 +83,9 @@ def open_live_systems(systems: Systems, ledger: Ledger, *, only_plan: bool = Fal
     found = {entry.name: _built(entry, opened) for entry in methods}
     if not only_plan:
         load_models([one.system for one in found.values()])
-        for model in (model for one in found.values() for model in one.models):
-            model.open()  # a missing key is reported now, and not to the first user
+    if asks and not only_plan:
+        for one in found.values():
+            one.open_models()
     return found
 
 

@@ -92,7 +92,7 @@ def prepare(
     methods = {entry.name: entry for entry in methods_in(systems)}
     if samples_of := [name for name in methods if SAMPLE.fullmatch(name)]:
         raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
-    live = open_live_systems(list(methods.values()), ledger, only_plan=only_plan, **resources)
+    live = open_live_systems(list(methods.values()), ledger, only_plan=only_plan, asks=False, **resources)
     built = {name: one.system for name, one in live.items()}
     opened = next(iter(live.values())).resources
     prompts = None if opened.prompts is None else str(opened.prompts)

@@ -14,6 +14,7 @@ def test_a_missing_key_is_reported_before_the_first_question(monkeypatch):
     with pytest.raises(FatalLLMError, match="there is no key"):
         open_live_systems({"mine": system}, Ledger())
     assert list(open_live_systems({"mine": system}, Ledger(), only_plan=True)) == ["mine"]  # a plan asks nothing
+    assert list(open_live_systems({"mine": system}, Ledger(), asks=False)) == ["mine"]  # the cache may answer all
 
 
 @pytest.mark.parametrize(

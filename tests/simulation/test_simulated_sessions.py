@@ -340,3 +340,16 @@ def test_a_session_goes_on_where_its_history_is_too_long_for_the_model(tmp_path)
     turns = dialogues(tmp_path / "small")["u1"].turns
     assert (len(turns), backend.rejected > 0) == (8, True)
     assert [turn.calls for turn in turns] == [1] * 8  # a rejected prompt has no completion
+
+
+def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):
+    server = f"openai:small base_url=http://127.0.0.1:9 api_key_env=PLANTED cache={tmp_path / 'cache.sqlite'}"
+    monkeypatch.setenv("PLANTED", "secret-planted")
+    llm = ikat.llm(server)
+    monkeypatch.setattr(llm.backend, "complete", lambda requests: [Reply("Rooibos.", "small", "stop", 1, 1) for _ in requests])
+    paid = simulated(tmp_path / "paid", {"small": ikat.Answer(llm)})
+    llm.close()
+    monkeypatch.delenv("PLANTED")
+    replayed = simulated(tmp_path / "replayed", {"small": ikat.Answer(ikat.llm(server))})
+    assert replayed["rubrics met"].tolist() == paid["rubrics met"].tolist() == [0.5]
+    assert [turn.response for turn in dialogues(tmp_path / "replayed" / "small")["u1"].turns] == ["Rooibos."] * 3
