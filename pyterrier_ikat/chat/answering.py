@@ -111,6 +111,7 @@ class _Watching:
         self._working: list[Any] = []
         self._said = ""
         self.queries: dict[str, None] = {}
+        self.drafts: dict[str, None] = {}
         self.written: dict[str, Any] = {}
         self.heard: list[Heard] = []
 
@@ -135,10 +136,11 @@ class _Watching:
         return out
 
     def _note(self, row: pd.DataFrame) -> None:
-        """Keep the newest texts, which a result without passages lacks."""
+        """Keep the newest texts, which a result without passages lacks, and all drafts: each branch of a fusion may write one."""
         draft = "" if "used" in row.columns else next(iter(values(row, "qanswer", "")), "")
+        self.drafts |= dict.fromkeys(filter(None, [clean_text(draft)]))
         rewrite = next(iter(values(row, "qrewrite", "")), "")
-        new = {"draft": clean_text(draft), "rewrite": clean_text(rewrite), "statements": statements_in(row)}
+        new = {"rewrite": clean_text(rewrite), "statements": statements_in(row)}
         self.written |= {name: value for name, value in new.items() if value}
 
     def hear(self, llm: LLM, exchanges: Sequence[Exchange]) -> None:
@@ -147,7 +149,7 @@ class _Watching:
 
     def record(self) -> dict[str, Any]:
         """The fields of a `ChatTurn`."""
-        return {"queries": tuple(self.queries), **self.written, **calls_in(self.heard)}
+        return {"queries": tuple(self.queries), "draft": "\n\n".join(self.drafts), **self.written, **calls_in(self.heard)}
 
 
 def paid_for(heard: Sequence[Heard]) -> list[tuple[LLM, Completion]]:

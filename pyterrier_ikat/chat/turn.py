@@ -49,7 +49,7 @@ class ChatTurn:
         rewrite: the query that an LLM or a rewriter made of the utterance; empty if there is none.
         queries: the queries that were searched, in their order.
         statements: the texts of the chosen statements about the user, best first.
-        draft: an answer that the system wrote as its query, or to decide by; it is not the response.
+        draft: an answer that the system wrote as its query, or to decide by; it is not the response. Several are separated by a blank line.
         ranking: docno -> score of the whole ranking, best first.
         seconds: how long the system took, without the memory.
         calls: completions that were paid for, also those of a memory that learned from the turn.
@@ -102,7 +102,7 @@ class ChatTurn:
         responds = "used" in results.columns
         best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
         if not responds:
-            more["draft"] = texts["qanswer"] or more.get("draft", "")
+            more["draft"] = more.get("draft") or texts["qanswer"]
         unknown = float("nan") if "score" in ranking.columns else 0.0
         scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", unknown)), strict=True))
         return cls(turn_id, utterance, texts["qanswer"] if responds else "", _sources(best), ranking=scores, **more)

@@ -115,3 +115,10 @@ def test_a_system_that_ends_with_sub_queries_is_refused(bm25):
     with pytest.raises(ikat.errors.DataError, match="ends with sub-queries: join them"):
         answer(ikat.Queries(llm) >> ikat.ExplodeQueries() >> bm25, turn())
     assert answer(ikat.Queries(llm) >> ikat.ExplodeQueries() >> bm25 >> ikat.Interleave(), turn()).queries == ("tea", "coffee")
+
+
+def test_the_drafts_of_all_branches_are_shown(bm25):
+    first, second = (ikat.Answer(ikat.llm(Model(text))) >> ikat.QueryColumn("qanswer") >> bm25 for text in ("rooibos", "coffee"))
+    found = answer(ikat.Union(first, second) >> ikat.Respond(ikat.llm(Model("Rooibos. [1]"))), turn())
+    assert (found.draft, found.response) == ("rooibos\n\ncoffee", "Rooibos. [1]")
+    assert answer(ikat.Union(first, second), turn()).draft == "rooibos\n\ncoffee"

@@ -12,6 +12,7 @@ from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.interactive import client, interact, playing
 from pyterrier_ikat.interactive.client import TrackServer
 from pyterrier_ikat.interactive.comparing import DumpDiffersError
+from pyterrier_ikat.llms.failures import FatalLLMError
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.runs.dialogues import DialogueLog
 
@@ -406,3 +407,11 @@ def test_each_user_may_have_a_persona(tmp_path):
     model = Model()
     play(Track(), tmp_path / "run", model, persona=tmp_path / "people")
     assert ["I am vegan." in str(prompt) for prompt in model.asked] == [True, True, True, False, True, True]
+
+
+def test_without_a_key_no_run_is_started(tmp_path, monkeypatch):
+    monkeypatch.delenv("PLANTED", raising=False)
+    keyless, track = ikat.Answer(ikat.llm("openai:small api_key_env=PLANTED cache=none")) >> Three(), Track()
+    with pytest.raises(FatalLLMError, match="there is no key"):
+        play(track, tmp_path / "run", system=keyless)
+    assert not track.runs

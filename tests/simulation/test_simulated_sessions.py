@@ -343,7 +343,7 @@ def test_a_session_goes_on_where_its_history_is_too_long_for_the_model(tmp_path)
 
 
 def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):
-    server = f"openai:small base_url=http://127.0.0.1:9 api_key_env=PLANTED cache={tmp_path / 'cache.sqlite'}"
+    server = f"openai:small api_key_env=PLANTED cache={tmp_path / 'cache.sqlite'}"
     monkeypatch.setenv("PLANTED", "secret-planted")
     llm = ikat.llm(server)
     monkeypatch.setattr(llm.backend, "complete", lambda requests: [Reply("Rooibos.", "small", "stop", 1, 1) for _ in requests])
