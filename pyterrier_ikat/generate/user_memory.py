@@ -103,7 +103,7 @@ class UserMemory:
         """Learn from the messages of a session that were not learned from yet; one call of the model.
 
         If the prompt is too long for the model, it is asked about each half of these messages. A repeated turn is not asked again. If the
-        user has taken turns back and said something else, what was learned from those turns is forgotten. If the model fails, nothing is
+        user has undone turns and said something else, the statements of those turns are forgotten. If the model fails, nothing is
         kept, and the next call learns from these messages too.
 
         Args:
@@ -129,7 +129,7 @@ class UserMemory:
             middle = (begin + len(said)) // 2
             if middle == begin or not any(isinstance(one, TooLong) for one in error.failures):
                 raise
-            self.forget(user, session, begin + 1)  # turns that were taken back, which the first half may not show
+            self.forget(user, session, begin + 1)  # turns that were undone, which the first half may not show
             return [*self.learn(user, session, until(messages, middle)), *self.learn(user, session, messages)]
         with self._changing() as users:  # another thread or process may have learned something since
             entries = self._of_session(user, session)

@@ -2,7 +2,7 @@ import json
 
 import pandas as pd
 import pytest
-from chromium import Browser, find_browser
+from chromium import find_browser
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -11,13 +11,6 @@ from pyterrier_ikat.show import report
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
 
 ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from axe import find_axe, violations
-from chromium import Browser, find_browser
+from chromium import find_browser
 from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
@@ -35,13 +35,6 @@ def make_run(name):
     return frame.assign(
         text=text, query=QUERIES[name], qutterance=[f"What of {qid}?" for qid in frame["qid"]], qstatements=column([chosen] * len(frame))
     )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

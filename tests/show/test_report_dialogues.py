@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from axe import find_axe, violations
-from chromium import Browser, find_browser
+from chromium import find_browser
 from click.testing import CliRunner
 from parsed_page import ATTACKS, Page
 from small_dialogues import SYSTEMS, write_log, write_logs
@@ -261,13 +261,6 @@ def test_python_says_what_the_folder_is(folders):
 
 
 in_a_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")
