@@ -1,5 +1,6 @@
 # make demo    install, then the main job on the bundled sample, offline
 # make test    install, then the tests
+# make test-real  only the tests that read released files, from the folder shared/ beside the checkout
 # make check   the whole gate: format, lint, types, tests, documentation
 # make docs    install, then the generated texts of README and docs, and the site in docs/_build/html
 # make audit   look the installed packages up in the advisories; make coverage, make mutants: how good the tests are
@@ -13,7 +14,7 @@ BIN = $(VENV)/bin
 # torch first: pip then takes the pinned build at hand, and no later requirement can change it
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check lint docs docs-check coverage mutants versions wheel audit bench clean
+.PHONY: demo test test-real check lint docs docs-check coverage mutants versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	@echo "Installing into $(VENV). This takes several minutes, most of them without output."
@@ -33,6 +34,10 @@ demo: $(VENV)/demo
 # Files in the order of tests/conftest.py: the last ones are short, so that no process waits long for the other.
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+# The environment may hold another checkout of the package: this one comes first.
+test-real: $(VENV)/dev
+	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -m real_data --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -22,7 +22,8 @@ hypothesis.settings.register_profile("search", max_examples=1000, **ALWAYS)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ikat"))
 
 ROOT = Path(__file__).parents[1]
-IKAT_DATA = ROOT.parent / "shared" / "ikat"
+SHARED = ROOT.parent / "shared"
+"""Files that others released, beside the checkout; they are no part of it."""
 
 # Every process that a test starts would compile the package anew.
 sys.dont_write_bytecode = False
@@ -61,8 +62,12 @@ LONGEST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(items):
-    """The longest files begin first: none keeps one core busy while the others have no work left."""
+    """Mark the tests of real data; the longest files begin first, so that none keeps one core busy while the others have no work left."""
+    for item in items:
+        if "shared" in item.fixturenames:
+            item.add_marker("real_data")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
@@ -160,18 +165,25 @@ def nothing_remembered(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """A home folder and data folder of the test's own."""
+    """A home folder of the test's own, and no data folder: a test of real data asks for `ikat_data`."""
     monkeypatch.setenv("IKAT_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("IKAT_DATA", str(IKAT_DATA))
+    monkeypatch.delenv("IKAT_DATA", raising=False)
     return tmp_path / "home"
 
 
+@pytest.fixture(scope="session")
+def shared():
+    """The folder of released files; skips where it is not beside the checkout. Whatever asks for it is marked `real_data`."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no folder of released files at {SHARED}")
+    return SHARED
+
+
 @pytest.fixture
-def ikat_data():
-    """The folder with the organisers' released files; skips where they are not at hand."""
-    if not IKAT_DATA.is_dir():
-        pytest.skip(f"the released iKAT files are not at {IKAT_DATA}")
-    return IKAT_DATA
+def ikat_data(shared, home, monkeypatch):
+    """The organisers' released files, as the folder that `IKAT_DATA` names."""
+    monkeypatch.setenv("IKAT_DATA", str(shared / "ikat"))
+    return shared / "ikat"
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ def test_the_run_with_a_cross_encoder_scores_every_pair_it_found(tmp_path, ikat_
     assert figures["peak (MB)"] >= figures["of the run (MB)"] > 0
 
 
-def test_texts_are_read_the_same_by_every_way_that_is_timed(monkeypatch):
+def test_texts_are_read_the_same_by_every_way_that_is_timed(ikat_data, monkeypatch):
     module = importlib.import_module("passage_texts")
     for name, value in {"STORED": 800, "ASKED": 20, "ROUNDS": 2, "PASSAGES": PASSAGES, "DEPTH": DEPTH}.items():
         monkeypatch.setattr(module, name, value)

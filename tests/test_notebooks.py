@@ -74,7 +74,10 @@ def data_where_needed(request):
         request.getfixturevalue("ikat_data")
 
 
-@pytest.mark.parametrize("name", make.NAMES)
+NOTEBOOKS = [pytest.param(name, marks=pytest.mark.real_data) if name == "real_data" else name for name in make.NAMES]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
 @pytest.mark.filterwarnings("ignore")
 def test_the_notebook_runs_and_shows_what_is_saved(name, kernel, data_where_needed):
     expected, got = saved(name), make.execute(make.build(name), kernel)

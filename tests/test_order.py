@@ -134,7 +134,7 @@ def found_by(scores, frame):
     return found.assign(score=[scores[docno] for docno in found["docno"]])
 
 
-def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(tmp_path):
+def test_pt_experiment_gives_the_figures_of_ikat_experiment_on_real_turns(ikat_data, tmp_path):
     data = ikat.dataset("ikat:2023-mini")
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
     halves = pt.apply.generic(lambda turns: turns.assign(qsubqueries=[[query, query.split(maxsplit=3)[-1]] for query in turns["query"]]))

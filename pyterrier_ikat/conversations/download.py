@@ -50,11 +50,14 @@ _MTRAG = "https://raw.githubusercontent.com/IBM/mt-rag-benchmark/cc5b1d481b39118
 _CHECKED = (
     (_ORGANISERS, "2023/data/2023_test_topics.json", 362388, "ff0c1fe67af03cab4b563f628736ca924b9b450212e0dd66daa2d9a7d1e1a883"),
     (_ORGANISERS, "2023/data/2023_test_topics_psg_text.jsonl", 993224, "78117e71ed31806337dc02218b29bb8c709cfc818f2f153fff15eaa30abb4717"),
+    (_ORGANISERS, "2023/data/2023_train_topics.json", 101792, "ff52ac0fd49d6bf337679342867214390a2920e57665586df0455d5054c7032d"),
+    (_ORGANISERS, "2023/data/2023_train_topics_psg_text.jsonl", 274158, "e79fa3fdafb6ee4792bf5af7109cb6a4d8950e5ad4acc5856e73bce92af325e0"),
     (_ORGANISERS, "2024/data/2024_test_topics.json", 277603, "c8d5bd52dc59ac49b99a7bdb593be00d889ed27547b1b01ecb422fb7b43da6e3"),
     (_ORGANISERS, "2025/data/2025_test_topics.json", 234733, "fe148f732ebc8ea5c1569070eb3b424510da333cb43692375ba5e0ad078fa4ee"),
     (_ORGANISERS, "2023/evaluation/ptkb_rel_nist", 13762, "a77b50c238df21e44e303f00bc22bfecf5823704c792a6d5387c970d04a5cc00"),
     (_ORGANISERS, "2023/evaluation/ptkb_rel_org", 15463, "b4c647baec07f9101b538037cafbb71ff6f0111d312b83304202ab6cc04eac36"),
     (_NIST, "2023-qrels.all-turns.txt", 1348250, "c23f5df9acc1f3952d8f50202a516d24fc9662878a258ca03811cb97846534e2"),
+    (_NIST, "2024-qrels.txt", 759347, "eececd1587acd2a7593ca9b171a9f418d036e219b52361a66abe9e14645e1b7b"),
 )
 _TASKS = "mtrag-human/retrieval_tasks/"
 _CHECKED_MTRAG = (
@@ -82,10 +85,6 @@ _UNCHECKED_MTRAG = (
     *(f"corpora/passage_level/{domain}.jsonl.zip" for domain in ("clapnq", "cloud", "fiqa", "govt")),
 )
 SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size) for base, path, size, digest in _CHECKED} | {
-    # Of the training topics no checksum is known here: nothing fetches them, and a file in the user's folder is named as not checked.
-    "2023_train_topics.json": Source(f"{_ORGANISERS}2023/data/2023_train_topics.json"),
-    # The MD5 is the one that other public loaders of this file check; theirs of the 2023 files are right.
-    "2024-qrels.txt": Source(f"{_NIST}2024-qrels.txt", "md5:57f958903ed1c12bbac207f62800814f"),
     "2025-qrels.txt": Source(""),
     # The MD5s are those of ir_datasets, which lists these files and has no datasets of them.
     "2021_manual_evaluation_topics_v1.0.json": Source(

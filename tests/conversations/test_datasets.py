@@ -150,6 +150,13 @@ def test_nist_and_ptkb_qrels_of_2023(get, ikat_data):
     assert [data.get_qrels(name)["label"].sum() for name in ("ptkb_nist", "ptkb_org")] == [224, 182]
 
 
+def test_nist_qrels_of_2024_judge_116_of_its_turns(get, ikat_data):
+    data = get("ikat:2024")
+    qrels = data.get_qrels()
+    assert (qrels["qid"].nunique(), len(qrels), set(qrels["label"])) == (116, 20575, {0, 1, 2, 3, 4})
+    assert set(qrels["qid"]) <= set(data.get_topics()["qid"])
+
+
 @pytest.mark.parametrize(("year", "statements"), [(2024, 3660), (2025, 3734)])
 def test_ptkb_qrels_of_later_years_are_the_topics_own(get, ikat_data, year, statements):
     qrels, topics = get(f"ikat:{year}").get_qrels("ptkb"), get(f"ikat:{year}").get_topics("manual")
@@ -244,22 +251,23 @@ def test_a_dataset_without_a_text_loader_says_where_there_is_one():
         Own().text_loader()
 
 
+def test_the_training_topics_are_95_turns_of_which_76_have_provenance(get, ikat_data):
+    data = get("ikat:2023-train")
+    assert len(data.get_topics()) == 95
+    assert data.get_qrels()["qid"].nunique() == 76
+
+
 @pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.download.OtherDataWarning")
-def test_the_training_topics_are_read_from_the_users_folder_and_named_as_not_checked(get, tmp_path, monkeypatch):
+def test_other_training_topics_in_the_users_folder_are_read_and_named(get, tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"no file 2023_train_topics.json in it; download https://\S+/2023_train_topics.json into it$"):
-        get("ikat:2023-train").get_topics()
     turn = {"turn_id": 1, "utterance": "Tea?", "resolved_utterance": "Which tea?", "response": "Mint."}
     chat = {"number": "1-1", "ptkb": {"1": "a"}, "turns": [{**turn, "ptkb_provenance": [1], "response_provenance": ["d:1"]}]}
     (tmp_path / "2023_train_topics.json").write_text(json.dumps([chat]))
     data = get("ikat:2023-train")
-    with pytest.warns(OtherDataWarning, match="2023_train_topics.json was not checked: no checksum of"):
+    with pytest.warns(OtherDataWarning, match="2023_train_topics.json isn't the published file"):
         assert data.get_topics()["qid"].tolist() == ["1-1_1"]
     assert data.get_qrels().values.tolist() == data.get_qrels("provenance").values.tolist() == [["1-1_1", "d:1", 1]]
     assert data.get_qrels("ptkb").values.tolist() == [["1-1_1", "1", 1]]
-    monkeypatch.delenv("IKAT_DATA")
-    with pytest.raises(DataError, match="isn't downloaded, as no checksum of"):
-        get("ikat:2023-train").get_topics()
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,6 @@ def test_the_default_folder_is_in_pyterriers_home(tmp_path, monkeypatch):
 
 def test_the_released_files_are_the_ones_that_a_download_accepts(ikat_data):
     released = [name for name in SOURCES if (ikat_data / name).is_file()]
-    assert len(released) == 7
-    assert [download._difference(SOURCES[name], ikat_data / name) for name in released] == [""] * 7
+    assert len(released) == 10
+    assert [download._difference(SOURCES[name], ikat_data / name) for name in released] == [""] * 10
     assert all(SOURCES[name].url.endswith(f"/{name}") for name in released)

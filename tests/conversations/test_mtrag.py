@@ -18,7 +18,6 @@ from pyterrier_ikat.conversations.mtrag import COUNTS, REFERENCE, RETRIEVAL, SUB
 from pyterrier_ikat.conversations.topic_files import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "mtrag"
 other_files = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
 users_words_only = pytest.mark.filterwarnings(
     "ignore:.*the user's questions only:pyterrier_ikat.conversations.topic_files.CollectionWarning"
@@ -26,14 +25,12 @@ users_words_only = pytest.mark.filterwarnings(
 
 
 @pytest.fixture
-def released(tmp_path, monkeypatch):
+def released(shared, tmp_path, monkeypatch):
     """The released files; a file that isn't the published one fails the test by its warning."""
-    if not SHARED.is_dir():
-        pytest.skip(f"the released MTRAG files are not at {SHARED}")
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "mtrag").symlink_to(SHARED)
+    (tmp_path / "data" / "mtrag").symlink_to(shared / "mtrag")
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "data"))
-    return SHARED
+    return shared / "mtrag"
 
 
 def lines(*items):
@@ -105,7 +102,7 @@ def test_mini_is_159_turns_of_which_150_are_judged_and_350_passages(released):
     labels = answers["gold_answerability"].value_counts().to_dict()
     assert labels == {"answerable": 135, "partial": 15, "unanswerable": 7, "conversational": 2}
     assert set(answers["qid"][answers["gold_answerability"].isin(["answerable", "partial"])]) == set(qrels["qid"])
-    published = pd.concat(pd.read_json(path, lines=True) for path in SHARED.glob("retrieval_tasks/*/*_rewrite.jsonl"))
+    published = pd.concat(pd.read_json(path, lines=True) for path in released.glob("retrieval_tasks/*/*_rewrite.jsonl"))
     rewrites = {qid: text.removeprefix("|user|: ") for qid, text in published.values}
     assert topics["qresolved"].tolist() == [rewrites.get(qid, query) for qid, query in topics[["qid", "query"]].values]
     assert sum(qid in rewrites for qid in topics["qid"]) == 150
@@ -114,7 +111,7 @@ def test_mini_is_159_turns_of_which_150_are_judged_and_350_passages(released):
 
 
 def test_minis_histories_are_the_whole_conversation(released):
-    whole = {item["task_id"]: item for item in json.loads((SHARED / Path(SUBSET).name).read_text())["tasks"]}
+    whole = {item["task_id"]: item for item in json.loads((released / Path(SUBSET).name).read_text())["tasks"]}
     roles = {"user": "user", "assistant": "agent"}
     for turn in ikat.dataset("mtrag:mini").get_topics().itertuples():
         said = [{"speaker": roles[message["role"]], "text": message["content"]} for message in turn.qhistory]
@@ -124,7 +121,7 @@ def test_minis_histories_are_the_whole_conversation(released):
 
 
 def test_minis_reference_passages_are_those_of_the_published_qrels(released):
-    published = pd.concat(pd.read_csv(SHARED / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COUNTS)
+    published = pd.concat(pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t") for domain in COUNTS)
     mini = ikat.dataset("mtrag:mini").get_qrels()
     expected = published[published["query-id"].isin(mini["qid"])]
     assert sorted(map(tuple, mini.values.tolist())) == sorted(map(tuple, expected.values.tolist()))
@@ -136,7 +133,7 @@ def test_the_domains_are_777_turns_with_the_three_published_queries(released):
     for domain in COUNTS:
         data = ikat.dataset(f"mtrag:{domain}")
         topics = data.get_topics("manual")
-        folder = SHARED / "retrieval_tasks" / domain
+        folder = released / "retrieval_tasks" / domain
         for kind, made in (
             ("lastturn", topics),
             ("questions", ikat.AllUtterances()(topics)),

@@ -4,7 +4,6 @@ import math
 import warnings
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
@@ -48,12 +47,9 @@ class PlainBM25:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def data():
-    folder = Path(__file__).parents[3] / "shared" / "ikat"
-    if not folder.is_dir():
-        pytest.skip(f"the released iKAT files are not at {folder}")
+def data(shared):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IKAT_DATA", str(folder))
+        patch.setenv("IKAT_DATA", str(shared / "ikat"))
         yield pt.get_dataset("ikat:2023-mini")
 
 

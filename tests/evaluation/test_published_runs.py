@@ -1,0 +1,26 @@
+"""Runs that other teams published score here as they published: an independent evaluation of real runs by NIST's judgements."""
+
+import json
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+
+RUNS = {2023: "adarewriter10_llm4csnpr_cand10_splade_rerank_deberta-2023", 2024: "gpt4o_splade_rerank_deberta-2024"}
+OURS = {"mrr": "RR(rel=2)", "recall": "R(rel=2)", "ndcg": "nDCG"}
+
+
+@pytest.mark.parametrize("year", RUNS)
+def test_20_published_scores_of_a_run_come_out(year, shared, ikat_data):
+    folder = shared / "outputs" / "cfda-2025"
+    run = json.loads((folder / f"{RUNS[year]}-run.json").read_text())
+    published = json.loads((folder / f"{RUNS[year]}-perf.json").read_text())
+    rows = [(qid, docno, score) for qid, found in run.items() for docno, score in found.items()]
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score"])
+    measures = {name: f"{OURS[name.partition('_')[0]]}@{name.rpartition('_')[2]}" for name in published}
+    qrels = ikat.dataset(f"ikat:{year}").get_qrels()
+    [scores] = ikat.evaluate({"run": pt.model.add_ranks(frame)}, qrels, list(measures.values())).to_dict("records")
+    assert len(published) == 20
+    assert {name: scores[measure] for name, measure in measures.items()} == pytest.approx(published, abs=1e-9)
