@@ -99,8 +99,7 @@ def test_code_that_fails_or_is_missing_is_an_error(body, message):
         outputs.with_output(body)
 
 
-def test_outputs_of_real_turns_stay_where_there_are_no_data(monkeypatch, capsys):
-    monkeypatch.delenv("IKAT_DATA")
+def test_outputs_of_real_turns_stay_where_there_are_no_data(capsys):
     assert outputs.with_output_of_real_data("as it was") == "as it was"
     assert "not renewed" in capsys.readouterr().err
 

@@ -57,7 +57,6 @@ class Server:
 @pytest.fixture
 def server(monkeypatch):
     server = Server()
-    monkeypatch.delenv("IKAT_DATA")
     monkeypatch.setitem(SOURCES, NAME, Source(server.url, SHA256, len(BODY)))
     yield server
     server.http.shutdown()

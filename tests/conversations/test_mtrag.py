@@ -315,7 +315,7 @@ def test_each_file_has_its_address_at_one_commit_and_only_checked_ones_are_fetch
         *(f"corpora/passage_level/{domain}.jsonl.zip" for domain in ("clapnq", "cloud", "fiqa", "govt")),
         "mtrag-human/generation_tasks/reference.jsonl",
     ]
-    monkeypatch.delenv("IKAT_DATA")
+    monkeypatch.delenv("IKAT_DATA", raising=False)
     with pytest.raises(DataError, match="reference.jsonl isn't downloaded, as no checksum of"):
         ikat.dataset("mtrag:reference").get_topics()
 
@@ -374,7 +374,7 @@ def test_mini_is_fetched_once_with_its_checksums(files, tmp_path, home, monkeypa
         url = f"http://127.0.0.1:{server.server_port}/{path.relative_to(tmp_path / 'mtrag')}"
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         monkeypatch.setitem(SOURCES, name, Source(url, f"sha256:{digest}", path.stat().st_size))
-    monkeypatch.delenv("IKAT_DATA")
+    monkeypatch.delenv("IKAT_DATA", raising=False)
     assert ikat.dataset("mtrag:mini").get_topics("manual")["qresolved"].tolist() == ["Is there tea?", "And that?", "Dogs?"]
     assert all((home / name).is_file() for name in wanted)
     assert len(ikat.dataset("mtrag:mini").get_topics()) == 3

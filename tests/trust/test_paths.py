@@ -37,8 +37,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection_is_there(name, home, monkeypatch):
-    monkeypatch.delenv("IKAT_DATA")
+def test_a_path_is_no_data_file_and_no_method_and_no_dataset_unless_a_collection_is_there(name, home):
     for look_up in (ikat.dataset, data_file, find):
         with pytest.raises(UsageError):
             look_up(name)
