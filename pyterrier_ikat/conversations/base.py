@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
 from ..progress import bar
-from .frame import histories, object_frame, personas, texts_in, values, with_columns
+from .frame import each_turn_once, histories, object_frame, personas, texts_in, values, with_columns
 from .passages import TextLoader, Traced
 from .topics import MANUAL_COLUMNS, Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame, with_automatic
 
@@ -189,9 +189,15 @@ class GivenDataset(IkatDataset):
         return with_columns(frame, **{name: cells for name, cells in stand_ins.items() if name not in gold})
 
     def get_answers(self) -> pd.DataFrame:
-        """Its gold answers; empty ones where it has none."""
+        """Its gold answers; empty ones where it has none.
+
+        Raises:
+            DataError: when a turn has two.
+        """
         if hasattr(self.given, "get_answers"):
-            return self.given.get_answers()  # type: ignore[no-any-return]
+            answers: pd.DataFrame = self.given.get_answers()
+            each_turn_once(answers)
+            return answers
         return object_frame({"qid": (qids := self.get_topics()["qid"]), "gold_answer": [""] * len(qids)})
 
     def get_qrels(self, variant: str | None = None) -> pd.DataFrame:

@@ -15,11 +15,11 @@ from .measures import TRACK_2023 as TRACK_2023
 from .measures import TRACK_2024 as TRACK_2024
 from .measures import as_measures as as_measures
 from .measures import label as label
+from .nugget_labels import nugget_agreement as nugget_agreement
+from .nugget_labels import nugget_scores as nugget_scores
 from .nuggets import assign_nuggets as assign_nuggets
 from .nuggets import create_nuggets as create_nuggets
-from .nuggets import nugget_agreement as nugget_agreement
 from .nuggets import nugget_precision as nugget_precision
-from .nuggets import nugget_scores as nugget_scores
 from .ptkb import TRACK_PTKB as TRACK_PTKB
 from .ptkb import evaluate_ptkb as evaluate_ptkb
 from .ptkb import ptkb_per_turn as ptkb_per_turn

@@ -17,16 +17,12 @@ from ..conversations.frame import object_frame, question_column, values, with_co
 from ..errors import DataError, UsageError
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
-from .judgements import cohens_kappa
+from .nugget_labels import IMPORTANCE, LABELS, check_nuggets_once, nugget_scores
 
-IMPORTANCE = ("vital", "okay")
-LABELS = ("support", "partial_support", "not_support")
 AT_ONCE = 10
 """Passages, or nuggets, that one prompt shows."""
 KEPT = 20
 """Nuggets of a turn after they are sorted by importance."""
-SHARE = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
-WEIGHT = {"vital": 1.0, "okay": 0.5}
 
 
 def read_nuggets(text: str, limit: int) -> list[str] | None:
@@ -189,7 +185,7 @@ def assign_nuggets(
 
     Raises:
         UsageError: when a column is missing.
-        DataError: when a turn has two responses, or none of the turns is shared.
+        DataError: when a turn has two responses or a nugget twice, or none of the turns is shared.
         StageError: when a call failed and ``on_error`` is ``"raise"``.
 
     Example:
@@ -203,8 +199,8 @@ def assign_nuggets(
         ['support', 'not_support']
     """
     questions = _questions(responses, "the responses", ("qanswer",))
-    if responses["qid"].duplicated().any():
-        raise DataError(f"turn {responses['qid'][responses['qid'].duplicated()].iloc[0]} has two responses: keep one")
+    _check_one_response(responses)
+    check_nuggets_once("the nuggets", nuggets, ["qid", "nugget"], "keep one")
     if not set(responses["qid"]) & set(nuggets["qid"]):
         raise DataError("none of the responses is about a turn of the nuggets")
     said = dict(zip(responses["qid"], values(responses, "qanswer"), strict=True))
@@ -218,41 +214,6 @@ def assign_nuggets(
     answered = {qid for qid, *_ in asked}
     pairs = zip(nuggets["qid"], nuggets["nugget"], strict=True)
     return with_columns(nuggets, label=[labels[pair] if pair[0] in answered else "not_support" for pair in pairs])
-
-
-def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
-    """The nugget recall of each turn (arXiv 2411.09607, section 4): the share of its nuggets that the response states.
-
-    Args:
-        assigned: ``qid``, ``importance``, ``label``, as :func:`assign_nuggets` gives; a nugget without a label is omitted and counted.
-
-    Returns:
-        One row per turn: ``qid``; ``all`` and ``vital``: partial support counts a half; ``all strict`` and ``vital strict``: only full
-        support counts; ``weighted``: okay nuggets weigh a half of vital ones; ``nuggets``, ``unlabelled``. NaN where a turn has no
-        nugget of the kind.
-
-    Example:
-        >>> assigned = pd.DataFrame({"qid": ["1_1"] * 3, "importance": ["vital", "vital", "okay"],
-        ...                          "label": ["support", "partial_support", "not_support"]})
-        >>> nugget_scores(assigned)[["all", "all strict", "vital", "vital strict", "weighted"]].round(2).values.tolist()
-        [[0.5, 0.33, 0.75, 0.5, 0.6]]
-    """
-    known = assigned[assigned["label"].notna()]
-    share, strict = known["label"].map(SHARE), (known["label"] == "support").astype(float)
-    vital, weight = known["importance"] == "vital", known["importance"].map(WEIGHT)
-    by = known["qid"]
-    found = pd.DataFrame(
-        {
-            "all": share.groupby(by).mean(),
-            "all strict": strict.groupby(by).mean(),
-            "vital": share.where(vital).groupby(by).mean(),
-            "vital strict": strict.where(vital).groupby(by).mean(),
-            "weighted": (share * weight).groupby(by).sum() / weight.groupby(by).sum(),
-            "nuggets": by.groupby(by).size(),
-        }
-    ).reindex(assigned["qid"].drop_duplicates())
-    found = found.assign(nuggets=found["nuggets"].fillna(0).astype(int), unlabelled=assigned["label"].isna().groupby(assigned["qid"]).sum())
-    return found.rename_axis("qid").reset_index()
 
 
 def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, **options: Any) -> pd.DataFrame:
@@ -270,36 +231,17 @@ def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *
     Returns:
         As :func:`nugget_scores`, over the response's nuggets; turns without a response are missing.
     """
+    _check_one_response(responses)
     said = responses[[bool(str(text or "").strip()) for text in values(responses, "qanswer")]].reset_index(drop=True)
     stated = create_nuggets(with_columns(said, docno=said["qid"], text=said["qanswer"]), llm, **options)
     listed = {qid: "\n".join(found) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]}
     return nugget_scores(assign_nuggets(with_columns(said, qanswer=[listed.get(qid, "") for qid in said["qid"]]), stated, llm, **options))
 
 
-def nugget_agreement(ours: pd.DataFrame, given: pd.DataFrame) -> dict[str, float]:
-    """The agreement of labels with given ones, such as those of people, on the nuggets that both labelled.
-
-    Args:
-        ours: ``qid``, ``nugget``, ``label``.
-        given: the same.
-
-    Returns:
-        ``nuggets``, how many both labelled; ``agreement``, the share with the same label; ``kappa``, Cohen's.
-
-    Raises:
-        DataError: when they share no labelled nugget.
-
-    Example:
-        >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "nugget": ["a", "b"], "label": ["support", "not_support"]})
-        >>> nugget_agreement(one, one)
-        {'nuggets': 2, 'agreement': 1.0, 'kappa': 1.0}
-    """
-    both = ours.merge(given, on=["qid", "nugget"], suffixes=("", "_given")).dropna(subset=["label", "label_given"])
-    if both.empty:
-        raise DataError("the two share no nugget with a label: their turns and nuggets must be named alike")
-    confusion = pd.crosstab(both["label"], both["label_given"]).reindex(index=LABELS, columns=LABELS, fill_value=0)
-    same = float((both["label"] == both["label_given"]).mean())
-    return {"nuggets": len(both), "agreement": same, "kappa": float(cohens_kappa(confusion.to_numpy()))}
+def _check_one_response(responses: pd.DataFrame) -> None:
+    again = responses["qid"][responses["qid"].duplicated()]
+    if len(again):
+        raise DataError(f"turn {again.iloc[0]} has two responses: keep one")
 
 
 def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str, str]:

@@ -30,9 +30,9 @@ def validate(path: str | Path, dataset: IkatDataset) -> list[Problem]:
 
     The checks are: every turn of the topics once and no other turn; the year's fields with their types and without repeated keys; run type
     and names; non-empty responses, ranked from 1, of at most 250 words (split at white space after NFKC; in 2025 over all responses of a
-    turn); at most 1000 passages, each once, with finite, strictly decreasing scores, and at least one marked as used; citations that are in
-    the references; PTKB statements of the user, in the topics' words. The form of a passage id is checked, but not whether the passage is
-    in the collection.
+    turn); at most 1000 passages, each once, with finite scores that don't rise (ties are a warning), and at least one marked
+    as used; citations that are in the references; PTKB statements of the user, in the topics' words. The form of a passage id is checked,
+    but not whether the passage is in the collection.
 
     Args:
         path: the file, in the format of the dataset's year.
@@ -199,7 +199,7 @@ def six_decimals(score: float) -> float:
 
 
 def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[[float], float], ordered: bool) -> None:
-    """At most 1000 passages, each once, with scores that strictly decrease.
+    """At most 1000 passages, each once, with scores that don't rise; ties are a warning.
 
     Args:
         place: where the ranking is.
@@ -222,14 +222,11 @@ def check_passages(place: Place, passages: Sequence[Passage], as_read: Callable[
             others = f" (nor are {len(wrong) - 1} others)" if len(wrong) > 1 else ""
             place.note(severity, f"{short_json(wrong[0])} is no {what}{others}: {rule}")
     _check_falling(place, [(passage.id, passage.score) for passage in passages], ordered)
-    scores = sorted({passage.score for passage in passages})
-    tied = sum(as_read(first) == as_read(second) for first, second in zip(scores, scores[1:], strict=False))
-    if tied:
-        place.warning(f"{tied} scores are so close to the one above that the organisers' tools read a tie: write scores further apart")
+    _warn_of_ties(place, [passage.score for passage in passages], as_read)
 
 
 def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: bool) -> None:
-    """Scores strictly decrease; only the first place where they don't is named."""
+    """Scores don't rise; only the first place where they do is named."""
     if ordered and scored and scored[0][1] > HIGHEST_SCORE:
         place.warning(f"the first score is above {HIGHEST_SCORE:g}, at which the organisers' checker warns: write smaller scores")
     if not ordered:
@@ -238,10 +235,27 @@ def _check_falling(place: Place, scored: Sequence[tuple[str, float]], ordered: b
             place.warning("the entries are not in the order of their scores: write the best first")
         scored = best_first
     for (_, before), (name, score) in zip(scored, scored[1:], strict=False):
-        if score >= before:
-            wrong = "is that of the entry before" if score == before else f"is above the {short_json(before)} of the entry before"
+        if score > before:
+            wrong = f"is above the {short_json(before)} of the entry before"
             place.error(f"the score {short_json(score)} of {printable(name)} {wrong}: write scores that strictly decrease")
             return
+
+
+def _warn_of_ties(place: Place, scores: Sequence[float], as_read: Callable[[float], float]) -> None:
+    """Warn of equal scores, and of different ones that the organisers' tools read as equal; both are accepted there.
+
+    Args:
+        place: where the scores are.
+        scores: the scores of the file.
+        as_read: how exactly the organisers' tools read a score.
+    """
+    different = sorted(set(scores))
+    equal = len(scores) - len(different)
+    close = sum(as_read(first) == as_read(second) for first, second in zip(different, different[1:], strict=False))
+    if equal:
+        place.warning(f"tied scores ({equal}): trec_eval orders such entries by id; write scores that strictly decrease")
+    if close:
+        place.warning(f"{close} scores are so close to the one above that the organisers' tools read a tie: write scores further apart")
 
 
 def check_statements(place: Place, statements: Sequence[Statement], known: Mapping[str, str] | None) -> None:
@@ -252,7 +266,9 @@ def check_statements(place: Place, statements: Sequence[Statement], known: Mappi
     for name, count in Counter(one.text if one.id is None else one.id for one in statements).items():
         if name is not None and count > 1:
             place.error(f"statement {printable(name)} is there {count} times: name it once")
-    _check_falling(place, [(one.id, one.score) for one in statements if one.id is not None and one.score is not None], ordered=True)
+    scored = [(one.id, one.score) for one in statements if one.id is not None and one.score is not None]
+    _check_falling(place, scored, ordered=True)
+    _warn_of_ties(place, [score for _, score in scored], float)
 
 
 def _check_statement(place: Place, one: Statement, known: Mapping[str, str]) -> None:

@@ -288,6 +288,15 @@ def test_an_object_with_pyterriers_methods_is_a_dataset(own, folder):
         ikat.dataset(type("Less", (), {"name": "one", "get_topics": Own.get_topics})).get_qrels()
 
 
+def test_two_answers_of_a_turn_are_refused_before_they_double_its_passages():
+    class TwoAnswers(Own):
+        def get_answers(self):
+            return pd.DataFrame({"qid": ["1", "2", "1"], "gold_answer": ["a", "b", "c"]})
+
+    with pytest.raises(DataError, match="turn 1 has several rows"):
+        with_gold(pd.DataFrame({"qid": ["1"], "docno": ["d1"]}), TwoAnswers())
+
+
 def test_an_object_that_knows_manual_topics_is_asked_for_them():
     sample = ikat.dataset("sample")
 

@@ -8,7 +8,8 @@ import pytest
 from fakes import scripted
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation.nuggets import assign_nuggets, create_nuggets, nugget_agreement, nugget_precision, nugget_scores
+from pyterrier_ikat.evaluation.nugget_labels import nugget_agreement, nugget_scores
+from pyterrier_ikat.evaluation.nuggets import assign_nuggets, create_nuggets, nugget_precision
 from pyterrier_ikat.llms import StageError
 
 
@@ -104,6 +105,60 @@ def test_agreement_is_that_of_cohen_on_what_both_labelled():
     assert found["agreement"] == pytest.approx(2 / 3)
     expected = (2 / 3) - (2 / 3 * 1 / 3 + 1 / 3 * 2 / 3)
     assert found["kappa"] == pytest.approx(expected / (1 - (2 / 3 * 1 / 3 + 1 / 3 * 2 / 3)))
+
+
+def labels_of(**runs):
+    """Labels of the nuggets a and b of one turn, for each run."""
+    words = {"s": "support", "n": "not_support"}
+    rows = [("1_1", name, run, words[label]) for run, labels in runs.items() for name, label in zip("ab", labels, strict=True)]
+    return pd.DataFrame(rows, columns=["qid", "nugget", "run", "label"])
+
+
+def test_labels_of_several_runs_are_joined_run_by_run():
+    ours = labels_of(one="sn", two="ns")
+    assert nugget_agreement(ours, ours) == {"nuggets": 4, "agreement": 1.0, "kappa": 1.0}
+    assert nugget_agreement(ours, labels_of(two="ss", three="nn")) == {"nuggets": 2, "agreement": 0.5, "kappa": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda both: both.drop(columns="run"), DataError, "turn 1_1: our labels have the nugget 'a' twice: .* need a column run"),
+        (lambda both: both.assign(run="one"), DataError, "run one, turn 1_1: our labels have the nugget 'a' twice: keep one"),
+        (lambda both: both.replace("support", "yes"), DataError, "our labels have 'yes', which is none of support"),
+        (lambda both: both.drop(columns="nugget"), UsageError, "no column nugget in our labels"),
+        (lambda both: both.assign(qid=1), DataError, "the qid 1 is no text"),
+    ],
+)
+def test_labels_that_cannot_be_told_apart_are_refused(change, error, message):
+    both = labels_of(one="sn", two="ns")
+    given = both if "run" in change(both) else both[:2].drop(columns="run")
+    with pytest.raises(error, match=message):
+        nugget_agreement(change(both), given)
+
+
+def test_one_of_two_without_runs_is_refused():
+    both = labels_of(one="sn", two="ns")
+    with pytest.raises(UsageError, match="only one of the two has a column run"):
+        nugget_agreement(both, both[:2].drop(columns="run"))
+
+
+def test_labels_of_two_runs_are_no_score_of_one_turn():
+    both = labels_of(one="sn", two="ns").assign(importance="vital")
+    with pytest.raises(DataError, match="turn 1_1: the labels have the nugget 'a' twice: score the labels of each run by themselves"):
+        nugget_scores(both)
+    assert nugget_scores(both[:2])["all"].tolist() == [0.5]
+    with pytest.raises(DataError, match="the labels have 'yes'"):
+        nugget_scores(both[:2].replace("support", "yes"))
+
+
+def test_repeats_are_refused_before_a_call():
+    llm, model = scripted()
+    with pytest.raises(DataError, match="turn 1_1: the nuggets have the nugget 'a' twice"):
+        assign_nuggets(said("a"), facts(("a", "vital"), ("a", "okay")), llm)
+    with pytest.raises(DataError, match="turn 1_1 has two responses"):
+        nugget_precision(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm)
+    assert not model.asked
 
 
 def test_what_is_missing_is_named():
