@@ -45,3 +45,30 @@ def test_a_command_loads_only_what_it_uses(arguments, unused, tmp_path):
         f"assert not set({unused}) & set(sys.modules), set({unused}) & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+
+
+LEAVES = """
+import torch  # first: the modules of this package are then taken down before what its objects need at their end
+import sys
+import pyterrier_ikat as ikat
+
+class Echo:
+    identity = "echo"
+    def generate(self, chats):
+        return [chat[-1]["content"] for chat in chats]
+
+turns = ikat.dataset("ikat:sample").get_topics().head(1)
+kept = ikat.llm(Echo(), cache=sys.argv[1])
+ikat.Rewrite(kept)(turns)
+bm25 = ikat.PassageIndex(sys.argv[2]).index([{"docno": "a", "text": "tea"}]).bm25(cache=sys.argv[3])
+bm25(turns)
+remote = ikat.llm("openai:m base_url=http://127.0.0.1:9/v1 api_key_env=HOME cache=none")
+remote.backend.open()
+"""
+
+
+def test_a_script_that_imports_torch_first_ends_without_a_word(tmp_path):
+    files = [str(tmp_path / name) for name in ("llm.sqlite", "index", "results.sqlite")]
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LEAVES, *files], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in tmp_path.iterdir()} == {"llm.sqlite", "index", "results.sqlite"}  # no lock, no journal

@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from threading import Lock
 from uuid import uuid4
+from weakref import finalize
 
 import pyterrier as pt
 
@@ -57,7 +58,8 @@ class CompletionCache:
         self._watched: dict[bytes, float] = {}
         self._numbers = count()
         self._locking = Lock()
-        self._lock = ("", ExitStack())
+        self._lock = ""
+        self._end: finalize[..., CompletionCache] | None = None
 
     def __reduce__(self) -> tuple[type["CompletionCache"], tuple[str]]:
         return CompletionCache, (self.path,)  # another process opens the file itself; what is kept in memory stays here
@@ -161,12 +163,9 @@ class CompletionCache:
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._cache.close()
-        self._lock[1].close()
-        self._lock = ("", ExitStack())
-        remove_empty(self._locks)
-
-    def __del__(self) -> None:
-        self.close()
+        if self._end is not None:
+            self._end()
+        self._lock, self._end = "", None
 
     def _owners(self, known: Mapping[bytes, bytes]) -> dict[str, str]:
         owners = {value: self._owner(value) for value in set(known.values())}
@@ -190,18 +189,23 @@ class CompletionCache:
         if self.path == IN_MEMORY:
             return process
         with self._locking:
-            if not self._lock[0].startswith(process):
+            if not self._lock.startswith(process):
                 name, held = f"{process}{uuid4().hex}", ExitStack()
                 try:
                     held.enter_context(hold_lock(self._locks / name))
                 except OSError as error:
                     raise self._cache.unusable(error) from None
-                self._lock = name, held
-            return self._lock[0]
+                self._lock, self._end = name, finalize(self, _release, held, self._locks)
+            return self._lock
 
     @property
     def _locks(self) -> Path:
         return Path(f"{self.path}.claims")
+
+
+def _release(held: ExitStack, folder: Path) -> None:
+    held.close()
+    remove_empty(folder)
 
 
 def _failure(value: bytes) -> LLMFailure | None:

@@ -1,18 +1,34 @@
 """Any object with ``.generate(list)`` as a language model."""
 
 import json
+import warnings
 from collections.abc import Mapping, Set
 from typing import Any
 
 from ..errors import UsageError
-from .failures import LLMFailure, Unavailable
+from .failures import Filtered, LLMFailure, TooLong, Unavailable
 from .request import Backend, Reply, Request, as_text
 
 ERROR = "ERROR::"
 """How pyterrier_rag's backends write an exception into the completion's text."""
 
+NAMED_ERRORS: dict[str, type[LLMFailure]] = {"reduce_length": TooLong, "response_filtered": Filtered}
+"""Those of them that say what is wrong; any other is `Unavailable`."""
+FEW_TOKENS = 128
+"""A limit of pyterrier_rag's backends (32 when none is given) below which most answers are cut off."""
+
 NO_LIST = (str, bytes, Mapping, Set)
 """What can be gone through like a list, but does not hold one completion per chat in their order."""
+
+
+class ShortCompletionsWarning(UserWarning):
+    """A model cuts its completions off after a few tokens and does not say which ones."""
+
+
+def told_by(given: Any, name: str) -> Any:
+    """The value that an object has under this name; None where it has none, or a method."""
+    value = getattr(given, name, None)
+    return None if callable(value) else value
 
 
 class GeneratorBackend(Backend):
@@ -20,7 +36,8 @@ class GeneratorBackend(Backend):
 
     A chat is a list of messages, or plain text when the object says ``supports_message_input = False``. Decoding parameters are
     the object's own. Exceptions and texts that start with ``ERROR::`` are failures. An object with ``.text`` may also have
-    ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens.
+    ``prompt_tokens``, ``completion_tokens``, ``finish_reason`` and ``model``; prices and a budget need the tokens. The attributes of
+    the object that are methods say nothing: ``identity`` of a `pyterrier.Transformer` is one.
 
     Args:
         generator: the object; its ``model_id`` names it in the ledger, its ``batch_size`` (32) bounds the chats per call.
@@ -30,17 +47,27 @@ class GeneratorBackend(Backend):
 
     Raises:
         UsageError: when the identity is no JSON value.
+
+    Warns:
+        ShortCompletionsWarning: when the object's ``max_new_tokens`` is small.
     """
 
     def __init__(self, generator: Any, identity: Any = None, name: str | None = None) -> None:
         self.generator = generator
-        named = getattr(generator, "model_id", None)
-        self.told = getattr(generator, "identity", None) if identity is None else identity
+        named = told_by(generator, "model_id")
+        self.told = told_by(generator, "identity") if identity is None else identity
         self.model = str(named or name or type(generator).__name__)
         self.identified = bool(named) or self.told is not None
         kind = f"{type(generator).__module__}.{type(generator).__qualname__}"
         self.identity = {"provider": "generator", "model": self.model, "class": kind, "identity": _json(self.told), "params": {}}
-        self.batch_size = int(getattr(generator, "batch_size", None) or 32)
+        self.batch_size = int(told_by(generator, "batch_size") or 32)
+        most = told_by(generator, "max_new_tokens")
+        if isinstance(most, int) and most < FEW_TOKENS:
+            message = (
+                f"{self.model} writes at most {most} tokens (max_new_tokens). Unless its outputs have a finish_reason, texts that are cut "
+                "off there pass for whole ones: give it a larger max_new_tokens, such as 1024"
+            )
+            warnings.warn(message, ShortCompletionsWarning, stacklevel=4)
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, GeneratorBackend) and super().__eq__(other)
@@ -73,7 +100,8 @@ class GeneratorBackend(Backend):
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
         text = output if isinstance(output, str) else getattr(output, "text", None)
         if isinstance(text, str) and text.startswith(ERROR):
-            return Unavailable(request.stage, request.qid, f"{self.model} answered {text}")
+            kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
+            return kind(request.stage, request.qid, f"{self.model} answered {text}")
         told: dict[str, Any] = {name: getattr(output, name, None) for name in TOLD}
         return Reply(text if isinstance(text, str) else None, str(told.pop("model") or self.model), **told)
 

@@ -92,10 +92,6 @@ class OpenAIBackend(Backend):
         for server in self.servers.all:
             server.cut()
 
-    def __del__(self) -> None:
-        if "servers" in vars(self):
-            self.close()
-
     @contextmanager
     def reaching(self, server: Server, seconds: float) -> Iterator[None]:
         """Within, whatever ``server`` is asked has to be done in time.

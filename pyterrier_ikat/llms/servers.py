@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 from ..operator import Remade
 from .failures import Transient
@@ -53,6 +54,7 @@ class Server:
         self.silent_since: float | None = None
         self._secrets: set[str] = set(self.address.secrets)
         self._client: openai.OpenAI | None = None
+        self._end: finalize[..., Server] | None = None
         self._network = Network()
         self._lock = threading.Lock()
 
@@ -70,13 +72,14 @@ class Server:
             if self._client is None:
                 self._client, self._network, key = connect(self.address, self.api_key_env, self.timeout)
                 self._secrets |= key
+                self._end = finalize(self, self._client.close)
             return self._client
 
     def close(self) -> None:
         """Close the connections; the next call opens them again."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        end, self._client, self._end = self._end, None, None
+        if end is not None:
+            end()
 
     def cut(self) -> None:
         """End the calls that are under way, without their answers."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import UsageError
 from .batch import BatchSettings
 from .cache import IN_MEMORY, CompletionCache, default_path
-from .generator import GeneratorBackend
+from .generator import GeneratorBackend, told_by
 from .hf import HFBackend
 from .ledger import Budget, Ledger
 from .limits import Retry
@@ -299,5 +299,5 @@ def _registered(provider: str, name: str, options: dict[str, str]) -> Backend:
     except TypeError as error:
         raise UsageError(f"the LLM {provider} can't be made of {name} with the options {', '.join(options) or 'none'}: {error}") from None
     shown = {key: value for key, value in options.items() if not _is_secret(provider, key)}
-    told = {"provider": provider, "name": name, "options": shown, "identity": getattr(made, "identity", None)}
+    told = {"provider": provider, "name": name, "options": shown, "identity": told_by(made, "identity")}
     return _object_backend(made, told, name)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from ..errors import DataError, advice
 from ..operator import digest
@@ -77,6 +77,7 @@ class Cache:
         self._full = False
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._end: finalize[..., Cache] | None = None
         self._place: tuple[int, int] | None = None
         with _making:
             _caches.add(self)
@@ -126,6 +127,8 @@ class Cache:
                     self.close()
                 if self._connection is None:
                     self._connection = self._connect()
+                    # No __del__: at the end of the interpreter it would find modules that are taken down already.
+                    self._end = finalize(self, self._connection.close)
                     self._place = self._inode()
                 yield self._connection
             except (sqlite3.Error, OSError) as error:
@@ -137,9 +140,9 @@ class Cache:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        if self._end is not None:
+            self._end()
+        self._connection = self._end = None
 
     def unusable(self, error: Exception) -> DataError:
         """The error that says why the file cannot be used, and what to do."""
@@ -147,9 +150,6 @@ class Cache:
             f"the {self.kind.name} {self.path} cannot be used ({error}): free space or correct its permissions, "
             f"or move the file away, or {self._elsewhere()}{self.kind.hint}"
         )
-
-    def __del__(self) -> None:
-        self.close()
 
     def _elsewhere(self) -> str:
         return f"name another one with {advice('cache=PATH', self.kind.option)}"

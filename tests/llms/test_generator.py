@@ -9,7 +9,21 @@ import pytest
 from chat_server import ask
 
 from pyterrier_ikat.errors import IkatError, UsageError
-from pyterrier_ikat.llms import LLM, Backend, Empty, FatalLLMError, LLMFailure, Reply, Request, StageError, Transient, Unavailable, llm
+from pyterrier_ikat.llms import (
+    LLM,
+    Backend,
+    Empty,
+    FatalLLMError,
+    Filtered,
+    LLMFailure,
+    Reply,
+    Request,
+    StageError,
+    TooLong,
+    Transient,
+    Unavailable,
+    llm,
+)
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import CutOff
 from pyterrier_ikat.llms.generator import GeneratorBackend
@@ -94,6 +108,9 @@ def test_errors_as_text_and_exceptions_are_failures():
     assert texts[0].text == "A"
     assert isinstance(texts[1], Unavailable)
     assert str(texts[1]) == "answer of turn 1_2: upper-1 answered ERROR::other"
+
+    named = llm(Upper(lambda text: f"ERROR::{text.lower()}")).ask(ask("reduce_length", "response_filtered"))
+    assert [type(one) for one in named] == [TooLong, Filtered]
 
     def broken(chats):
         raise RuntimeError("no memory")

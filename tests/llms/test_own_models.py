@@ -3,11 +3,15 @@
 import sys
 from types import SimpleNamespace
 
+import pandas as pd
+import pyterrier as pt
 import pytest
 from chat_server import ask
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, llm
+from pyterrier_ikat.llms.generator import ShortCompletionsWarning
 from pyterrier_ikat.llms.spec import deciding_options, parse
 
 
@@ -47,6 +51,44 @@ def test_an_object_may_say_its_identity_itself_and_then_uses_the_cache_of_all(tm
     assert texts(llm(one), "a") == texts(llm(two), "a")
     assert (two.calls, (tmp_path / "llm.sqlite").exists()) == (0, True)
     assert llm(one) == llm(two)
+
+
+class OfPyTerrier(pt.Transformer, Echo):
+    """As pyterrier_rag's backends: a transformer, whose ``identity`` is a method of every transformer."""
+
+    model_id, supports_message_input, max_new_tokens = "echo-1", True, 1024
+
+    def transform(self, inp):
+        return inp
+
+    def batch_size(self):
+        """Another method under the name of a value."""
+
+
+def test_only_a_value_is_an_identity(tmp_path, monkeypatch):
+    monkeypatch.setenv("IKAT_HOME", str(tmp_path))
+    model = llm(OfPyTerrier("!"))
+    assert (texts(model, "a"), model.model, list(tmp_path.iterdir())) == (["a!"], "echo-1", [])
+    assert texts(llm(OfPyTerrier("!"), cache=tmp_path / "own.sqlite"), "a") == ["a!"]
+    again = OfPyTerrier("?")
+    assert texts(llm(again, cache=tmp_path / "own.sqlite"), "a") == ["a!"]  # as documented: the model_id alone tells them apart
+    assert texts(llm(OfPyTerrier("?"), identity="?", cache=tmp_path / "own.sqlite"), "a") == ["a?"]
+    turns = pd.DataFrame({"qid": ["1_1"], "query": ["Which tea?"]})
+    assert ikat.Rewrite(OfPyTerrier("!"))(turns)["query"].item() == "# Task"  # the first line of its prompt
+
+
+def test_a_registered_object_that_is_a_transformer_has_no_identity_of_its_own(house, monkeypatch):
+    import our_house
+
+    monkeypatch.setattr(our_house, "make", lambda name: OfPyTerrier("!"))
+    assert texts(llm(house), "a") == ["a!"]
+
+
+def test_a_limit_of_few_tokens_is_told_since_nothing_tells_which_texts_are_cut_off():
+    short = OfPyTerrier()
+    short.max_new_tokens = 32
+    with pytest.warns(ShortCompletionsWarning, match=r"echo-1 writes at most 32 tokens \(max_new_tokens\)"):
+        llm(short)
 
 
 def test_without_an_identity_nothing_is_kept_beyond_the_process(tmp_path, monkeypatch):
