@@ -17,7 +17,8 @@ from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.running.batches import Batches
 from pyterrier_ikat.running.comparison import prepare_comparison
-from pyterrier_ikat.running.in_folders import TURNS_AT_ONCE, TurnScores, _parameters, run_in_folders
+from pyterrier_ikat.running.in_folders import TURNS_AT_ONCE, _parameters, run_in_folders
+from pyterrier_ikat.running.scores import TurnScores
 from pyterrier_ikat.running.systems import methods_in, taken_by
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.versions import describe_difference, versions

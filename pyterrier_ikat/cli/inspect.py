@@ -31,10 +31,10 @@ def report(
     A RUN is a folder made by `ikat run`, a TREC run file or a submission. Or all are folders made by `ikat simulate` or `ikat interact`:
     then the conversations of the systems with each user are shown side by side.
     """
-    from ..evaluation import TRACK_2023, as_measures
+    from ..evaluation import as_measures
     from ..show import report as make
 
-    wanted = TRACK_2023 if measures is None else as_measures(measures)
+    wanted = None if measures is None else as_measures(measures)
     texts = text_loader_of(index_path)
     click.echo(make(list(paths), dataset_name, qrels=qrels, turns=turns, texts=texts, measures=wanted, passages=passages).save(out))
 

@@ -164,7 +164,7 @@ def run(
         return
     beside = form != "text"
     with profile() as stages:
-        folders = run_in_folders(comparison, out, batch)
+        folders = run_in_folders(comparison, out, batch, wanted)
     _print_scores(folders, comparison.qrels, baseline, comparison.groups(), wanted, form)
     print_account(comparison, out, err=beside)
     for name in folders:
@@ -193,7 +193,7 @@ def _print_scores(
     """Print the table of finished runs, and the judged turns that one lacks; nothing without judgements."""
     from ..evaluation import TRACK_2023
     from ..evaluation.experiment_table import experiment_table
-    from ..running.in_folders import scores_of_folders
+    from ..running.scores import scores_of_folders
 
     if qrels.empty:
         return

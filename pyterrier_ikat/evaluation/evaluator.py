@@ -16,7 +16,7 @@ import ir_measures
 import numpy as np
 
 from ..errors import DataError, UsageError, advice
-from .measures import label, provider_of
+from .measures import is_own, label, provider_of
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
 Ranking: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -108,7 +108,7 @@ def _readable(labels: Mapping[str, int]) -> Mapping[str, int]:
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
     """The scores by a measure that trec_eval doesn't have."""
     provider: Any = provider_of(measure)
-    if provider is ir_measures.runtime:
+    if is_own(measure):
         names = {qid: qid for qid in run}
         given = {qid: _in_order(scores) for qid, scores in run.items()}
     else:  # digits alone name the turns: gdeval's script takes off what stands before a hyphen, 9-1_3 and 10-1_3 would be one turn

@@ -14,7 +14,7 @@ from ..arguments import checked
 from ..conversations.frame import object_frame, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice
-from ..runs import trec_eval_order
+from ..runs import strictly_decreasing
 from ..tables import Table, of_frame
 from .evaluator import check_turn_names
 from .measures import TRACK_2023, as_measures, label
@@ -28,7 +28,7 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
     also where the official judges saw a passage already.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); the top is by score, ties by docno.
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); the top is by rank.
         depth: how many passages of each turn and run.
 
     Returns:
@@ -37,7 +37,8 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
 
     Raises:
         UsageError: without runs by name, or with a depth below 1.
-        DataError: when a run repeats a passage within a turn, names it by a number, or has a score that is not finite.
+        DataError: when a run repeats a passage within a turn, names it by a number, has a score that is not finite, or
+            scores that rise with the rank.
 
     Example:
         >>> one = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["b", "c"], "score": [2.0, 1.0], "rank": [0, 1]})
@@ -53,9 +54,9 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
 
 
 def _top(name: str, run: pd.DataFrame, depth: int) -> set[tuple[str, str]]:
-    pt.validate.result_frame(run, extra_columns=["score"])
+    pt.validate.result_frame(run, extra_columns=["score", "rank"])
     try:
-        ordered = trec_eval_order(with_text_ids(f"run {name}", run))
+        ordered = strictly_decreasing(with_text_ids(f"run {name}", run))
     except DataError as error:
         raise DataError(f"run {name}: {error}") from None
     top = ordered[ordered["rank"] < depth]

@@ -1,7 +1,8 @@
 """The track's measures; a measure that needs a relevance level always shows it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import ir_measures
 from ir_measures import AP, P, R, nDCG
@@ -47,6 +48,11 @@ def provider_of(measure: ir_measures.Measure) -> Provider | None:
     return next((one for one in providers if one.supports(measure) and one.is_available()), None)
 
 
+def is_own(measure: ir_measures.Measure) -> bool:
+    """Whether a measure is the user's own (:func:`ir_measures.define`), so that its name doesn't say what it computes."""
+    return provider_of(measure) is ir_measures.runtime
+
+
 def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
     """Measures given as objects, by name, or as one text with commas; each once.
 
@@ -66,6 +72,18 @@ def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Meas
     if not found:
         raise UsageError("there is no measure: give some, such as [nDCG @ 5] or TRACK_2024")
     return list({label(measure): measure for measure in found}.values())
+
+
+def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
+    """The measures of these names; a name that nothing here computes is omitted.
+
+    Example:
+        >>> list(computable(["nDCG@5", "a measure of mine"]))
+        [nDCG@5]
+    """
+    for name in names:
+        with suppress(UsageError):
+            yield from as_measures([name])
 
 
 def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:

@@ -12,7 +12,7 @@ from ..arguments import checked
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice, list_first
-from ..runs.trec import scores_by_turn
+from ..runs.trec import scores_by_turn, strictly_decreasing
 from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn
 from .experiment_table import experiment_table
 from .measures import TRACK_2023, as_measures, label
@@ -52,11 +52,11 @@ def make_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
 
 
 def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The scores of a result frame by turn.
+    """The scores of a result frame by turn, which strictly decrease in the order of its ranks: no evaluator breaks a tie its own way.
 
     Raises:
         UsageError: when a column is missing.
-        DataError: when an id is no text, a turn has a passage twice, or a score is no finite number.
+        DataError: when an id is no text, a turn has a passage twice, a score is no finite number, or scores rise with the rank.
     """
     missing = [wanted for wanted in RANKING if wanted not in run.columns]
     if missing:
@@ -66,7 +66,7 @@ def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
         )
     run = with_text_ids(f"run {name}", run)
     try:
-        return scores_by_turn(run)
+        return scores_by_turn(strictly_decreasing(run))
     except DataError as error:
         raise DataError(f"run {name}: {error}") from None
 
@@ -79,8 +79,9 @@ def evaluate(
 ) -> pd.DataFrame:
     """Compare runs as TREC does: the mean over all turns of the qrels, where a turn that a run lacks counts 0.
 
-    The scores are those of ``trec_eval -c``: passages are ordered by score (as 32-bit floats) and ties by docno, both descending;
-    ranks don't count. Whatever else ir_measures can compute here gets the same order: one table has one order.
+    The scores are those of ``trec_eval -c``. The order is that of the ranks, as the system gave it: tied scores are lowered by the least
+    step before trec_eval, or whatever else ir_measures computes with, sees them. So a run has the same scores here as in
+    :func:`pyterrier_ikat.run` and :func:`pyterrier_ikat.experiment`. Run files are read as trec_eval ranks them: ties by docno.
 
     Args:
         runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); turns that are not judged are ignored.

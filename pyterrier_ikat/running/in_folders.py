@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,21 @@ from ..chains import in_chain
 from ..conversations.choice import QrelsSource, Turns
 from ..conversations.datasets import IkatDataset
 from ..errors import UsageError, advice
-from ..evaluation import TRACK_2023, as_measures, label, per_turn
-from ..evaluation.evaluator import check_baseline, experiment_rows
-from ..evaluation.samples import sampled_rows
+from ..evaluation import TRACK_2023, as_measures
+from ..evaluation.evaluator import check_baseline
 from ..llms import LLM, Ledger
 from ..llms.failures import UnderWay
 from ..operator import alike, parts_of
 from ..progress import within
-from ..runs import RunFolder, strictly_decreasing
-from ..runs.turns import Part, checksum_of
-from ..store.files import atomic_write, lock_folders
+from ..runs import RunFolder
+from ..runs.turns import checksum_of
+from ..store.files import lock_folders
 from .account import Spending
 from .batches import Batches
 from .comparison import Comparison, prepare_comparison
 from .identity import parameters_of
 from .samples import with_samples
+from .scores import TurnScores, score_again, scores_of_folders
 from .systems import Systems, methods_in
 
 TURNS_AT_ONCE = 128
@@ -79,7 +79,8 @@ def run(
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         batch: the number of turns at a time after the first stages, 128 by default.
-        measures: the measures of the returned table, from ir_measures or by name; the folders always have the track's measures.
+        measures: the measures of the returned table, from ir_measures or by name. The folders have the track's measures and these; a
+            finished run is scored by those that its folder lacks.
         baseline: the system that the others are compared with.
         samples: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
             folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
@@ -110,16 +111,20 @@ def run(
     comparison = prepare_comparison(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
     check_baseline(comparison.systems, baseline, "systems")
     comparison = with_samples(comparison, samples)
-    return scores_of_folders(run_in_folders(comparison, out, batch), comparison.qrels, wanted, baseline, comparison.groups())
+    folders = run_in_folders(comparison, out, batch, wanted)
+    return scores_of_folders(folders, comparison.qrels, wanted, baseline, comparison.groups())
 
 
-def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = None) -> dict[str, RunFolder]:
-    """Run every system without a finished run in its folder; a finished run is scored again if its scores are from other qrels.
+def run_in_folders(
+    comparison: Comparison, out: str | Path, batch: int | None = None, measures: Sequence[ir_measures.Measure] = ()
+) -> dict[str, RunFolder]:
+    """Run every system without a finished run in its folder; a finished run gets the scores that it lacks.
 
     Args:
         comparison: the systems and what they run on.
         out: the folder of the runs.
         batch: the number of turns at a time.
+        measures: what the runs are scored by beside the track's measures.
 
     Raises:
         UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another one, or
@@ -148,38 +153,13 @@ def run_in_folders(comparison: Comparison, out: str | Path, batch: int | None = 
         for number, name in enumerate(folders, 1):
             if name in finished:
                 batches[name].remove()  # a run that was killed after its last step left them
-                _score_again(folders[name], comparison.qrels)
+                score_again(folders[name], comparison.qrels, measures)
             else:
                 where = f"{name} ({number} of {len(folders)})" if len(folders) > 1 else name
                 with in_chain(comparison.sample(name).number - 1), under_way.noted(), within(where):
-                    _run_one(comparison, name, folders[name], batches[name], size)
+                    _run_one(comparison, name, folders[name], batches[name], size, measures)
         under_way.tell()
     return folders
-
-
-def scores_of_folders(
-    folders: Mapping[str, RunFolder],
-    qrels: pd.DataFrame,
-    measures: Sequence[ir_measures.Measure] = TRACK_2023,
-    baseline: str | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
-) -> pd.DataFrame:
-    """The table of scores of finished runs, a row for each, or for each of the groups; just the names where nothing is judged."""
-    if qrels.empty:
-        return pd.DataFrame({"name": list(groups or folders)})
-    if all(measure in TRACK_2023 for measure in measures):
-        scores = {name: folder.measures() for name, folder in folders.items()}
-    else:
-        scores = {name: per_turn(folder.results(), qrels, measures).set_index("qid") for name, folder in folders.items()}
-    if groups:
-        return pd.DataFrame(
-            sampled_rows({name: [_by_measure(scores[one]) for one in group] for name, group in groups.items()}, measures, baseline)
-        )
-    return pd.DataFrame(experiment_rows(scores, measures, baseline))
-
-
-def _by_measure(scores: pd.DataFrame) -> dict[str, list[float]]:
-    return {str(name): scores[name].tolist() for name in scores.columns}
 
 
 def check_places(names: Iterable[str], out: Path) -> None:
@@ -228,8 +208,10 @@ def _is_finished(system: pt.Transformer, folder: RunFolder, batches: Batches, pa
     return finished
 
 
-def _run_one(comparison: Comparison, name: str, folder: RunFolder, batches: Batches, size: int) -> None:
-    system, topics, scores = comparison.systems[name], comparison.topics[name], TurnScores(comparison.qrels)
+def _run_one(
+    comparison: Comparison, name: str, folder: RunFolder, batches: Batches, size: int, measures: Sequence[ir_measures.Measure]
+) -> None:
+    system, topics, scores = comparison.systems[name], comparison.topics[name], TurnScores(comparison.qrels, measures)
     batches.run(system, topics, _ledgers(parts_of(system)), size)
     ledger = batches.ledger()
     about = batches.parameters | {"deviations": comparison.deviations[name], "served": ledger.served()}
@@ -241,50 +223,6 @@ def _run_one(comparison: Comparison, name: str, folder: RunFolder, batches: Batc
     batches.remove()
 
 
-def _score_again(folder: RunFolder, qrels: pd.DataFrame) -> None:
-    """Score a finished run, unless its scores are of these qrels."""
-    known, scores = folder.parameters(), TurnScores(qrels)
-    if known.get("qrels_sha256") == checksum_of(qrels) and "judged_passages" in known:
-        return
-    results = folder.results()
-    scores.add(results["qid"].unique(), results)
-    # Killed in between, the run says of no qrels that its scores were made with them.
-    folder.write_parameters(known | {"qrels_sha256": None})
-    with atomic_write(folder.path / "measures.csv") as file:
-        scores.frame().to_csv(file, index=False)
-    folder.write_parameters(known | scores.about() | {"lines": folder.lines()})
-
-
 def _ledgers(parts: Iterable[Any]) -> list[Ledger]:
     """The ledgers of the models, each once."""
     return list({id(part.ledger): part.ledger for part in parts if isinstance(part, LLM)}.values())
-
-
-class TurnScores:
-    """The scores of a run that comes in parts, and how many of its passages are judged."""
-
-    def __init__(self, qrels: pd.DataFrame) -> None:
-        self.qrels, self.judged = qrels, 0
-        self._parts = [pd.DataFrame(columns=["qid", *map(label, TRACK_2023)])]
-
-    def add_all(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """The parts, added while they go by."""
-        for topics, results in parts:
-            self.add(topics["qid"], results)
-            yield topics, results
-
-    def add(self, qids: Iterable[str], results: pd.DataFrame) -> None:
-        """Add the ranking of these turns."""
-        qrels = self.qrels[self.qrels["qid"].isin(qids)]
-        if len(qrels):
-            self._parts.append(per_turn(strictly_decreasing(results), qrels))
-            self.judged += len(results[["qid", "docno"]].merge(qrels[["qid", "docno"]]))
-
-    def frame(self) -> pd.DataFrame:
-        """A row for each turn of the qrels, in their order: zeros for those that were not added."""
-        found = pd.concat(self._parts[len(self._parts) > 1 :]).set_index("qid")
-        return found.reindex(pd.Index(self.qrels["qid"].unique(), name="qid"), fill_value=0.0).reset_index()
-
-    def about(self) -> dict[str, Any]:
-        """The content of the run folder's scores file."""
-        return {"qrels_sha256": checksum_of(self.qrels), "judged_passages": self.judged}

@@ -18,7 +18,7 @@ from ..evaluation.evaluator import check_baseline, check_common_turns, check_tur
 from ..evaluation.scores import check_ranking, make_evaluator
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages
-from ..runs import trec_eval_order, write_run
+from ..runs import write_run
 from .comparison import prepare_comparison
 from .systems import System, methods_in
 
@@ -42,8 +42,8 @@ def experiment(
     """Run systems on the judged turns and compare them as TREC does, in memory; :func:`pyterrier_ikat.run` does so with folders.
 
     Systems run through ``pt.Experiment(..., plan="tree")``: a stage that several systems start with runs once. Turns without judgements are
-    not run. Means are over all turns of the qrels; a turn for which a system finds nothing counts 0. Ties are ordered by docno, as
-    trec_eval does, also in saved run files.
+    not run. Means are over all turns of the qrels; a turn for which a system finds nothing counts 0. The order is that of the
+    ranks, as in :func:`pyterrier_ikat.run`: tied scores are lowered by the least step, also in saved run files.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`; a dict may also contain finished runs (result frames).
@@ -101,7 +101,7 @@ def experiment(
         check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
         scores[name] = evaluator.per_turn(name, check_ranking(name, found))
         if name in files:
-            write_run(trec_eval_order(found), files[name], name)
+            write_run(found, files[name], name)
 
     for manual in {entry.manual for entry in comparison.methods.values()}:
         together = {name: system for name, system in comparison.systems.items() if comparison.methods[name].manual == manual}

@@ -4,5 +4,4 @@ from .dialogues import DialogueTurn as DialogueTurn
 from .folder import RunFolder as RunFolder
 from .trec import read_run as read_run
 from .trec import strictly_decreasing as strictly_decreasing
-from .trec import trec_eval_order as trec_eval_order
 from .trec import write_run as write_run

@@ -4,7 +4,7 @@
 ``run.trec``              the ranking, scores strictly decreasing
 ``turns.jsonl``           one line per turn: utterance, rewrite, answer, sub-queries, persona, number of passages; where the
                           system ran Respond also ``response`` and ``used``, the passages that it was based on
-``measures.csv``          one line per turn of the qrels, one column per measure
+``measures.csv``          one line per turn of the qrels, one column per measure: the track's and those that were asked for
 ``stages.jsonl.gz``       what each stage did of each turn, with its LLM calls: see :mod:`pyterrier_ikat.runs.stages`; a frame that was
                           written by ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage

@@ -13,11 +13,11 @@ from ..store.files import atomic_write
 from ..store.trec import read_rankings
 
 
-def trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
-    """The ranking that trec_eval makes of the scores, whatever ``rank`` says: by 32-bit score, then by docno, both descending.
+def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
+    """The ranking that trec_eval makes of the scores of a file, whatever its ranks: by 32-bit score, then by docno, both descending.
 
     Args:
-        results: a result frame with ``qid``, ``docno``, ``score``.
+        results: ``qid``, ``docno``, ``score``.
 
     Returns:
         The frame in this order (turns as they first appear), the scores as they are, ``rank`` 0, 1, ...
@@ -28,17 +28,9 @@ def trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
     Example:
         >>> import pandas as pd
         >>> tied = pd.DataFrame({"qid": ["1_1"] * 3, "docno": ["a", "b", "c"], "score": [0.5, 0.5, 2.0], "rank": [0, 1, 2]})
-        >>> trec_eval_order(tied).values.tolist()
+        >>> in_trec_eval_order(tied).values.tolist()
         [['1_1', 'c', 2.0, 0], ['1_1', 'b', 0.5, 1], ['1_1', 'a', 0.5, 2]]
     """
-    import pyterrier as pt
-
-    pt.validate.result_frame(results, extra_columns=["score"])
-    return in_trec_eval_order(results)
-
-
-def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
-    """:func:`trec_eval_order` of a frame that is known to have the columns."""
     scores = _finite(results)
     turns = pd.factorize(results["qid"])[0]
     with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite in trec_eval, and ties
@@ -136,7 +128,9 @@ def _check_falling(results: pd.DataFrame, turns: "np.ndarray", scores: "np.ndarr
     rising = np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))
     if len(rising):
         row = results.iloc[rising[0] + 1]
-        raise DataError(f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first")
+        raise DataError(
+            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first, by pt.model.add_ranks(run)"
+        )
 
 
 def write_run(results: pd.DataFrame, path: str | Path, name: str = "ikat") -> None:
@@ -180,8 +174,8 @@ def read_run(path: str | Path) -> pd.DataFrame:
     r"""Read a TREC run file, also one packed by gzip.
 
     Returns:
-        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0), in the order of :func:`trec_eval_order`: the file's
-        own ranks and the order of its lines don't count.
+        A result frame with ``qid``, ``docno``, ``score``, ``rank`` (from 0), in the order of :func:`in_trec_eval_order`: the
+        file's own ranks and the order of its lines don't count.
 
     Raises:
         DataError: when the file is missing, empty, damaged or not UTF-8, a line has not six fields, a score is no finite number,

@@ -16,7 +16,7 @@ from ..evaluation.evaluator import check_common_turns, experiment_rows
 from ..evaluation.experiment_table import TEST
 from ..methods import Method
 from ..running.replay import Point, Replay
-from ..runs import RunFolder, strictly_decreasing
+from ..runs import RunFolder
 from ..tables import LOWER, Cell, Column, Table, of_frame
 from .ledgers import read_ledger
 from .plots import add_legend, escape_math, line_styles, new_axes
@@ -114,7 +114,7 @@ def _scored(
             pairs[point] += chunk.pairs[point]
             ranking = chunk.rankings[point]
             if len(here) and ranking["qid"].isin(here["qid"]).any():
-                found = per_turn(strictly_decreasing(ranking), here, [measure])
+                found = per_turn(ranking, here, [measure])
                 known[point] |= dict(zip(found["qid"], found[label(measure)], strict=True))
     check_common_turns(f"run {replayed.folder.path.name}", seen, turns)
     return {point: [known[point].get(qid, 0.0) for qid in turns] for point in points}, pairs, most

@@ -10,6 +10,7 @@ import pandas as pd
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, object_frame
 from ..errors import DataError
+from ..runs.trec import in_trec_eval_order
 from .checks import check_turn_ids, find_statement_id
 from .formats import Response, Run, SubmittedTurn, Topics
 from .loading import load_run
@@ -99,7 +100,7 @@ def _results_frame(run: Run) -> pd.DataFrame:
     rows = [(turn.id, docno, score, rank, used) for turn in run.turns for rank, (docno, (score, used)) in enumerate(_ranking(turn).items())]
     qids, docnos, scores, ranks, used = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     numbers = {"score": pd.Series(scores, dtype=float), "rank": pd.Series(ranks, dtype=int), "used": pd.Series(used, dtype=bool)}
-    return pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers})
+    return in_trec_eval_order(pd.DataFrame({"qid": column(qids), "docno": column(docnos), **numbers}))
 
 
 def _ranking(turn: SubmittedTurn) -> dict[str, tuple[float, bool]]:

@@ -19,12 +19,16 @@ def random_runs(seed=7, turns=30, names=("one", "two", "three")):
     runs = {}
     for position, name in enumerate(names):
         rows = [
-            (f"9-1_{turn}", f"d{doc}", round(10 - rank / 4, 0), rank)
-            for turn in range(turns - position)  # later runs lack turns; rounded scores tie
-            for rank, doc in enumerate(rng.permutation(40)[:30])
+            (f"9-1_{turn}", docno, score, rank)
+            for turn in range(turns - position)  # later runs lack turns; rounded scores tie, their ranks are in trec_eval's order
+            for rank, (score, docno) in enumerate(_by_trec_eval(rng.permutation(40)[:30]))
         ]
         runs[name] = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
     return runs, qrels
+
+
+def _by_trec_eval(docs):
+    return sorted(((round(10 - place / 4, 0), f"d{doc}") for place, doc in enumerate(docs)), reverse=True)
 
 
 def direct(run, qrels, names):
@@ -82,7 +86,7 @@ def _gains(run, qrels):
 
 
 def _ranked(run):
-    ordered = run.sort_values(["qid", "score"], ascending=[True, False], kind="stable").reset_index(drop=True)
+    ordered = run.sort_values(["qid", "score", "docno"], ascending=[True, False, False]).reset_index(drop=True)
     return ordered.assign(rank=ordered.groupby("qid").cumcount())
 
 

@@ -38,18 +38,16 @@ from pyterrier_ikat.evaluation.measures import provider_of
 from pyterrier_ikat.evaluation.scores import check_ranking, make_evaluator, scores_by_run
 
 
-def trec_evals(rows):
-    """The docnos of one turn in trec_eval's order, by plain Python: 32-bit scores, then docnos, both descending."""
-    with np.errstate(over="ignore"):
-        return [docno for _, docno in sorted(((float(np.float32(score)), docno) for docno, score in rows), reverse=True)]
+def by_rank(run):
+    """Scores that say the order of the ranks: qid -> docno -> how many passages stand from here on."""
+    ordered = {qid: rows.sort_values("rank")["docno"].tolist() for qid, rows in run.groupby("qid")}
+    return {qid: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)} for qid, docnos in ordered.items()}
 
 
 def defined(measures, run, qrels):
-    """qid -> measure -> figure, by ir_measures, each measure alone, on scores that say trec_eval's order."""
+    """qid -> measure -> figure, by ir_measures, each measure alone, on scores that say the order of the ranks."""
     judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
-    order = {qid: trec_evals(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in run.groupby("qid")}
-    given = {qid: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)} for qid, docnos in order.items()}
-    found = (metric for measure in measures for metric in ir_measures.iter_calc([measure], judged, given))
+    found = (metric for measure in measures for metric in ir_measures.iter_calc([measure], judged, by_rank(run)))
     return {(one.query_id, label(one.measure)): one.value for one in found}
 
 
@@ -60,31 +58,32 @@ TREC_EVAL = {
     **{"num_q": NumQ, "set_relative_P": SetP(relative=True)},
 }
 DOCNOS = [*"aAbZ09", "clueweb22-en0000-01-00002:7", "\u00e9", "\ufb00", "\U0001f600", "\uffee", "z\u0301"]
-NEAR = [1.0, 1.0 + 1e-9, 1 - 1e-12, 0.1, float(np.float32(0.1)), -0.0, 0.0, -3, -1e-46, 1e300, 2e300, -1e39, 3, 16777216, 16777217]
+NEAR = [1.0, 1.0 + 1e-9, 1 - 1e-12, 0.1, float(np.float32(0.1)), -0.0, 0.0, -3, -1e-46, 3e38, -3e38, 3, 16777216, 16777217]
 """Scores of which many are one and the same as 32-bit floats."""
 
 
 @st.composite
 def foreign_runs(draw):
-    """A run whose scores tie a lot, whose rows and ranks say nothing, which lacks turns and has others, and judgements."""
+    """A run whose scores tie a lot and whose rows say nothing, with gaps in its ranks, which lacks turns and has others; and judgements."""
     qids = ["9-1_1", "9-1_2", "10-1_2", "7", "-3"]
     judged = {(qid, "anchor"): 0 for qid in qids}  # trec_eval itself may loop where all labels of a turn are below 0
     judged |= {
         (qid, docno): draw(st.integers(-1, 4)) for qid in qids for docno in draw(st.lists(st.sampled_from(DOCNOS), min_size=1, unique=True))
     }
     found = [(qid, docno) for qid in [*qids[1:], "never judged"] for docno in draw(st.lists(st.sampled_from(DOCNOS), unique=True))]
-    rows = [(qid, docno, draw(st.sampled_from(NEAR)), draw(st.integers(-5, 5))) for qid, docno in draw(st.permutations(found))]
+    scored = [(qid, docno, draw(st.sampled_from(NEAR))) for qid, docno in draw(st.permutations(found))]
+    ranked = sorted(scored, key=lambda row: -np.float32(row[2]))  # ties are in any order
+    rows = draw(st.permutations([(*row, 3 * rank - 5) for rank, row in enumerate(ranked)]))
     run = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]).astype({"qid": object, "docno": object, "score": float})
     return run, pd.DataFrame([(*pair, grade) for pair, grade in judged.items()], columns=["qid", "docno", "label"])
 
 
 @settings(max_examples=25, deadline=None)
 @given(foreign_runs(), st.integers(1, 3))
-def test_any_run_gets_trec_evals_figures_and_no_line_or_rank_matters(case, level):
+def test_any_run_gets_trec_evals_figures_in_the_order_of_its_ranks(case, level):
     run, qrels = case
     judged = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid")}
-    given = {qid: dict(zip(rows["docno"], rows["score"].tolist(), strict=True)) for qid, rows in run.groupby("qid")}
-    found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(given)
+    found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(by_rank(run))
     leveled = {name: measure(rel=level) if "rel" in measure.params or name in LEVELED else measure for name, measure in TREC_EVAL.items()}
     figures = per_turn(run, qrels, list(leveled.values())).set_index("qid")
     for name, measure in leveled.items():
@@ -117,7 +116,7 @@ OTHERS += [nDCG(gains={1: 7, 4: 1}) @ 3, P(judged_only=True) @ 3]
 
 @settings(max_examples=10, deadline=None)
 @given(foreign_runs())
-def test_providers_other_than_trec_eval_see_its_order(case):
+def test_providers_other_than_trec_eval_see_the_same_order(case):
     run, qrels = case
     measures = [measure for measure in OTHERS if provider_of(measure)]
     shown = {qid: f"{number}" for number, qid in enumerate(qrels["qid"].unique())}  # gdeval reads nothing but numbers
@@ -138,14 +137,15 @@ def test_a_turn_that_was_not_judged_after_all_has_zeros():
     assert per_turn(run, qrels, measures).drop(columns="qid").values.tolist() == [[1.0] * 7, [0.0] * 7]
 
 
-def test_a_measure_of_ones_own_gets_scores_in_trec_evals_order():
-    run = pd.DataFrame({"qid": "1_1", "docno": ["a", "b", "c"], "score": [0.1, 0.1 + 1e-12, 7.0], "rank": 0})
+def test_a_measure_of_ones_own_gets_scores_in_the_order_of_the_ranks():
+    run = pd.DataFrame({"qid": "1_1", "docno": ["a", "b", "c"], "score": [0.1, 0.1 + 1e-12, 7.0], "rank": [2, 1, 0]})
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "label": 1})
     seen = []
     own = ir_measures.define_byquery(lambda qrels, run: seen.append(run[["doc_id", "score"]].values.tolist()) or 0.5, name="Own")
     assert per_turn(run, qrels, [own, own(cutoff=2)])["Own"].tolist() == [0.5, 0.0]
     tenth = float(np.float32(0.1))
-    assert seen == [[["c", 7.0], ["b", tenth], ["a", tenth]], [["c", 7.0], ["b", tenth]]]
+    lower = float(np.nextafter(np.float32(0.1), np.float32(0)))
+    assert seen == [[["c", 7.0], ["b", tenth], ["a", lower]], [["c", 7.0], ["b", tenth]]]
 
 
 def test_a_measure_that_its_provider_can_not_compute_is_named():
@@ -186,6 +186,8 @@ def test_counts_are_added_up_not_averaged():
         (lambda run: run.assign(score=np.nan), DataError, "run x: turn 9-1_0, passage .* the score is nan"),
         (lambda run: run.assign(score=np.inf), DataError, "run x: turn 9-1_0, passage .* the score is inf"),
         (lambda run: pd.concat([run, run]), DataError, "run x: turn 9-1_0 has passage .* twice"),
+        (lambda run: run.assign(score=1e39), DataError, "run x: turn 9-1_0, passage .* the score is 1e\\+39"),
+        (lambda run: run.assign(rank=-run["rank"]), DataError, r"run x: turn 9-1_0, .* rises with the rank; .* pt.model.add_ranks\(run\)"),
         (lambda run: run.assign(score="high"), DataError, "run x: turn 9-1_0, passage .* the score is high"),
         (
             lambda run: run.assign(qid=run["qid"].str.replace("9-1_2", "9-1-2")),

@@ -14,7 +14,6 @@ from ...conversations import datasets
 from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
-from ...evaluation import TRACK_2023
 from .calls import pack
 from .dialogues import find_logs, refuse_arguments, report_sessions
 from .page import OF_RANKINGS, Report, render, shown_first
@@ -33,7 +32,7 @@ def report(
     qrels: QrelsSource | None = None,
     turns: Turns | None = None,
     texts: pt.Transformer | None = None,
-    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    measures: Sequence[ir_measures.Measure | str] | None = None,
     passages: int = 20,
 ) -> Report:
     """Show one run, or several side by side, as conversations to read.
@@ -58,7 +57,8 @@ def report(
         qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file; its default without.
         turns: only these turns: a list of ids, or the path of a file with one on each line.
         texts: an operator that adds ``text`` by ``docno``, such as ``index.text_loader()``; by default the dataset's own.
-        measures: the first one colours the overview. Without qrels the scores are those of the run folders.
+        measures: the first one colours the overview. By default the track's, and those that a run folder has beside them. Without qrels
+            the scores are those of the run folders.
         passages: how many passages of each run and turn are shown; of a conversation with a user, how many sources of each response.
 
     Returns:
@@ -82,7 +82,7 @@ def report(
         raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
     named = name_runs(runs)
     if logs := find_logs(named):
-        refuse_arguments(dataset=dataset, qrels=qrels, turns=turns, measures=None if measures is TRACK_2023 else measures)
+        refuse_arguments(dataset=dataset, qrels=qrels, turns=turns, measures=measures)
         return report_sessions(logs, texts, passages)
     data = None if dataset is None else datasets.dataset(dataset)
     read = read_runs(named, data)

@@ -9,7 +9,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ...errors import DataError
-from ...evaluation import per_turn
+from ...evaluation import TRACK_2023, as_measures, label, per_turn
+from ...evaluation.measures import computable
 from .runs import RunData
 
 LIMITS = (120, 90, 60, 45, 30)
@@ -153,23 +154,27 @@ Scores = list[list[float]]
 
 
 def scores_by_turn(
-    runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], measures: Sequence[ir_measures.Measure | str]
+    runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], measures: Sequence[ir_measures.Measure | str] | None = None
 ) -> tuple[list[str], dict[str, Scores]]:
     """The names of the measures, and for each judged turn the scores of every run; a turn that a run lacks counts 0.
 
-    Without qrels the scores are those of the run folders.
+    Without measures they are the track's and all that a run folder has. Without qrels the scores are those of the run folders, by the
+    measures that all of them have.
 
     Raises:
-        DataError: when none of the turns is judged, or the run folders have scores of different measures, turns or qrels.
+        DataError: when none of the turns is judged, or the run folders have no scores by these measures, or none by common measures, or
+            scores of different turns or qrels.
     """
     if qrels is None:
-        tables = _scores_of_folders(runs)
+        tables = _scores_of_folders(runs, None if measures is None else list(map(label, as_measures(measures))))
     else:
         judged = qrels[qrels["qid"].isin(turns)]
         if judged.empty:
             first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
             raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
-        tables = [per_turn(run.results, judged, measures) for run in runs]
+        kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
+        wanted = [*TRACK_2023, *computable(kept)] if measures is None else measures
+        tables = [per_turn(run.results, judged, wanted) for run in runs]
     if not tables or tables[0].empty:
         return [], {}
     names = [name for name in tables[0].columns if name != "qid"]
@@ -185,16 +190,19 @@ def mean_scores(scores: Mapping[str, Scores]) -> Scores:
     return means
 
 
-def _scores_of_folders(runs: Sequence[RunData]) -> list[pd.DataFrame]:
+def _scores_of_folders(runs: Sequence[RunData], wanted: Sequence[str] | None) -> list[pd.DataFrame]:
     tables = [run.scores for run in runs if run.scores is not None]
     if len(tables) < len(runs):
         return []
+    common = [name for name in tables[0].columns if name != "qid" and all(name in table.columns for table in tables)]
+    if lacking := [name for name in wanted or () if name not in common]:
+        raise DataError(f"not all of these runs were measured by {', '.join(lacking)}: give the dataset or the qrels")
     judged = [run for run in runs if "qrels_sha256" in run.parameters]  # a folder that was written by hand need not say its qrels
     for run, table in zip(runs, tables, strict=True):
-        if list(table.columns) != list(tables[0].columns) or set(table["qid"]) != set(tables[0]["qid"]):
+        if (not common and table is not tables[0]) or set(table["qid"]) != set(tables[0]["qid"]):
             raise DataError(
                 f"{run.name} and {runs[0].name} were measured by other measures or on other turns: give the dataset or the qrels"
             )
         if "qrels_sha256" in run.parameters and run.parameters["qrels_sha256"] != judged[0].parameters["qrels_sha256"]:
             raise DataError(f"{run.name} and {judged[0].name} were measured with other qrels: give the dataset or the qrels")
-    return tables
+    return [table[["qid", *(common if wanted is None else wanted)]] for table in tables]

@@ -19,7 +19,7 @@ from ...conversations.datasets import IkatDataset, full_name
 from ...conversations.frame import is_missing, with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
-from ...runs import RunFolder, read_run, trec_eval_order
+from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.dialogues import DialogueLog
 from ...runs.turns import as_json, chosen_statements, used_marks
 from ...submit import Submission, read_submission
@@ -157,7 +157,7 @@ def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
     lacking = [column for column in ("qid", "docno", "score", "rank") if column not in frame.columns]
     if lacking:
         raise DataError(f"{name} lacks the columns {', '.join(lacking)}: give a result frame, such as pipeline(topics)")
-    results = trec_eval_order(with_text_ids(name, frame))
+    results = strictly_decreasing(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
     names = [column for column in first.columns if str(column).startswith("q") and column not in ("qid", "query")]
     turns: dict[str, dict[str, Any]] = {}
