@@ -23,6 +23,7 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
+from .inputs import checked_frame, missing_columns
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -106,13 +107,19 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _watchers.reset(token)
 
 
-def _watched(transform: Transform) -> Transform:
+def _entered(transform: Transform) -> Transform:
+    """The work of a stage behind its one entrance: the frame is checked, and the watchers are told."""
+
     @wraps(transform)
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
+        inp = checked_frame(self, inp)
         work = partial(transform, self, inp)
         for watcher in _watchers.get():
             work = partial(watcher, self, inp, work)
-        return work()
+        try:
+            return work()
+        except pt.validate.InputValidationError as error:
+            raise missing_columns(self, inp, error) from None
 
     return run
 
@@ -166,7 +173,7 @@ class Operator(pt.Transformer):
         if "__init__" in cls.__dict__:
             cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
         if "transform" in cls.__dict__:
-            cls.transform = _watched(cls.transform)  # type: ignore[assignment]
+            cls.transform = _entered(cls.transform)  # type: ignore[assignment]
 
     def __mod__(self, right: int) -> pt.Transformer:
         return self >> _Cutoff(right)

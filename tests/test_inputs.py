@@ -1,0 +1,128 @@
+"""The one entrance of every operator: odd frames, and columns that are missing."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from trust.frames import EVERY, Says, one_turn, one_turn_expanded, one_turn_found
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.inputs import GIVEN_BY, MADE_BY
+
+TURN = one_turn()
+
+
+def with_cells(frame, name, value):
+    return frame.assign(**{name: pd.Series([value] * len(frame), index=frame.index, dtype=object)})
+
+
+ODD_TURNS = {
+    "the frame has several columns query": pd.concat([TURN, TURN[["query"]]], axis=1),
+    r"row 0 of the frame has the qid \['9-1_1'\]: give a text": with_cells(TURN, "qid", ["9-1_1"]),
+    r"has the qid \(1, 2\)": with_cells(TURN, "qid", (1, 2)),
+    "has the qid 1.5": TURN.assign(qid=1.5),
+    "reads qid, which the frame lacks .*: qid is the index of the frame, so give frame.reset_index": TURN.set_index("qid"),
+    "columns of the frame have 2 levels": pd.DataFrame([["1", "tea"]], columns=pd.MultiIndex.from_tuples([("a", "qid"), ("a", "query")])),
+    "is given None: give a DataFrame": None,
+    "is given 'tea': give a DataFrame": "tea",
+}
+
+
+@pytest.mark.parametrize("message", ODD_TURNS)
+@pytest.mark.parametrize("operator", [ikat.RawUtterance(), ikat.Answer(Says("tea")), ikat.MultiQuery(Says("tea"))], ids=str)
+def test_an_odd_frame_is_one_line(operator, message):
+    with pytest.raises(ikat.IkatError, match=message) as caught:
+        operator.transform(ODD_TURNS[message])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("qsub", value) for value in ("a", None, float("nan"), -1, 0.5, 10**9, [0], True)),
+        *(("rank", value) for value in ("first", [0], {})),
+        *(("docno", value) for value in (["d0"], 0.5)),
+        *(("score", value) for value in ("high", [1.0])),
+        ("qweight", "heavy"),
+    ],
+)
+@pytest.mark.parametrize("operator", [ikat.RRF(), ikat.Interleave(), ikat.WeightedSum(), ikat.Union()], ids=str)
+def test_what_no_such_column_can_hold_is_named(operator, name, value):
+    frame = with_cells(one_turn_expanded(), name, value)
+    with pytest.raises(ikat.DataError, match=f"row 0 of the frame has the {name} .*: give "):
+        operator.transform(frame)
+
+
+@pytest.mark.parametrize("value", ["12", ["1"], [("1", 0.5, 3)], 5, {"1": 0.5}, [("1", "x")], ["12"], [(1, 0.5)], [("1", float("nan"))]], ids=repr)
+@pytest.mark.parametrize("make", [ikat.StatementQueries, ikat.PassageQueries, lambda llm: ikat.AppendStatements()])
+def test_statements_of_another_shape_are_named_before_anything_is_asked(make, value):
+    says = Says("tea")
+    with pytest.raises(ikat.DataError, match=r"has the qstatements .*: give a list of pairs of id and score"):
+        make(says).transform(with_cells(TURN, "qstatements", value))
+    assert not says.asked
+
+
+def test_frames_of_parquet_files_and_of_categories_are_taken():
+    statements = np.array([np.array(["1", 0.5], dtype=object)], dtype=object)
+    frame = with_cells(one_turn(), "qstatements", [*statements]).assign(qid=pd.Series(["9-1_1"], dtype="category"))
+    assert ikat.AppendStatements()(frame)["query"].tolist() == ["Which tea? I like mint."]
+    assert ikat.RRF()(one_turn_expanded().assign(qsub=0.0))["qid"].tolist() == ["9-1_1"] * 2
+
+
+@pytest.mark.parametrize("name", ["RRF", "Interleave", "Respond", "LLMRerank"])
+def test_an_index_named_as_a_column_changes_nothing(name):
+    operator = EVERY[name].make(ikat.llm(Says("tea")), None)
+    operator.on_error = "fallback"
+    found = one_turn_found()
+    named = found.set_index("qid", drop=False)
+    pd.testing.assert_frame_equal(operator(named).reset_index(drop=True), operator(found).reset_index(drop=True))
+    assert named.index.name == "qid"
+
+
+MAKERS = {
+    "qanswer": "Answer",
+    "qsuggestion": "OutlineAnswer",
+    "qstatements": "SelectStatements",
+    "qsubqueries": "Queries",
+    "qrewrite": "Rewrite",
+    "qid_0": "ExplodeQueries",
+    "qsummary": "SummariseHistory",
+    "qlearned": "UpdatePtkb",
+    "qsamples": "Samples",
+}
+
+
+@pytest.mark.parametrize("column", MAKERS)
+def test_the_operator_that_a_message_names_makes_the_column(column):
+    assert f"ikat.{MAKERS[column]}(" in MADE_BY[column]
+    operator = EVERY[MAKERS[column]]
+    made = operator.make(ikat.llm(Says("[1]")), None)
+    made.on_error = "fallback"
+    assert column in made(one_turn(operator.needed)).columns
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_column_that_an_operator_needs_has_its_repair(name):
+    assert {*EVERY[name].needed} <= {*MADE_BY, *GIVEN_BY}
+
+
+def test_a_missing_column_names_what_to_put_before_it():
+    with pytest.raises(ikat.DataError, match=r"Respond\(.*\) reads docno, rank, text, which the frame lacks \(it has qid, query, qptkb\): "):
+        ikat.Respond(Says("tea"))(TURN)
+    with pytest.raises(ikat.DataError, match=r"put ikat.Answer\(llm\) before it"):
+        (ikat.RawUtterance() >> ikat.Queries(Says("tea"), given="answer"))(TURN)
+    with pytest.raises(ikat.DataError, match=r'get_topics\("manual"\).*uses_gold=True'):
+        ikat.ManualRewrite()(TURN)
+    with pytest.raises(ikat.DataError, match="takes turns, and the frame has passages"):
+        ikat.RawUtterance()(one_turn_found())
+
+
+def test_what_another_packages_stage_lacks_is_its_own_message():
+    class Foreign(pt.Transformer):
+        def transform(self, inp):
+            pt.validate.columns(inp, includes=["colour"], context=self)
+            return inp
+
+    with pytest.raises(pt.validate.InputValidationError, match="Foreign") as caught:
+        ikat.AppendQuery(Foreign())(TURN)
+    assert not isinstance(caught.value, ikat.IkatError)
