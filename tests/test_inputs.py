@@ -53,7 +53,9 @@ def test_what_no_such_column_can_hold_is_named(operator, name, value):
         operator.transform(frame)
 
 
-@pytest.mark.parametrize("value", ["12", ["1"], [("1", 0.5, 3)], 5, {"1": 0.5}, [("1", "x")], ["12"], [(1, 0.5)], [("1", float("nan"))]], ids=repr)
+@pytest.mark.parametrize(
+    "value", ["12", ["1"], [("1", 0.5, 3)], 5, {"1": 0.5}, [("1", "x")], ["12"], [(1, 0.5)], [("1", float("nan"))]], ids=repr
+)
 @pytest.mark.parametrize("make", [ikat.StatementQueries, ikat.PassageQueries, lambda llm: ikat.AppendStatements()])
 def test_statements_of_another_shape_are_named_before_anything_is_asked(make, value):
     says = Says("tea")
@@ -107,7 +109,9 @@ def test_every_column_that_an_operator_needs_has_its_repair(name):
 
 
 def test_a_missing_column_names_what_to_put_before_it():
-    with pytest.raises(ikat.DataError, match=r"Respond\(.*\) reads docno, rank, text, which the frame lacks \(it has qid, query, qptkb\): "):
+    with pytest.raises(
+        ikat.DataError, match=r"Respond\(.*\) reads docno, rank, text, which the frame lacks \(it has qid, query, qptkb\): "
+    ):
         ikat.Respond(Says("tea"))(TURN)
     with pytest.raises(ikat.DataError, match=r"put ikat.Answer\(llm\) before it"):
         (ikat.RawUtterance() >> ikat.Queries(Says("tea"), given="answer"))(TURN)
