@@ -13,7 +13,7 @@ import pyterrier as pt
 
 from .arguments import one_of
 from .completions.usable import is_refusal, without_next_prompt, without_reasoning
-from .conversations.frame import histories, personas, question_column, texts_in, turns_of, values
+from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import Refused
 from .operator import Operator, with_fields
@@ -196,8 +196,12 @@ class LLMOperator(AsksLLM, Operator):
         return ["query"] if self.question in ("qutterance", "query") else ["query", self.question]
 
     def questions(self, frame: pd.DataFrame) -> list[str]:
-        """The user's question of each row; in a frame without conversation the query before any operator replaced it."""
-        return texts_in(frame, self.question if self.question in frame.columns else question_column(frame))
+        """The user's question of each row; in a frame without conversation the query before any operator replaced it.
+
+        Raises:
+            DataError: naming the turns whose question is missing or blank: a model would be paid for an answer to nothing.
+        """
+        return questions_in(frame, self.question if self.question in frame.columns else question_column(frame))
 
     def personas(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """The statements about the user that each row's prompt shows."""
@@ -241,7 +245,7 @@ class LLMOperator(AsksLLM, Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame (``qid``, ``query``; optional: ``qutterance``, ``qhistory``, ``qptkb``)."""
         pt.validate.query_frame(inp, extra_columns=self.needs(), context=self)
-        turns_of(inp)
+        each_turn_once(inp)
         return self.ask_and_write(inp)
 
     def ask_and_write(self, frame: pd.DataFrame) -> pd.DataFrame:

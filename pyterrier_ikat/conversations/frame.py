@@ -154,6 +154,19 @@ def texts_in(frame: pd.DataFrame, name: str) -> list[str]:
     return found
 
 
+def questions_in(frame: pd.DataFrame, name: str) -> list[str]:
+    """The column ``name``, which has to hold a question in every row: a text that is not blank.
+
+    Raises:
+        DataError: naming the turns without one.
+    """
+    found = texts_in(frame, name)
+    blank = [qid for qid, text in zip(frame["qid"], found, strict=True) if not text.strip()]
+    if blank:
+        raise DataError(f"{len(blank)} rows have a blank text in {name} (turns {list_first(blank)}): fill the column or omit these turns")
+    return found
+
+
 def well_formed(text: str) -> str:
     """The text with lone surrogates, which no tokenizer takes, as the replacement character.
 

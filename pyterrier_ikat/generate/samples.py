@@ -13,7 +13,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
-from ..conversations.frame import object_frame, texts_in, turns_of, values, with_columns, with_query
+from ..conversations.frame import each_turn_once, object_frame, texts_in, values, with_columns, with_query
 from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator
 from ..llms import Request
@@ -105,7 +105,7 @@ class Samples(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame, all samples at once."""
         pt.validate.query_frame(inp, extra_columns=self.asks.needs(), context=self)
-        turns_of(inp)
+        each_turn_once(inp)
         self._warn()
         many = self._repeated(inp)
         return self._gather(inp, many, self.asks.settle(many, self.asks.ask(self.requests(inp))) if len(inp) else [])

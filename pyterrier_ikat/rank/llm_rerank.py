@@ -61,7 +61,7 @@ class LLMRerank(LLMOperator):
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         """One request per row, identified by its passage."""
-        rows = zip(frame["qid"], texts_in(frame, "query"), values(frame, "docno"), texts_in(frame, "text"), strict=True)
+        rows = zip(frame["qid"], self.questions(frame), values(frame, "docno"), texts_in(frame, "text"), strict=True)
         return [self.request(qid, {"question": query, "passage": text}, "rerank", docno) for qid, query, docno, text in rows]
 
     def parse(self, text: str) -> int | None:

@@ -28,6 +28,7 @@ from trust.frames import (
     ODD,
     PASSAGE_COLUMNS,
     PASSAGES,
+    READERS,
     RERANKERS,
     REWRITERS,
     Says,
@@ -127,6 +128,9 @@ def test_a_turn_keeps_its_row_and_place(name, home, data):
     frame = data.draw(turns(REWRITERS[name].needed), "frame")
     operator = made(name, home, says, on_error)
     out = run(operator, frame)
+    if isinstance(out, ikat.DataError) and blank_questions(operator, frame):
+        assert all(qid in str(out) for qid in blank_questions(operator, frame)[:5])
+        return
     if on_error == "raise" and isinstance(out, StageError):
         assert all(failure.qid.startswith(tuple(frame["qid"])) for failure in out.failures)
         return
@@ -136,6 +140,24 @@ def test_a_turn_keeps_its_row_and_place(name, home, data):
     check_columns(operator, frame, out)
 
 
+def asking(operator):
+    """The part of an operator that asks a language model, or None."""
+    first = operator[0] if isinstance(operator, pt.Compose) else getattr(operator, "operator", operator)
+    return first if hasattr(first, "llm") else None
+
+
+def asks_a_model(name, home):
+    return asking(made(name, home)) is not None
+
+
+def blank_questions(operator, frame):
+    """The turns whose question is blank, which no model is paid to answer."""
+    if (asks := asking(operator)) is None:
+        return []
+    column = "query" if asks.question == "query" or "qutterance" not in frame.columns else "qutterance"
+    return [qid for qid, text in zip(frame["qid"], frame[column], strict=True) if not text.strip()]
+
+
 @pytest.mark.parametrize("name", EXPANDERS)
 @EXAMPLES
 @given(st.data())
@@ -143,6 +165,8 @@ def test_a_turn_has_a_sub_query_of_its_own_number(name, home, data):
     frame = data.draw(turns(EXPANDERS[name].needed), "frame")
     operator = made(name, home)
     out = run(operator, frame)
+    if isinstance(out, ikat.DataError) and blank_questions(operator, frame):
+        return
     assert isinstance(out, pd.DataFrame), out
     assert out["qid"].is_unique
     assert list(dict.fromkeys(out["qid_0"])) == frame["qid"].tolist()
@@ -295,7 +319,8 @@ def many(rows):
 def test_odd_questions_are_taken(name, home):
     needed = EVERY[name].needed
     texts = {name: "odd" for name in needed if name not in ("qstatements", "qsubqueries")}
-    frame = many([one_turn(needed, **{"query": text, "qutterance": text, **dict.fromkeys(texts, text)}) for text in ODD])
+    questions = [text for text in ODD if text.strip() or not asks_a_model(name, home)]
+    frame = many([one_turn(needed, **{"query": text, "qutterance": text, **dict.fromkeys(texts, text)}) for text in questions])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)
         out = run(made(name, home, on_error="fallback"), frame)
@@ -306,10 +331,24 @@ def test_odd_questions_are_taken(name, home):
 
 @pytest.mark.parametrize("name", [*RERANKERS, *FUSERS, "Decide", "Respond", "RM3"])
 def test_odd_passages_are_taken(name, home):
-    frame = many([one_turn_found(EVERY[name].needed, query=text[:20]).assign(text=text) for text in ODD])
+    frame = many([one_turn_found(EVERY[name].needed, query=text[:20].strip() or "tea").assign(text=text) for text in ODD])
     out = run(made(name, home, on_error="fallback"), frame)
     assert isinstance(out, pd.DataFrame), out
     assert list(dict.fromkeys(out["qid"])) == list(dict.fromkeys(frame["qid"]))
+
+
+@pytest.mark.parametrize("name", ["Answer", "MultiQuery", "Samples", "StatementQueries", "UpdatePtkb", "Decide", "Respond", "LLMRerank"])
+def test_a_blank_question_and_a_repeated_turn_are_named_before_a_model_is_asked(name, home):
+    backend, needed = Says(COMPLETIONS[0]), EVERY[name].needed
+    operator, of_passages = EVERY[name].make(ikat.llm(backend), home), name in {**RERANKERS, **READERS}
+    one = one_turn_found if of_passages else one_turn
+    blank = run(operator, many([one(needed), one(needed, query=" \n")]))
+    assert isinstance(blank, ikat.DataError), blank
+    assert re.search(r"blank text in q\w+ \(turns 9-1_1", str(blank))
+    if not of_passages:
+        again = run(operator, pd.concat([one(needed)] * 2, ignore_index=True))
+        assert isinstance(again, ikat.DataError), again
+    assert not backend.asked
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
@@ -365,7 +404,7 @@ def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
     needed = REWRITERS[name].needed
     frame = pd.concat([one_turn(needed, query="mint"), one_turn(needed, query="rooibos")], ignore_index=True)
     out = run(made(name, home, on_error="fallback"), frame)
-    if name in ("AppendQuery", "BestQuery", "RankStatements"):
+    if name in ("AppendQuery", "BestQuery", "RankStatements") or asks_a_model(name, home):
         assert isinstance(out, ikat.DataError)
         assert "9-1_1 has several rows" in str(out)
         return
