@@ -65,6 +65,8 @@ class AsksLLM:
 
     stage: ClassVar[str]
     style = "gpt"
+    open_ended = False
+    """Whether the model decides how many texts it writes, so that a plan counts the fewest."""
 
     def __post_init__(self) -> None:
         self.llm, self.prompts = as_llm(self.llm), prompts_or_default(self.prompts)
@@ -191,6 +193,11 @@ class LLMOperator(AsksLLM, Operator):
         """Name of the prompt template."""
         return self.stage
 
+    @property
+    def history_style(self) -> str:
+        """The style that decides which messages of the history are shown."""
+        return self.style
+
     def needs(self) -> list[str]:
         """The columns the operator reads beside ``qid``."""
         return ["query"] if self.question in ("qutterance", "query") else ["query", self.question]
@@ -214,7 +221,7 @@ class LLMOperator(AsksLLM, Operator):
         """The values that every prompt shows, for each row: ``ptkb``, ``context`` and ``question``."""
         rows = zip(self.questions(frame), histories(frame), self.personas(frame), strict=True)
         return [
-            {"question": question, "context": history_text(history, self.style), "ptkb": ptkb_text(ptkb)}
+            {"question": question, "context": history_text(history, self.history_style), "ptkb": ptkb_text(ptkb)}
             for question, history, ptkb in rows
         ]
 

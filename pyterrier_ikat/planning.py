@@ -19,6 +19,8 @@ PASSAGE_STAND_IN = "word " * 150
 RANKING_DEPTH = 1000
 """How many passages of a turn a retriever returns, unless a cut ``% k`` follows it."""
 RESULT_COLUMNS = ("docno", "score", "rank", "text")
+AT_LEAST = ", at least"
+"""Follows the name of a stage whose model decides how many texts it writes."""
 COLUMNS = ("system", "stage", "model", "calls", "cached", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
@@ -44,6 +46,15 @@ class PlanTable(pd.DataFrame):
             f"Total: {shown['calls']} calls, {shown['new']} of them new, with about {shown['prompt_tokens']} prompt and "
             f"{shown['completion_tokens']} completion tokens; cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} "
             "characters a token."
+        ) + self._open_in_words()
+
+    def _open_in_words(self) -> str:
+        stages = sorted({name.removesuffix(AT_LEAST) for name in self["stage"] if name.endswith(AT_LEAST)})
+        if not stages:
+            return ""
+        return (
+            f" At least: in {' and '.join(stages)}, the model decides how many texts it writes, up to its max_tokens; the plan counts one "
+            "for each call that isn't in the cache."
         )
 
     def __str__(self) -> str:
@@ -157,7 +168,8 @@ class Plan:
         left = zip(requests, known, stage.llm.in_batches(requests), strict=True)
         missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
         new = [request for request in missing if self._first(stage.llm, request)]
-        row = {"system": self.system, "stage": stage.stage, "model": stage.llm.model, "calls": len(requests)}
+        name = stage.stage + (AT_LEAST if getattr(stage, "open_ended", False) else "")
+        row = {"system": self.system, "stage": name, "model": stage.llm.model, "calls": len(requests)}
         row |= {"cached": len(requests) - len(missing), "shared": len(missing) - len(new), "new": len(new)}
         self.rows.append(row | _cost(stage.llm, new, stand_ins))
         return [stand_in if value is None else value for value, stand_in in zip(parsed, stand_ins, strict=True)]

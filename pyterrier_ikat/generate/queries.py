@@ -23,18 +23,29 @@ EVERY = 1_000_000
 
 @with_fields
 class QueryLists(LLMOperator):
-    """Ask for lists of at most ``n`` search queries; a completion without any query uses the fallback, which is counted.
+    """Ask for lists of at most ``n`` search queries, of any number where it is None.
+
+    A completion without any query uses the fallback, which is counted.
 
     An empty completion, or one that only declines, is a failure as for every operator.
     """
 
-    n: int = 5
+    n: int | None = 5
     stage = "queries"
     activity = "writing queries"
 
     def __post_init__(self) -> None:
         at_least(1, n=self.n)
         super().__post_init__()
+
+    @property
+    def open_ended(self) -> bool:  # type: ignore[override]
+        """Whether there is no limit ``n``."""
+        return self.n is None
+
+    def stand_ins(self, text: str) -> list[str]:
+        """``n`` queries like ``text`` for a plan; one where there is no limit."""
+        return [f"{text} {number}" for number in range(1 if self.n is None else self.n)]
 
     def parse(self, text: str) -> list[str] | None:
         """All queries, perhaps none; None for a refusal, reasoning without an answer, or a value that means "nothing"."""
@@ -43,7 +54,7 @@ class QueryLists(LLMOperator):
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The queries beyond ``n``."""
-        return [query for queries in found for query in queries[self.n :]]
+        return [query for queries in found for query in queries[len(queries) if self.n is None else self.n :]]
 
     def settle(self, frame: pd.DataFrame, outcomes: Sequence[Any]) -> list[Any]:
         """As for every operator; a completion without a query uses the fallback, which is counted."""
@@ -138,7 +149,7 @@ class Queries(QueryLists):
 
     Args:
         llm: the model to ask.
-        n: the most queries to keep.
+        n: the most queries to keep, named in the prompt.
         given: ``None``: queries directly from the conversation (QD); ``"answer"``: queries for the model's own answer in ``qanswer``, as
             the second message of the same chat (AQD; in llama style a two-shot prompt); ``"other_answer"``: for the answer of another model
             in ``qanswer`` (the paper's [G]).
@@ -163,6 +174,8 @@ class Queries(QueryLists):
 
     def __post_init__(self) -> None:
         one_of(GIVEN, given=self.given)
+        if self.n is None:
+            raise UsageError("n=None: give the most queries, which the prompt names, such as n=5")
         at_least(1, words=self.words)
         super().__post_init__()
 
@@ -197,7 +210,7 @@ class Queries(QueryLists):
 
     def typical(self, frame: pd.DataFrame) -> list[list[str]]:
         """``n`` queries as long as the question."""
-        return [[f"{question} {number}" for number in range(self.n)] for question in self.questions(frame)]
+        return [self.stand_ins(question) for question in self.questions(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries``."""
@@ -232,7 +245,8 @@ class StatementQueries(QueryLists):
 
     Args:
         llm: the model to ask.
-        n: the most queries to keep for one statement.
+        n: the most queries to keep for one statement, named in the prompt; ``None``: all that the model writes, which the ``max_tokens`` of
+            the model bounds, and a plan counts one.
         style: see :class:`Answer`.
         question: see :class:`Answer`; ``"qresolved"`` for the manual variant.
         prompts: see :class:`Answer`.
@@ -247,6 +261,7 @@ class StatementQueries(QueryLists):
     schematic = {"label": "Statement queries"}
     statements = "chosen"
 
+    n: int | None = None
     _: KW_ONLY
     question: str = "query"
 
@@ -272,9 +287,9 @@ class StatementQueries(QueryLists):
         return [[questions[row]] for row, _, _ in self._asks(frame)]
 
     def typical(self, frame: pd.DataFrame) -> list[list[str]]:
-        """``n`` queries as long as the question, different for each statement."""
+        """``n`` queries as long as the question, one where there is no limit; different for each statement."""
         questions = self.questions(frame)
-        return [[f"{questions[row]} {item} {number}" for number in range(self.n)] for row, item, _ in self._asks(frame)]
+        return [self.stand_ins(f"{questions[row]} {item}") for row, item, _ in self._asks(frame)]
 
     def write(self, frame: pd.DataFrame, found: Sequence[Any]) -> pd.DataFrame:
         """Set ``qsubqueries``."""

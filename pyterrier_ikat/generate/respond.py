@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -99,13 +100,15 @@ class Respond(ReadsPassages):
             words).
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``.
         abstention: the response when there is no answer.
+        passage_words: the most words of a passage that are shown, cut at the end of a sentence (the code of De Lima and Yang: 300);
+            ``None``: the whole passage.
         style: see :class:`Answer`.
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
         on_error: see :class:`Answer`.
 
     Raises:
-        UsageError: when ``passages`` or ``words`` is below 1, or ``form`` or ``statements`` is unknown.
+        UsageError: when ``passages``, ``words`` or ``passage_words`` is below 1, or ``form`` or ``statements`` is unknown.
         DataError: when a passage has no rank or qid, a passage to be shown has no text, or a ``qaction`` is unknown.
 
     Example:
@@ -123,9 +126,11 @@ class Respond(ReadsPassages):
     form: str = "rag"
     statements: str = "all"
     abstention: str = ABSTENTION
+    _: KW_ONLY
+    passage_words: int | None = None
 
     def __post_init__(self) -> None:
-        at_least(1, words=self.words)
+        at_least(1, words=self.words, passage_words=self.passage_words)
         one_of(TEMPLATES, form=self.form)
         super().__post_init__()
 
@@ -144,7 +149,12 @@ class Respond(ReadsPassages):
         turns = frame.drop_duplicates("qid")
         suggestions = texts_in(turns, "qsuggestion") if self.form == "suggested" else [""] * len(turns)
         rows = zip(super().contexts(frame), suggestions, strict=True)
-        return [{**row, "words": self.words, "suggestion": suggestion} for row, suggestion in rows]
+        return [
+            {**row, "passages": self._shown(row["passages"]), "words": self.words, "suggestion": suggestion} for row, suggestion in rows
+        ]
+
+    def _shown(self, passages: Sequence[str]) -> Sequence[str]:
+        return passages if self.passage_words is None else [cut_at_sentence(text, self.passage_words) for text in passages]
 
     def parse(self, text: str) -> str | None:
         """The text without a ``<think>`` block."""

@@ -39,7 +39,7 @@ class Rewrite(_OneQuery):
         form: ``"full"``: a query that also includes the relevant parts of the persona; ``"short"``: only the question, made self-contained,
             without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"enhanced"``: a query made from the question, a guess at its
             answer in ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3).
-        style: see :class:`Answer`.
+        style: see :class:`Answer`; but both styles show all messages of the history (Generate then Retrieve, appendix A.3).
         question: see :class:`Answer`.
         prompts: see :class:`Answer`.
         on_error: see :class:`Answer`.
@@ -67,6 +67,11 @@ class Rewrite(_OneQuery):
     def template(self) -> str:
         """The prompt of the form."""
         return TEMPLATES[self.form]
+
+    @property
+    def history_style(self) -> str:
+        """All messages: only the paper's prompts for answers and queries leave out earlier responses."""
+        return "gpt"
 
     def needs(self) -> list[str]:
         """``qanswer`` too for the enhanced form."""

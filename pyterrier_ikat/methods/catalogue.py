@@ -19,7 +19,7 @@ from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
 from ..operator import digest
-from ..planning import estimate
+from ..planning import AT_LEAST, estimate
 from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")
@@ -118,15 +118,15 @@ class _Unasked(Backend):
 def per_turn(entry: Method) -> tuple[str, str]:
     """The LLM calls and the queries to the retriever of one turn, as its plan counts them.
 
-    ``s`` stands for the number of chosen statements where they depend on it. The counted turn follows two responses; the earlier one is
-    long enough to be summarised.
+    ``s`` stands for the number of chosen statements where they depend on it. Where the model decides how many queries it writes, one for
+    each call is the least. The counted turn follows two responses; the earlier one is long enough to be summarised.
 
     Example:
         >>> per_turn(find("aqd")), per_turn(find("rtg"))
-        (('2', '5'), ('4 + s', '5s'))
+        (('2', '5'), ('4 + s', 'at least s'))
     """
-    (calls, queries), (more_calls, more_queries) = (_counted(entry, statements) for statements in (1, 2))
-    return _as_text(calls, more_calls), _as_text(queries, more_queries)
+    (calls, queries, least), (more_calls, more_queries, _) = (_counted(entry, statements) for statements in (1, 2))
+    return _as_text(calls, more_calls), least + _as_text(queries, more_queries)
 
 
 def _as_text(with_one: int, with_two: int) -> str:
@@ -137,7 +137,7 @@ def _as_text(with_one: int, with_two: int) -> str:
     return f"{fixed}{'' if each == 1 else each}s"
 
 
-def _counted(entry: Method, statements: int) -> tuple[int, int]:
+def _counted(entry: Method, statements: int) -> tuple[int, int, str]:
     said = [("user", "tea?"), ("assistant", "long " * 40), ("user", "green?"), ("assistant", "Yes."), ("user", "Which?")]
     chat = [{"role": role, "content": content} for role, content in said]
     turn = conversation(chat, [f"statement {number}" for number in range(statements)])
@@ -145,7 +145,7 @@ def _counted(entry: Method, statements: int) -> tuple[int, int]:
     retriever, model, other = StandIn("retriever"), LLM(_Unasked()), StandIn("other")
     resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
     rows = estimate({entry.name: entry.build(retriever=retriever, dense=retriever, **resources)}, turn)
-    return int(rows["calls"].sum()), retriever.rows
+    return int(rows["calls"].sum()), retriever.rows, "at least " if rows["stage"].str.endswith(AT_LEAST).any() else ""
 
 
 def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 Every run summarises long responses of the history (the one just before the turn stays whole), chooses PTKB statements
 with scores, retrieves 5000 passages per passage query with BM25, scores the union of the candidates by the weighted
-mean of cosines over passage queries and bi-encoders, keeps 1000, and responds from the top three passages only. A passage
+mean of cosines over passage queries and bi-encoders, keeps 1000, and responds from the top three passages only; the response, and each
+passage that it is written from, has at most 300 words. A passage
 query that finds no passage, for want of any indexed word, doesn't count in that mean. Greedy decoding: give the LLM
 ``temperature=0``. Arguments that mean the same everywhere:
 
@@ -42,7 +43,9 @@ def _ranked(
 ) -> pt.Transformer:
     scorers = [reranker] if isinstance(reranker, pt.Transformer) else list(reranker)
     ranking = queries >> ExplodeQueries() >> retriever % depth >> MeanScore(scorers, 1000)
-    return ranking >> Respond(llm, passages=3, form="passages_only", statements="chosen", question=question) if respond else ranking
+    if not respond:
+        return ranking
+    return ranking >> Respond(llm, 3, 300, "passages_only", statements="chosen", question=question, passage_words=300)
 
 
 @method("wghtdrerank_1", paper=PAPER, models=_SMALL | _ONE, bm25=_LUCENE, several=True)

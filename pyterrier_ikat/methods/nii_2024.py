@@ -39,7 +39,8 @@ def rtg(
     """RtG (section III.A): a short rewrite, PTKB statements for it, queries for each statement, the union re-ranked by the rewrite.
 
     No statement chosen: the rewrite alone asks for queries. The response takes two steps, a suggestion and the answer. With ``manual`` the
-    manual rewrite replaces the LLM's rewrite, which saves a call. At most 5 queries per chosen statement.
+    manual rewrite replaces the LLM's rewrite, which saves a call. All queries that the LLM writes for a statement are used; the
+    ``max_tokens`` of the LLM bounds them.
 
     Example:
         >>> import pyterrier_ikat as ikat

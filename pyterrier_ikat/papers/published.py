@@ -183,7 +183,10 @@ PAPERS: dict[str, Paper] = {
         (
             ("Which 133 of the 176 judged turns of 2023 are scored isn't published.", "Both counts are shown; `--turns FILE` names them."),
             ("GPT-3.5's labels behind Table 1 aren't published.", "`ikat judge` makes labels of the same kind; `--qrels FILE` takes them."),
-            ("QR with LLaMA sees all past messages.", "Appendix A.3 says so of QR; the last response alone is for answers and queries."),
+            (
+                "QR with LLaMA, and LLaMA10, see all past messages.",
+                "Appendix A.3 says so of QR; the last response alone is for answers and queries.",
+            ),
             ("AQD_A re-ranks the union of the candidates, then cuts to 1000.", "Only so can recall rise as it does in Table 1."),
             ("A query list without a usable query falls back to the rewrite or utterance.", "The paper is silent; the ledger counts it."),
             ("The examples of the few-shot prompts are ours.", "The paper's own stand in a picture or belong to its authors."),
@@ -228,8 +231,14 @@ PAPERS: dict[str, Paper] = {
         {"figure-3": Figure("conversation", _INFOSENSE_2, _INFOSENSE_RUNS, "nDCG@5")},
         (
             ("BM25 has k1 1.2 and b .75.", "The authors' code has them; the paper names none."),
-            ("The whole history is shown, past responses summed up.", "The paper says so; the authors' code keeps the last 5 lines."),
-            ("Responses and the passages that they read have at most 300 words.", "The authors' code limits both; the paper is silent."),
+            (
+                "The whole history is shown; responses of 150 characters or more are summed up, but the last.",
+                "The paper sums them up for later turns; the authors' code keeps the last 5 lines.",
+            ),
+            (
+                "Responses and the passages that they read have at most 300 words.",
+                "The authors' code limits both; the paper is silent. `ikat submit` cuts responses to the track's 250.",
+            ),
             ("BEM is a classifier that the user names.", "BEM's own weights are on TensorFlow Hub; values of another model aren't BEM's."),
             ("The LLM's preference is graded from 0 to 4.", "The track's prompt isn't released, and its values are shares: not compared."),
             ("NIST's PTKB judgements of 2024 are missing.", "They aren't released; the organisers' come with the topics."),
@@ -246,7 +255,10 @@ PAPERS: dict[str, Paper] = {
             "IV": (Part("nii_IV", 2024, STATEMENTS_NIST, PTKB),),
         },
         deviations=(
-            ("RtG takes every query that the LLM writes for a statement.", "The paper sets no limit."),
+            (
+                "RtG takes every query that the LLM writes for a statement.",
+                "The paper sets no limit; the model's `max_tokens` bounds them.",
+            ),
             ("Without a chosen statement RtG asks for queries of the rewrite alone.", "The paper is silent."),
             (
                 'The row "2023 Baseline" is our run of 1000 passages.',

@@ -13,6 +13,7 @@ from pyterrier_ikat.evaluation import with_gold
 from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr
 from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.planning import AT_LEAST
 
 RESULT = ("docno", "score", "rank", "text")
 GENERATE = {
@@ -113,7 +114,7 @@ def expected(name):
 def test_every_method_is_planned_without_running_anything(name, topics):
     entry = METHODS[name]
     rows = plan({name: entry.build(**resources())}, topics)
-    assert rows["stage"].tolist() == expected(name)
+    assert rows["stage"].str.removesuffix(AT_LEAST).tolist() == expected(name)
     assert rows["new"].tolist() == rows["calls"].tolist()
     assert rows["calls"].ge(1).all()
     assert rows["prompt_tokens"].ge(20).all()

@@ -1,0 +1,268 @@
+"""Each sentence on a difference from a paper or a decision, as docs/reproduce.md has it, with what shows that it is true."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import ByPrompt
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.completions.matching import choose
+from pyterrier_ikat.methods import METHODS, TABLES
+from pyterrier_ikat.papers.published import GPT_35, MISSING, PAPERS, STATEMENTS_NIST, find_table
+from pyterrier_ikat.papers.resources import keys_of
+from pyterrier_ikat.papers.responses import response_judges
+from pyterrier_ikat.papers.scoring import Given
+from pyterrier_ikat.papers.table import PaperTable
+
+PTKB = {"1": "I am vegan.", "2": "I own a dog."}
+LONG = "In the hills there are many paths. " * 20
+CHAT = [
+    ("user", "Where can I walk?"),
+    ("assistant", LONG),
+    ("user", "How far?"),
+    ("assistant", f"Ten km. {LONG}"),
+    ("user", "What do I eat?"),
+]
+ANSWERS = {
+    "rewrite": "vegan food for walks",
+    "rewrite_short": "What to eat?",
+    "answer": "Nuts and oats.",
+    "queries": "1. q one\n2. q two",
+    "queries_given_answer": "1. a one\n2. a two",
+    "queries_statement": str([f"s {number}" for number in range(12)]).replace("'", '"'),
+    "statements_ids": "[1]",
+    "statements_copies": "I am vegan.",
+    "statements_scores": '{"1": 0.9}',
+    "clarify": "What can a vegan eat?",
+    "passage_queries_article": "Oats keep well.",
+    "passage_queries_short": "Eat oats.",
+    "passage_queries_long": "Vegans walk.",
+    "summarise": "Hills.",
+    "rerank": "3",
+    "respond": "Oats.",
+    "respond_passages_only": "One sentence of six words here. " * 70,
+}
+ANSWERS |= {f"{name}_llama": text for name, text in ANSWERS.items()}
+
+
+class Search(pt.Transformer):
+    """Finds ``found`` passages for each query, of ``words`` words each, named after the query."""
+
+    def __init__(self, found=5, words=3):
+        super().__init__()
+        self.found, self.words, self.queries = found, words, []
+
+    def transform(self, queries):
+        self.queries += queries["query"].tolist()
+        rows = queries.loc[queries.index.repeat(self.found)].reset_index(drop=True)
+        ranks = list(range(self.found)) * len(queries)
+        docnos = [f"{query}-{rank}" for query, rank in zip(rows["query"], ranks, strict=True)]
+        return rows.assign(docno=docnos, rank=ranks, score=[-float(rank) for rank in ranks], text="word, " * (self.words - 1) + "end.")
+
+
+class Score(pt.Transformer):
+    """Scores by name and remembers what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.docnos = []
+
+    def transform(self, results):
+        self.docnos += results["docno"].tolist()
+        return pt.model.add_ranks(results.assign(score=[-float(place) for place in range(len(results))]))
+
+
+def run(name, search=None, score=None, **answers):
+    """A method on one turn: its results, and the text of the requests by their prompts."""
+    model = ByPrompt(**{**ANSWERS, **answers})
+    messages = [{"role": role, "content": content} for role, content in CHAT]
+    turn = ikat.conversation(messages, PTKB, number="9-1")
+    entry = METHODS[name]
+    results = entry.build(llm=model.llm, retriever=search or Search(), reranker=score or Score(), respond=True)(turn)
+    return results, {request.prompt: request.messages[-1]["content"] for request in model.asked}, model
+
+
+def missing_of(paper, number, data="ikat:sample"):
+    [part, *_] = find_table(paper, number)
+    judged = Given().judgements(part, ikat.dataset(data))
+    return PaperTable(part, [], judged, {}).judgements.differ_from(part), part
+
+
+def both_counts_are_shown():
+    [part] = find_table("generate_then_retrieve", "3")
+    judged = Given().judgements(part, ikat.dataset("ikat:sample"))
+    table = PaperTable(part, [], type(judged)(judged.qrels, "NIST", 2023), {"ad": pd.DataFrame({"nDCG@5": [0.5]})})
+    assert part.published_turns == 133
+    assert f"means over {judged.qrels['qid'].nunique()} turns, the published scores over 133" in " ".join(table.notes)
+
+
+def gpt_35_is_missing():
+    reason, part = missing_of("generate_then_retrieve", "1")
+    assert part.judgements == GPT_35
+    assert "`ikat judge`" in MISSING[GPT_35]
+    assert reason
+
+
+def qr_sees_all_messages():
+    for name in ("qr", "qr_llama", "llama10"):
+        prompt = run(name)[1]["rewrite" if name == "qr" else "rewrite_llama"]
+        assert all(content.strip() in prompt for _, content in CHAT), name
+    answers, queries = run("ad_llama")[1]["answer_llama"], run("qd_llama")[1]["queries_llama"]
+    for prompt in (answers, queries):
+        assert "Where can I walk?" in prompt
+        assert prompt.count("In the hills") == 20  # those of the last response alone
+
+
+def aqd_a_cuts_after_reranking():
+    score = Score()
+    results, _, _ = run("aqd_a", Search(1000), score)
+    assert len(set(score.docnos)) == 2000
+    assert len(results) == 1000
+
+
+def an_unusable_list_falls_back():
+    for given, query in (({"queries": "..."}, "What do I eat?"), ({"queries": "..."}, "vegan food for walks")):
+        name = "qd" if query == "What do I eat?" else "mq4cs_qr_deberta"
+        search = Search()
+        _, _, model = run(name, search, **given)
+        assert search.queries == [query]
+        assert model.llm.ledger.frame().set_index("stage").loc["queries", "fallbacks"] == 1
+
+
+def the_examples_are_ours():
+    for name, prompt, examples in (("aqd_llama", "queries_given_answer_llama", 2), ("qd_llama", "queries_llama", 1), ("aqd", "answer", 0)):
+        shown = run(name)[1][prompt]
+        assert shown.count("# Example ") == (examples + 1 if examples else 0), name  # the last one is the turn itself
+        assert ("I moved to Oslo last autumn" in shown) == bool(examples)
+
+
+def bm25_stands_in():
+    for name in ("convgqr", "monot5"):
+        assert METHODS[name].models["retriever"].startswith("an unnamed")
+        assert keys_of(METHODS[name])["retriever"] == ("bm25",)
+
+
+def the_pool_is_interleaved_and_cut():
+    score = Score()
+    run("mq4cs_qr_deberta", Search(600), score)
+    assert len(score.docnos) == 1000
+    assert set(score.docnos) == {f"q {name}-{rank}" for name in ("one", "two") for rank in range(500)}
+
+
+def the_ensemble_is_a_mean_of_scaled_scores():
+    frame = pd.DataFrame({"qid": "t", "query": "q", "docno": list("abc"), "text": list("abc")})
+    scorers = [
+        pt.apply.doc_score(lambda row, scores=scores: scores[row["docno"]])
+        for scores in ({"a": 4, "b": 2, "c": 0}, {"a": 0, "b": 9, "c": 9})
+    ]
+    found = ikat.Ensemble(scorers)(frame).set_index("docno")["score"]
+    assert found.to_dict() == pytest.approx({"a": (1 + 0) / 2, "b": (0.5 + 1) / 2, "c": (0 + 1) / 2})
+
+
+def copies_match_in_three_ways():
+    ptkb = {"1": "I am vegan.", "2": "I live in Oslo, near the harbour."}
+    for copy in ("I live in Oslo, near the harbour.", "i live in oslo near the harbour", "I live in Oslo, near the harbor."):
+        assert choose("copies", [copy], ptkb).statements == [("2", 1.0)], copy
+    assert choose("copies", ["I live in Bergen, by the river."], ptkb).statements == []
+
+
+def infosense_has_its_own_bm25():
+    for name in find_table("infosense_2024", "1").systems:
+        assert dict(METHODS[name].bm25) == {"k1": 1.2, "b": 0.75}
+
+
+def infosense_sums_up_long_responses_but_the_last():
+    prompt = run("short_long_2")[1]["passage_queries_short"]
+    assert all(text in prompt for text in ("Where can I walk?", "system: Hills.", "How far?", CHAT[3][1].strip()))
+    assert prompt.count("In the hills") == 20
+
+
+def infosense_has_at_most_300_words():
+    results, prompts, _ = run("short_long_2", Search(words=400))
+    assert "Use at most 300 words." in prompts["respond_passages_only"]
+    assert prompts["respond_passages_only"].count("word,") == 3 * 300
+    assert len(results["qanswer"][0].split()) == 300  # 50 sentences of the 70
+
+
+def bem_is_named_by_the_user():
+    turns = pd.DataFrame({"qid": ["1-1_1"]})
+    assert list(response_judges({}, turns)) == ["Rouge-L"]
+    assert response_judges({"bem": "models/mine"}, turns)["BEM"].model == "models/mine"
+    assert "BEM: that of the user's classifier" in notes_of_responses()
+
+
+def notes_of_responses():
+    [part] = find_table("infosense_2024", "4")
+    judged = Given().judgements(part, ikat.dataset("ikat:sample"), ["1-1_1"])
+    assert judged.differ_from(part)
+    return " ".join(PaperTable(part, [], judged, {}).notes)
+
+
+def preference_has_five_grades():
+    judge = response_judges({"solar": "recorded:sample"}, pd.DataFrame({"qid": ["1-1_1"]}))["LLMeval SOLAR"]
+    assert [judge.parse(f'{{"reason": "r", "score": {score}}}') is None for score in (-1, 0, 4, 5)] == [True, False, False, True]
+    assert "ours is a preference graded from 0 to 4, the published one a share" in notes_of_responses()
+
+
+def nist_statements_of_2024_are_missing():
+    part = find_table("infosense_2024", "3")[0]
+    assert part.judgements == STATEMENTS_NIST
+    data = ikat.dataset("ikat:2024")
+    assert "ptkb_nist" not in data._describe_component("qrels")
+    assert "published for 2023 only" in MISSING[STATEMENTS_NIST]
+
+
+def rtg_takes_every_query():
+    search = Search()
+    _, prompts, model = run("rtg", search, suggest="Oats.", respond_suggested="Oats.")
+    assert search.queries == [f"s {number}" for number in range(12)]
+    assert "at most" not in prompts["queries_statement"]
+    system = METHODS["rtg"].build(llm=model.llm, retriever=search, reranker=Score())
+    assert "At least: in queries" in " ".join(str(ikat.plan({"rtg": system}, "ikat:sample")).split())
+
+
+def rtg_without_a_statement_asks_for_the_rewrite():
+    _, prompts, _ = run("rtg", statements_ids="[]", suggest="Oats.", respond_suggested="Oats.")
+    assert "What to eat?" in prompts["queries_statement"]
+    assert not any(statement in prompts["queries_statement"] for statement in PTKB.values())
+
+
+def the_baseline_of_2023_is_deep():
+    assert METHODS["organizers_2023_auto"].depth == 1000
+    assert "organizers_2023_auto" in find_table("nii_2024", "I")[0].systems
+
+
+def no_row_is_another_teams():
+    assert set(TABLES["nii_I"].frame().index) <= set(METHODS)
+    assert not any("best" in name for name in TABLES["nii_I"].frame().index)
+
+
+SHOWN_BY = {
+    "Which 133 of the 176 judged turns of 2023 are scored isn't published.": both_counts_are_shown,
+    "GPT-3.5's labels behind Table 1 aren't published.": gpt_35_is_missing,
+    "QR with LLaMA, and LLaMA10, see all past messages.": qr_sees_all_messages,
+    "AQD_A re-ranks the union of the candidates, then cuts to 1000.": aqd_a_cuts_after_reranking,
+    "A query list without a usable query falls back to the rewrite or utterance.": an_unusable_list_falls_back,
+    "The examples of the few-shot prompts are ours.": the_examples_are_ours,
+    "ConvGQR and monoT5 retrieve by BM25 here.": bm25_stands_in,
+    "The pool of the queries is interleaved and cut to 1000 before it is re-ranked.": the_pool_is_interleaved_and_cut,
+    "Scores of the ensemble are min-max normalised per turn and averaged.": the_ensemble_is_a_mean_of_scaled_scores,
+    "A copied statement matches exactly, then normalised, then at a similarity of .9.": copies_match_in_three_ways,
+    "BM25 has k1 1.2 and b .75.": infosense_has_its_own_bm25,
+    "The whole history is shown; responses of 150 characters or more are summed up, but the last.": (
+        infosense_sums_up_long_responses_but_the_last
+    ),
+    "Responses and the passages that they read have at most 300 words.": infosense_has_at_most_300_words,
+    "BEM is a classifier that the user names.": bem_is_named_by_the_user,
+    "The LLM's preference is graded from 0 to 4.": preference_has_five_grades,
+    "NIST's PTKB judgements of 2024 are missing.": nist_statements_of_2024_are_missing,
+    "RtG takes every query that the LLM writes for a statement.": rtg_takes_every_query,
+    "Without a chosen statement RtG asks for queries of the rewrite alone.": rtg_without_a_statement_asks_for_the_rewrite,
+    'The row "2023 Baseline" is our run of 1000 passages.': the_baseline_of_2023_is_deep,
+    'The row "2023 Best" is omitted.': no_row_is_another_teams,
+}
+
+
+@pytest.mark.parametrize("sentence", [sentence for paper in PAPERS.values() for sentence, _ in paper.deviations])
+def test_each_sentence_on_a_decision_is_true(sentence):
+    SHOWN_BY[sentence]()
