@@ -14,17 +14,16 @@ TAKEN = ("model", "messages", "stream", "stream_options", "metadata")
 """Parameters of a chat request that have an effect."""
 NO_EFFECT: Mapping[str, Sequence[Any]] = {
     "n": (1,),
-    "tools": ([],),
-    "functions": ([],),
-    "tool_choice": ("none", "auto"),
-    "function_call": ("none", "auto"),
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "logprobs": (False,),
 }
 """Parameters that change the form of the answer -> the values with which they change nothing. Other values are refused."""
+CALLS: Mapping[str, str] = {"tools": "tool_choice", "functions": "function_call"}
+"""The lists of what a model may call -> the parameter that says whether it has to."""
 INSTRUCTIONS = ("system", "developer")
+RESULTS = ("tool", "function")
 SHOWN = 60
 """Characters of a client's own word that a message repeats."""
 
@@ -114,8 +113,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) -> ChatRequest:
     """A chat request, checked.
 
-    Parameters that a pipeline does not have, such as ``temperature``, and messages of the roles system and developer are ignored and
-    listed in ``ignored``. Parameters that ask for another form of answer are refused.
+    Parameters that a pipeline does not have, such as ``temperature``, tools that a model may call, messages of the roles system and
+    developer, calls of tools and their results are ignored and listed in ``ignored``. Parameters that ask for another form of answer,
+    also for the call of a tool, are refused.
 
     Args:
         data: the body.
@@ -135,6 +135,7 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) ->
         value = data.get(name)
         if value is not None and not any(type(value) is type(one) and value == one for one in harmless):
             raise RequestError(f"{name} asks for another form of answer than one text: omit it", param=name, code="unsupported_parameter")
+    _check_calls(data)
     options = data.get("stream_options") or {}
     if not isinstance(options, dict):
         raise RequestError(f"stream_options is a JSON {_kind(options)}: give an object", param="stream_options")
@@ -143,6 +144,23 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) ->
     unused = [name for name, value in data.items() if name not in TAKEN and value is not None]
     shown = [well_formed(name)[:SHOWN] for name in [*ignored, *more, *unused]]
     return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown)
+
+
+def _check_calls(data: Mapping[str, Any]) -> None:
+    """Refuse what demands a call: tools that a model may call without having to change nothing."""
+    for listed, demand in CALLS.items():
+        if data.get(listed) is not None and not isinstance(data[listed], list):
+            raise RequestError(f"{listed} is a JSON {_kind(data[listed])}: give a list, or omit it", param=listed)
+        if not _leaves_the_choice(data.get(demand)):
+            wrong = f"{demand} demands a call, and the systems here call nothing: omit it, or give auto or none"
+            raise RequestError(wrong, param=demand, code="unsupported_parameter")
+
+
+def _leaves_the_choice(demand: Any) -> bool:
+    if isinstance(demand, dict) and demand.get("type") == "allowed_tools":
+        allowed = demand.get("allowed_tools")
+        return isinstance(allowed, dict) and allowed.get("mode") == "auto"
+    return demand in (None, "none", "auto")
 
 
 def read_search(data: Mapping[str, Any], models: Sequence[str], limits: Limits) -> SearchRequest:
@@ -200,28 +218,35 @@ def _messages(given: Any, limits: Limits) -> tuple[list[dict[str, str]], list[st
     ignored: list[str] = []
     for place, message in enumerate(given):
         where = f"messages[{place}]"
-        role, text = _role(message, where), _text(message, where)
-        if role in INSTRUCTIONS:
-            ignored.append(f"{where} ({role})")
-        elif role == "user" and not text.strip():
+        role = _role(message, where)
+        if unheard := _unheard(message, role):
+            ignored.append(f"{where} ({unheard})")
+            continue
+        text = _text(message, where)
+        if role == "user" and not text.strip():
             raise RequestError(f"{where} of the user is blank: omit it, or say something", param=where)
-        elif role == "user":
+        if role == "user":
             kept.append({"role": role, "content": text.strip()})
-        elif said := without_additions(
-            text
-        ).strip():  # an answer without a response, such as that of a method that only ranks, says nothing
+        elif said := without_additions(text).strip():  # an answer of a method that only ranks says nothing
             kept.append({"role": role, "content": said})
     if not kept or kept[-1]["role"] != "user" or given[-1]["role"] == "assistant":
         raise RequestError("the last message has to be the user's: append the question that is to be answered", param="messages")
     return kept, ignored
 
 
+def _unheard(message: Mapping[str, Any], role: str) -> str:
+    """What a message is that no system reads; nothing where it is one of the conversation."""
+    if role in (*INSTRUCTIONS, *RESULTS):
+        return role
+    return next((name for name in ("tool_calls", "function_call") if message.get(name)), "")
+
+
 def _role(message: Any, where: str) -> str:
     role = message.get("role") if isinstance(message, dict) else None
-    if role not in ("user", "assistant", *INSTRUCTIONS):
+    if role not in ("user", "assistant", *INSTRUCTIONS, *RESULTS):
         raise RequestError(f"{where} has no role, or an unknown one: give the role user or assistant, and a content", param=where)
-    if message.get("tool_calls") or message.get("function_call"):
-        raise RequestError(f"{where} calls a tool, and the systems here have none: omit the message", param=where)
+    if role == "user" and _unheard(message, role):
+        raise RequestError(f"{where} of the user calls a tool, which only an assistant does: omit the call", param=where)
     return str(role)
 
 

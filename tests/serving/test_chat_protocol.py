@@ -1,6 +1,7 @@
 """OpenAI's chat protocol: what a request may hold, what an answer holds, and what never reaches a prompt."""
 
 import json
+from pathlib import Path
 
 import pyterrier as pt
 import pytest
@@ -129,6 +130,47 @@ def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)
 
 
+TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    "choice", [{}, *({"tool_choice": one} for one in ("auto", "none", {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}))]
+)
+def test_tools_that_a_model_may_call_are_ignored_by_name(client, choice):
+    status, answer = client.chat(says("Which tea?", tools=[TOOL], parallel_tool_calls=False, **choice))
+    assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])
+    assert answer["ikat"]["ignored"] == ["tools", "parallel_tool_calls", *choice]
+    status, answer = client.chat(says("Which tea?", functions=[TOOL["function"]], function_call="auto"))
+    assert (status, answer["ikat"]["ignored"]) == (200, ["functions", "function_call"])
+
+
+def test_calls_of_tools_and_their_results_are_no_part_of_the_conversation(client):
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather"}}]}
+    said = [says("Which tea?")["messages"][0], called, {"role": "tool", "tool_call_id": "1", "content": "cold"}]
+    status, answer = client.chat(says() | {"messages": said})
+    assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])
+    assert answer["ikat"]["ignored"] == ["messages[1] (tool_calls)", "messages[2] (tool)"]
+    said += [{"role": "assistant", "content": "A hot one."}, {"role": "user", "content": "And now?"}]
+    _, answer = client.chat(says() | {"messages": said})
+    history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "A hot one."}]
+    assert heard(answer) == [{}, history, "And now?"]
+
+
+RECORDED = [json.loads(line) for line in Path(__file__).with_name("client_requests.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: f"{one['client']}: {one['call']}")
+def test_what_clients_were_recorded_to_send_is_answered_unless_it_demands_a_call_or_json(client, recorded):
+    status, headers, content = client.ask("POST", "/v1/chat/completions", recorded["body"])
+    if recorded["refused"]:
+        assert (status, json.loads(content)["error"]["param"]) == (400, recorded["refused"])
+        return
+    assert status == 200
+    answer = events(content)[-1] if recorded["body"].get("stream") else json.loads(content)
+    question = [message["content"] for message in recorded["body"]["messages"] if message["role"] == "user"][-1]
+    assert (heard(answer)[2], "tools" in answer["ikat"]["ignored"]) == (question, True)
+
+
 REFUSED = [
     (says("Which tea?", model="gpt-4"), 404, "model", "there is no model 'gpt-4': give one of talks, ranks"),
     (says("Which tea?", model=7), 400, "model", "the model is missing, or not a text: give one of talks, ranks"),
@@ -139,14 +181,20 @@ REFUSED = [
     (says(*["Hi"] * 11), 400, "messages", "the conversation has 11 messages: this server takes 9; omit the oldest ones"),
     (says("Hi", n=2), 400, "n", "n asks for another form of answer than one text: omit it"),
     (says("Hi", n=True), 400, "n", "n asks for another form of answer than one text: omit it"),
-    (says("Hi", tools=[{}]), 400, "tools", "tools asks for another form of answer than one text: omit it"),
+    (says("Hi", tools={}), 400, "tools", "tools is a JSON object: give a list, or omit it"),
+    (says("Hi", tools=[TOOL], tool_choice="required"), 400, "tool_choice", "tool_choice demands a call, and the systems here call nothing"),
+    (says("Hi", tool_choice={"type": "function", "function": {"name": "weather"}}), 400, "tool_choice", "omit it, or give auto or none"),
+    (says("Hi", tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "required"}}), 400, "tool_choice", "demands a call"),
+    (says("Hi", functions=[TOOL["function"]], function_call={"name": "weather"}), 400, "function_call", "function_call demands a call"),
     (says("Hi", response_format={"type": "json_object"}), 400, "response_format", "another form of answer"),
     (says("Hi", stream="yes"), 400, "stream", "stream is a JSON string: give true or false"),
     (says("Hi", metadata=[]), 400, "metadata", "metadata is a JSON array: give an object"),
     (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
     (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
     (says("Hi", metadata={"ptkb": list("abcd")}), 400, "metadata.ptkb", "metadata.ptkb has 4 statements: give at most 3"),
-    (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role, or an unknown one"),
+    (says("Hi") | {"messages": [{"role": "robot", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role, or an unknown one"),
+    (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages", "the last message has to be the user's"),
+    (says("Hi") | {"messages": [{"role": "user", "tool_calls": [{}]}]}, 400, "messages[0]", "of the user calls a tool"),
     (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0]", "a part that is no text"),
     ([], 400, None, "the body is a JSON array: send an object"),
     (b"{", 400, None, "the body is not JSON"),
@@ -169,7 +217,9 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
-message = st.fixed_dictionaries({}, optional={"role": st.sampled_from(["user", "assistant", "system", "tool"]) | values, "content": values})
+message = st.fixed_dictionaries(
+    {}, optional={"role": st.sampled_from(["user", "assistant", "system", "tool"]) | values, "content": values, "tool_calls": values}
+)
 bodies = st.fixed_dictionaries(
     {},
     optional={
@@ -179,6 +229,8 @@ bodies = st.fixed_dictionaries(
         "metadata": st.fixed_dictionaries({"ptkb": values}) | values,
         "queries": st.lists(st.text(max_size=5), max_size=3) | values,
         "k": values,
+        "tools": values,
+        "tool_choice": st.fixed_dictionaries({"type": st.just("allowed_tools"), "allowed_tools": values}) | values,
     },
 )
 
