@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -72,11 +71,8 @@ def as_in_the_paper(papers, paper, number):
 
 
 @pytest.fixture
-def papers():
-    folder = Path(__file__).parents[3] / "shared" / "papers"
-    if not folder.is_dir():
-        pytest.skip(f"the texts of the papers are not at {folder}")
-    return folder
+def papers(shared):
+    return shared / "papers"
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, number) for paper, (_, starts) in TEXTS.items() for number in starts])

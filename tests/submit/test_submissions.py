@@ -1,4 +1,5 @@
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -16,13 +17,13 @@ RANKED = 12
 HEADER = {2023: {}, 2024: {}, 2025: {"team": "team1"}}
 
 
-@pytest.fixture(scope="module")
-def passages():
-    from pathlib import Path
+@pytest.fixture
+def passages(ikat_data):
+    return _passage_ids(ikat_data / "2023_test_topics_psg_text.jsonl")
 
-    path = Path(__file__).parents[3] / "shared" / "ikat" / "2023_test_topics_psg_text.jsonl"
-    if not path.is_file():
-        pytest.skip("the released iKAT files are not at hand")
+
+@cache
+def _passage_ids(path):
     return [f"{row['doc_id']}:{row['passage_id']}" for row in map(json.loads, path.read_text().splitlines())]
 
 
