@@ -27,7 +27,7 @@ import pyterrier_ikat as ikat
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "interactive"))
 
-from track_server import TOKEN, Track, TrackServer  # noqa: E402
+from track_server import DOCUMENTED, NEW, TOKEN, Track, TrackServer  # noqa: E402
 
 SYSTEM = '''
 import pathlib
@@ -77,7 +77,7 @@ def main(out: str, users: str | None, released: bool, lost: float) -> None:
     turns, rng = sum(len(utterances) for *_, utterances in topics), random.Random(1)
     faults = [rng.choice(("drop before", "drop after")) if rng.random() < lost else "" for _ in range(10 * turns)]
     planned = sum(map(bool, faults))
-    track = Track(topics, released=released, faults=faults)
+    track = Track(topics, form=NEW if released else DOCUMENTED, faults=faults)
     server = TrackServer(track)
     words = ["interact", server.url, "--method", "mine.py:scripted", "--index", "sample.index", "--run-id", "scripted", "--out", "run"]
     call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]

@@ -8,69 +8,25 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import requests
 
-from ..errors import DataError, IkatError, UsageError
+from ..chat.answering import Tell
+from ..errors import DataError, UsageError
 from ..llms.failures import Transient, shorten
 from ..llms.limits import Retry, seconds_of
 from .access import TOKEN, Token, safe_address
+from .failures import Failed, Late, NoSession, ResponseTooLong, ServerDown, ServerRefusal, Unsure, Untaken
 from .limits import TOKENS
-from .messages import UserMessage, cleaned
+from .messages import RunStatus, UserMessage, cleaned
 
+T = TypeVar("T")
 TIMEOUT = 300.0
 CONNECT = 10.0
 AGAIN = "the same command continues the run"
-
-
-class Untaken(Transient):
-    """The server has certainly not taken the call."""
-
-
-class Late(Transient):
-    """The server may still be at work on the call."""
-
-
-class Unsure(Exception):  # noqa: N818 - a signal to the run, which finds out
-    """A call was sent, and it is unknown whether the server took it.
-
-    Attributes:
-        late: whether the server may still be at work on it.
-    """
-
-    def __init__(self, reason: str, *, late: bool = False) -> None:
-        super().__init__(reason)
-        self.late = late
-
-
-class ServerRefusal(UsageError):
-    """The server refuses a call.
-
-    Attributes:
-        status: the HTTP status.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class ServerDown(IkatError):
-    """The server gave no answer to a call that only reads, after all retries."""
-
-
-class ResponseTooLong(Exception):  # noqa: N818 - a signal to the run, which cuts the response
-    """The server counts more tokens than it accepts.
-
-    Attributes:
-        share: how much of the response it accepts, by its own count; None if it doesn't say.
-    """
-
-    def __init__(self, share: float | None) -> None:
-        super().__init__(share)
-        self.share = share
 
 
 class TrackServer:
@@ -81,19 +37,26 @@ class TrackServer:
         debug: use the calls for debugging, which have a budget and are never assessed.
         timeout: seconds to wait for an answer; the simulated user may be a slow language model.
         retry: how calls are retried that the server has not taken.
+        tell: called with each wait before a call is repeated.
 
     Attributes:
         shown: the address as it may be shown.
+        debug: as given.
 
     Raises:
         UsageError: when the address is wrong, or would send the token unencrypted to another machine; or when there is no token.
     """
 
-    def __init__(self, address: str, *, debug: bool = False, timeout: float = TIMEOUT, retry: Retry | None = None) -> None:
+    def __init__(
+        self, address: str, *, debug: bool = False, timeout: float = TIMEOUT, retry: Retry | None = None, tell: Tell | None = None
+    ) -> None:
         base = safe_address(address)
         self.shown, self._url = base.shown, base.url
-        self._calls = "debug" if debug else "run"
-        self._timeout, self.retry = timeout, retry or Retry(tries=10)
+        self.debug, self._calls = debug, "debug" if debug else "run"
+        self._timeout, self._tell, self._why = timeout, tell, ""
+        given = retry or Retry(tries=10)
+        self._sleep = given.sleep or time.sleep
+        self.retry = replace(given, sleep=self._wait)
         self._token, self.session = Token(), requests.Session()
         self.session.trust_env = base.url.startswith("https://")  # else a proxy of the environment would get the token unencrypted
         self._answered = False
@@ -117,7 +80,7 @@ class TrackServer:
             left = left.get("remaining") if isinstance(left, dict) else left
         elif self._calls != "debug":
             return None
-        return left if isinstance(left, int) else None
+        return left if isinstance(left, int) and not isinstance(left, bool) else None
 
     def start(self, run_id: str, description: str, *, track_persona: bool) -> UserMessage:
         """Start a run.
@@ -140,28 +103,38 @@ class TrackServer:
         return self._change("continue", {**body, "meta": {"ptkb_provenance": statements}})
 
     def current(self, run_id: str) -> UserMessage:
-        """The current user message again, without answering it."""
-        return UserMessage.of(self._read(f"{self._calls}/session", {"run_id": run_id}))
+        """The current user message again, without answering it.
 
-    def status(self, run_id: str) -> dict[str, Any]:
-        """``status``, ``open_topics`` and ``done_topics`` of a run."""
-        found = self._read("run/status", {"run_id": run_id})
-        return found if isinstance(found, dict) else {}
+        Raises:
+            NoSession: when the server fails twice, as the released one does while no conversation is open.
+        """
+        return UserMessage.of(self._read(f"{self._calls}/session", {"run_id": run_id}, failures=2))
 
-    def dump(self, run_id: str) -> list[dict[str, Any]]:
-        """The run file: an object for each response that the server took."""
+    def status(self, run_id: str) -> RunStatus:
+        """Where a run stands."""
+        return RunStatus.of(self._read("run/status", {"run_id": run_id}))
+
+    def dump(self, run_id: str) -> list[Any]:
+        """The objects of the run file, which :func:`~.dumps.read_dump` reads: one for each response that the server took."""
         found = self._read("run/dump", {"run_id": run_id})
-        entries = found if isinstance(found, list) else [found]
-        if not all(isinstance(one, dict) and "metadata" in one and "responses" in one for one in entries):
-            raise DataError(f"the dump of {self.shown} is not a run file: download it by hand, and compare it with the log")
-        return entries
+        return found if isinstance(found, list) else [found]
 
-    def _read(self, path: str, query: Mapping[str, str]) -> Any:
-        """The content of an answer to a call that only reads."""
+    def _read(self, path: str, query: Mapping[str, str], failures: int | None = None) -> Any:
+        """The content of an answer to a call that only reads; `NoSession` after so many failures of the server."""
+        failed = 0
+
+        def read() -> Any:
+            nonlocal failed
+            try:
+                return self._content(self._send("GET", path, params=query))
+            except Failed as error:
+                failed += 1
+                if failed == failures:
+                    raise NoSession(f"{self.shown} failed {failed} times at {path} ({error.reason}): start again later, {AGAIN}") from None
+                raise
+
         try:
-            for attempt in self.retry.loop(threading.Event()):
-                with attempt:
-                    return self._content(self._send("GET", path, params=query))
+            return self._retried(read)
         except Unsure as error:  # an answer that is not JSON
             raise DataError(f"{self.shown} is not a server of simulated users ({error}): check the address") from None
         except Transient as error:
@@ -170,12 +143,25 @@ class TrackServer:
     def _change(self, call: str, body: Mapping[str, Any]) -> UserMessage:
         """The message in the answer to a call that changes where the run stands."""
         try:
-            for attempt in self.retry.loop(threading.Event()):
-                with attempt:
-                    return self._changed(call, body)
+            return self._retried(lambda: self._changed(call, body))
         except Transient as error:
             raise ServerDown(f"{self.shown} did not take {call} ({error.reason}): start again later, {AGAIN}") from None
+
+    def _retried(self, call: Callable[[], T]) -> T:
+        """The outcome of a call, which is tried again after each transient failure."""
+        for attempt in self.retry.loop(threading.Event()):
+            with attempt:
+                try:
+                    return call()
+                except Transient as error:
+                    self._why = error.reason
+                    raise
         raise AssertionError("a loop of retries returns or raises")
+
+    def _wait(self, seconds: float) -> None:
+        if self._tell:
+            self._tell(f"waiting {seconds:.0f} s for {self.shown} ({self._why})")
+        self._sleep(seconds)
 
     def _changed(self, call: str, body: Mapping[str, Any]) -> UserMessage:
         """One attempt."""
@@ -223,10 +209,10 @@ class TrackServer:
         self._answered = True
         if answer.status_code < 300:
             return answer
-        said = self._token.hidden(shorten(answer.headers.get("Location") or "") if answer.status_code < 400 else _detail(answer))
+        said = self._said(answer)
         if answer.status_code == 429 or answer.status_code >= 500:
             wait = seconds_of(answer.headers.get("Retry-After"), time.time())
-            kind = {429: Untaken, 502: Late, 504: Late}.get(answer.status_code, Transient)
+            kind = {429: Untaken, 500: Failed, 502: Late, 504: Late}.get(answer.status_code, Transient)
             raise kind(wait, f"{answer.status_code}: {said}")
         raise self._refusal(answer.status_code, said, path)
 
@@ -242,6 +228,11 @@ class TrackServer:
         except (ValueError, RecursionError):
             raise Unsure(f"its answer is not JSON: {shorten(text)[:80]!r}") from None
 
+    def _said(self, answer: requests.Response) -> str:
+        """What a server says that does not do what it is asked to, or where it redirects to, without the token."""
+        redirected = answer.status_code < 400
+        return str(cleaned(self._token.hidden(shorten(answer.headers.get("Location") or "") if redirected else _detail(answer))))
+
     def _refusal(self, status: int, said: str, path: str) -> Exception:
         """What a refusal means."""
         if status == 422 and path.endswith("/continue") and re.search(r"token|too long", said, re.IGNORECASE):
@@ -255,7 +246,8 @@ class TrackServer:
             404: f"knows no {path}, or no such run: check the address, it is the part before /run/start, and the run id",
         }
         moved = "answers with a redirect, and the token is not sent on: ask the organisers for the address"
-        why = moved if status < 400 else repairs.get(status, f"refuses {path}")
+        known = 401 if (status, path) == (400, "auth/verify") else status  # the released server's answer to a part of a token
+        why = moved if status < 400 else repairs.get(known, f"refuses {path}")
         return ServerRefusal(status, f"{self.shown} {why} ({status}: {said})")
 
     def __repr__(self) -> str:

@@ -1,11 +1,12 @@
 """The comparison of the log with the server's dump, field by field."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from ..errors import DataError
 from ..runs.dialogues import Dialogue, DialogueTurn
-from .settling import response_of, topic_of
+from .dumps import DumpEntry, answers_to, read_dump
 
 SHOWN = 20
 
@@ -22,11 +23,12 @@ class DumpDiffersError(DataError):
     def __init__(self, where: str, differences: Sequence[str]) -> None:
         self.differences = list(differences)
         rest = [f"and {len(differences) - SHOWN} more"] * (len(differences) > SHOWN)
-        super().__init__("\n".join([f"{where} differs from the log in {len(differences)} places:", *differences[:SHOWN], *rest]))
+        places = "place" if len(differences) == 1 else "places"
+        super().__init__("\n".join([f"{where} differs from the log in {len(differences)} {places}:", *differences[:SHOWN], *rest]))
 
 
 def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The conversations of an interactive run in the form of the server's dump: an object for each response.
+    """The conversations of an interactive run in the form of the documented dump: an object for each response.
 
     Args:
         dialogues: the conversations; turns that were not sent are omitted.
@@ -57,16 +59,18 @@ def _response(turn: DialogueTurn) -> dict[str, Any]:
     return {**said, "citations": dict(turn.citations), "ptkb_provenance": list(turn.statements)}
 
 
-def differences(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The differences of two dumps of one run; each names the turn and the field.
+def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
+    """The differences of the log and the server's dump; each names the turn and the field.
 
-    The responses to a topic are compared in their order, because servers number them from 0 or from 1. The user's last words of a topic,
-    which the released server adds without a response, are omitted. A field that the server's dump lacks is not compared; neither are
-    citations and statements that it leaves empty with ``null``.
+    The responses to a topic are aligned by their texts, so that one that the server has twice, or lacks, is one difference. The user's last
+    words of a topic, which have no response, are omitted. What the server doesn't keep is not compared.
 
     Args:
         ours: as :func:`as_dump` makes it.
-        theirs: the server's.
+        theirs: the server's, in either of its forms.
+
+    Raises:
+        DataError: when an entry has an unknown form.
 
     Example:
         >>> turns = [DialogueTurn("1-1", 1, "Which tea?", text) for text in ("Rooibos.", "Mate.")]
@@ -74,33 +78,36 @@ def differences(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str,
         >>> differences(ours, theirs)
         ["turn 1-1_1, text: the log has 'Rooibos.', the server 'Mate.'"]
     """
-    return [line for topic, pair in _by_topic(ours, theirs).items() for line in _of_topic(topic, *pair)]
+    mine, other = read_dump(ours), read_dump(theirs)
+    topics = dict.fromkeys(entry.topic for entry in (*mine, *other))
+    return [line for topic in topics for line in _of_topic(topic, answers_to(topic, mine), answers_to(topic, other))]
 
 
-def _by_topic(*dumps: Sequence[Mapping[str, Any]]) -> dict[str, tuple[list[Mapping[str, Any]], ...]]:
-    topics = dict.fromkeys(topic_of(entry) for dump in dumps for entry in dump)
-    answered = [[entry for entry in dump if response_of(entry).get("text") is not None] for dump in dumps]
-    return {topic: tuple([entry for entry in dump if topic_of(entry) == topic] for dump in answered) for topic in topics}
+def _of_topic(topic: str, ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[str]:
+    texts, their_texts = ([str(entry.text) for entry in entries] for entries in (ours, theirs))
+    for _, first, last, their_first, their_last in SequenceMatcher(None, texts, their_texts, autojunk=False).get_opcodes():
+        mine, other = ours[first:last], theirs[their_first:their_last]
+        for number, pair in enumerate(zip(mine, other, strict=False), first + 1):
+            yield from _of_turn(f"{topic}_{number}", *pair)
+        for number, entry in enumerate(mine[len(other) :], first + len(other) + 1):
+            yield f"turn {topic}_{number}: the server lacks the response {_short(entry.text)}"
+        for entry in other[len(mine) :]:
+            again = " again" if entry.text in texts else ""
+            yield f"topic {topic}, after turn {last}: the server{again} has the response {_short(entry.text)}, the log has not"
 
 
-def _of_topic(topic: str, ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if len(ours) != len(theirs):
-        yield f"topic {topic}: the log has {len(ours)} responses, the server {len(theirs)}"
-    for number, (mine, other) in enumerate(zip(ours, theirs, strict=False), 1):
-        fields = _fields(other)
-        for name, value in _fields(mine).items():
-            there = fields.get(name)
-            if there is not None and value != there:
-                yield f"turn {topic}_{number}, {name}: the log has {_short(value)}, the server {_short(there)}"
+def _of_turn(turn: str, mine: DumpEntry, other: DumpEntry) -> Iterator[str]:
+    fields = _fields(other)
+    for name, value in _fields(mine).items():
+        there = fields[name]
+        if there is not None and value != there:
+            yield f"turn {turn}, {name}: the log has {_short(value)}, the server {_short(there)}"
 
 
-def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = {f"metadata.{name}": entry["metadata"].get(name) for name in ("run_id", "team_id", "type", "description", "track_persona")}
-    response = response_of(entry)
-    fields = {name: response.get(name) for name in ("user_utterance", "text", "citations", "ptkb_provenance")}
-    if isinstance(statements := fields["ptkb_provenance"], Mapping):  # the released server keeps the object `meta`
-        fields["ptkb_provenance"] = statements.get("ptkb_provenance")
-    return {**metadata, **fields, "references": entry.get("references")}
+def _fields(entry: DumpEntry) -> dict[str, Any]:
+    about = {f"metadata.{name}": value for name, value in entry.about.items()}
+    said = {"user_utterance": entry.utterance, "text": entry.text, "citations": entry.citations}
+    return {**about, **said, "ptkb_provenance": entry.statements, "references": entry.references}
 
 
 def _short(value: Any) -> str:

@@ -5,9 +5,12 @@
 ===========  ====================================================================================
 ``start``    the run is about to be started
 ``message``  the server sent a user message; it took the response or question before it
-``answer``   a response is about to be sent
+``answer``   the system has answered
+``sending``  the response is about to be sent
 ``next``     the next topic is about to be asked for
+``unsent``   the server has certainly not taken what was about to be sent
 ``dropped``  the server lost the session, and sent a user message without having taken the response before it
+``kept``     the server has taken a dropped response after all, as its dump shows
 ``learned``  the memory has learned from a session
 ===========  ====================================================================================
 
@@ -17,12 +20,13 @@ The log of conversations is brought up to date with it: it has only the turns th
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from ..runs.dialogues import DialogueLog, DialogueTurn
 from ..store.lines import append_line, drop_cut_line, read_lines
+from .dumps import DumpEntry, more_than
 from .messages import UserMessage
 
 STEPS = "exchange.jsonl"
@@ -40,8 +44,10 @@ class Journal:
         topics: conversation -> its topic.
         users: conversation -> its user.
         turns: the turns that the server took.
-        pending: the response that was about to be sent, if nothing is known of it yet.
+        pending: the response that the server has not answered yet.
+        sending: whether the pending response may have been sent.
         asking: ``"start"`` or ``"next"`` if that was about to be sent, and nothing is known of it yet.
+        lost: the responses that were dropped.
         learned: the conversations that the memory has learned from.
 
     Raises:
@@ -56,6 +62,8 @@ class Journal:
         self.users: dict[str, str] = {}
         self.turns: list[DialogueTurn] = []
         self.pending: DialogueTurn | None = None
+        self.sending = False
+        self.lost: list[DialogueTurn] = []
         self.learned: set[str] = set()
         self._logged = _Logged(log)
         drop_cut_line(self.path)
@@ -69,8 +77,8 @@ class Journal:
         self._take(json.loads(json.dumps(step)))
 
     def answered(self, turn: DialogueTurn) -> None:
-        """Note a response that is about to be sent."""
-        self.note("answer", turn=asdict(turn))
+        """Note a response of the system, which is not sent yet."""
+        self.note("answer", turn=asdict(turn), sending=False)
 
     def received(self, message: UserMessage, seconds: float | None = None) -> None:
         """Note a user message, and the seconds that the server took for it."""
@@ -80,13 +88,20 @@ class Journal:
         """Note a user message of a server that lost the session before it."""
         self.note("dropped", message=message.record())
 
+    def keep_dumped(self, entries: Sequence[DumpEntry]) -> None:
+        """Note the dropped responses that the server's dump has: an older version of this package could not read every dump."""
+        for turn in list(self.lost):
+            topic = self.topics[turn.session]
+            if more_than(self.texts_on(topic), [entry for entry in entries if entry.topic == topic])[turn.response]:
+                self.note("kept", session=turn.session, turn=turn.turn)
+
     def of_session(self, session: str) -> list[DialogueTurn]:
         """The turns of a conversation that the server took."""
         return [turn for turn in self.turns if turn.session == session]
 
-    def of_topic(self, topic: str) -> int:
-        """How many responses the server took on a topic."""
-        return sum(self.topics[turn.session] == topic for turn in self.turns)
+    def texts_on(self, topic: str) -> list[str]:
+        """The responses that the server took on a topic."""
+        return [turn.response for turn in self.turns if self.topics[turn.session] == topic]
 
     def _take(self, step: Mapping[str, Any]) -> None:
         kind = step["step"]
@@ -94,8 +109,15 @@ class Journal:
             self.asking = kind
         elif kind == "answer":
             given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in step["turn"].items()}
-            self.pending = DialogueTurn(**given)
+            self.pending, self.sending = DialogueTurn(**given), step.get("sending", True)  # older versions did not note it
+        elif kind == "sending":
+            self.sending = True
+        elif kind == "unsent":
+            self.sending, self.asking = False, ""
+        elif kind == "kept":
+            self._keep(step["session"], step["turn"])
         elif kind == "dropped":
+            self.lost += [] if self.pending is None else [self.pending]
             self.pending = None
             self._receive(UserMessage(**step["message"]), None, begins=True)
         elif kind == "learned":
@@ -113,9 +135,15 @@ class Journal:
             if before is not None and not before.ends_session:
                 self._end()
             self._begin(message)
-        self.message, self.pending, self.asking = message, None, ""
+        self.message, self.pending, self.sending, self.asking = message, None, False, ""
         if message.ends_session:
             self._end()
+
+    def _keep(self, session: str, number: int) -> None:
+        turn = next(turn for turn in self.lost if (turn.session, turn.turn) == (session, number))
+        self.lost.remove(turn)
+        self.turns.append(turn)
+        self._logged.take(turn)
 
     def _begin(self, message: UserMessage) -> None:
         """A new conversation, named like its topic; if another one has that name, it gets a number."""

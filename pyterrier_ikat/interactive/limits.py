@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ..conversations.frame import well_formed
+from ..chat.display import strip_controls
 from ..errors import DataError, UsageError
 from ..generate.respond import whole_sentences
 from ..submit.checks import PASSAGES, six_decimals
@@ -80,7 +80,7 @@ def fit_response(text: str, limit: int = TOKENS) -> tuple[str, int]:
         >>> fit_response("Oats are cheap. They keep well.", 5)
         ('Oats are cheap.', 4)
     """
-    text = well_formed(text).strip()
+    text = strip_controls(text).strip()  # as it will come back from the server
     fitting = cut_to_tokens(text, limit)
     return fitting, 0 if fitting == text else count_spacy_tokens(text) - count_spacy_tokens(fitting)
 

@@ -1,13 +1,17 @@
-"""A message of a simulated user, as the server sends it."""
+"""What the server says of a run: the message of a simulated user, and where the run stands."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ..conversations.frame import well_formed
+from ..chat.display import strip_controls
 from ..errors import DataError
+from ..llms.failures import shorten
+from .dumps import REPAIR
 
 ROLES = ("user", "assistant")
+STATES = {"active": "active", "inactive": "inactive", "complete": "complete", "completed": "complete"}
+"""The documentation says ``completed``, the released server ``complete``."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,37 @@ class UserMessage:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class RunStatus:
+    """Where a run stands, as the server says it.
+
+    Attributes:
+        state: ``active``, ``inactive`` (the server was started again, and has no conversation) or ``complete``; a run may be complete
+            while its last conversation goes on.
+        open: the topics that have not begun, and with some servers the current one.
+        done: the other topics.
+    """
+
+    state: str
+    open: tuple[str, ...]
+    done: tuple[str, ...]
+
+    @classmethod
+    def of(cls, answer: Any) -> Self:
+        """The status in the server's answer.
+
+        Raises:
+            DataError: when it has an unknown form.
+        """
+        found = answer if isinstance(answer, dict) else {}
+        state = STATES.get(str(found.get("status")))
+        topics = [found.get(name) for name in ("open_topics", "done_topics")]
+        if state is None or not all(isinstance(one, list) for one in topics):
+            raise DataError(f"the status of the run has an unknown form ({shorten(str(answer))[:80]}): {REPAIR}")
+        started, done = (tuple(map(str, one)) for one in topics if isinstance(one, list))
+        return cls(state, started, done)
+
+
 def _flag(answer: Mapping[str, Any], name: str) -> bool:
     value = answer.get(name)
     if not isinstance(value, bool):  # the text "false" must not end a conversation
@@ -89,16 +124,16 @@ def _history(found: Any) -> list[dict[str, str]]:
 
 
 def cleaned(value: Any) -> Any:
-    """JSON without halves of characters, which no file and no tokenizer takes.
+    """JSON without halves of characters, which no file and no tokenizer takes, and without control characters, which command a terminal.
 
     Example:
-        >>> cleaned({"utterance": "Tea " + chr(0xD800)})
-        {'utterance': 'Tea �'}
+        >>> cleaned({"utterance": "Tea " + chr(0xD800) + chr(27) + "[2J"})
+        {'utterance': 'Tea � [2J'}
     """
     if isinstance(value, str):
-        return well_formed(value)
+        return strip_controls(value)
     if isinstance(value, list):
         return [cleaned(one) for one in value]
     if isinstance(value, dict):
-        return {well_formed(name): cleaned(one) for name, one in value.items()}
+        return {strip_controls(name): cleaned(one) for name, one in value.items()}
     return value

@@ -16,15 +16,18 @@ from ..errors import DataError
 from ..generate.respond import ABSTENTION
 from ..llms import StageError, Unavailable
 from ..runs.dialogues import DialogueTurn
-from .client import AGAIN, ResponseTooLong, ServerDown, ServerRefusal, TrackServer, Unsure
+from .client import AGAIN, TrackServer
+from .failures import ResponseTooLong, ServerDown, ServerRefusal, Unsure
 from .journal import Journal
 from .limits import count_spacy_tokens, fit_citations, fit_response
 from .messages import UserMessage
-from .settling import NOT_TAKEN, Settled, settle
+from .settling import Settled, settle, settle_start
 from .users import Memory
 
 ATTEMPTS = 10
 """How often a call that the server has not taken is sent, and a response that it finds too long is cut."""
+RESTARTS = 2
+"""After how many failures of a server that was started again, and has no conversation of the run, it is given up."""
 CUT_AGAIN = 0.9
 """The share of a response that is sent again, if a server finds it too long and doesn't say how long it may be."""
 
@@ -87,27 +90,26 @@ class Player:
                 message = self._exchange(message)
 
     def _start(self, description: str) -> UserMessage:
-        if self.journal.asking:  # it was sent, and its answer was lost
-            try:
-                return self._begun(self.server.current(self.run_id))
-            except ServerRefusal as error:
-                if error.status in (401, 403):
-                    raise
-        self.journal.note("start")
+        if self.journal.asking and (found := settle_start(self.server, self.run_id, self._wait)):  # it was sent, and its answer was lost
+            return self._begun(found)
+        reason = ""
         for _ in range(ATTEMPTS):
+            self.journal.note("start")
             began = time.perf_counter()
             try:
                 message = self.server.start(self.run_id, description, track_persona=self.memory is not None)
-            except Unsure:
-                try:
-                    return self._begun(self.server.current(self.run_id))
-                except ServerRefusal as error:
-                    if error.status in (401, 403):
-                        raise
-                    continue
+            except (ServerDown, ServerRefusal):
+                self.journal.note("unsent")
+                raise
+            except Unsure as error:
+                reason = str(error)
+                if found := settle_start(self.server, self.run_id, self._wait):
+                    return self._begun(found)
+                continue
             self.journal.received(message, time.perf_counter() - began)
             return message
-        raise ServerDown(f"{self.server.shown} did not start run {self.run_id}: start again later")
+        told = f"{self.server.shown} did not start run {self.run_id} in {ATTEMPTS} attempts ({reason})"
+        raise ServerDown(f"{told}: start again later, or give another run id")
 
     def _begun(self, message: UserMessage) -> UserMessage:
         """The first message of a run that the server has started."""
@@ -119,14 +121,13 @@ class Player:
         return message
 
     def _next_topic(self, message: UserMessage) -> UserMessage:
-        if self.journal.asking and (found := self._settle(message, None, late=True)) != NOT_TAKEN:
+        if self.journal.asking and (found := self._settle(message, None, late=True)).reply:
             return self._accept(message, None, found, None)
-        self.journal.note("next")
         return self._send(message, None)
 
     def _exchange(self, message: UserMessage) -> UserMessage:
         turn = self.journal.pending
-        if turn is not None and (found := self._settle(message, turn, late=True)) != NOT_TAKEN:
+        if turn is not None and self.journal.sending and (found := self._settle(message, turn, late=True)).reply:
             return self._accept(message, turn, found, None)
         if turn is None:
             turn = self._answer(message)
@@ -135,7 +136,7 @@ class Player:
 
     def _send(self, message: UserMessage, turn: DialogueTurn | None) -> UserMessage:
         """Send a response, or ask for the next topic; returns the user's reply."""
-        reason = ""
+        reason, restarts = "", 0
         for _ in range(ATTEMPTS):
             began = time.perf_counter()
             try:
@@ -148,26 +149,41 @@ class Player:
                 continue
             except Unsure as error:
                 reason = str(error)
-                if (found := self._settle(message, turn, late=error.late)) == NOT_TAKEN:
+                found = self._settle(message, turn, late=error.late)
+                restarts += found.restarted
+                if found.reply is None and restarts == RESTARTS:
+                    raise ServerDown(self._lost(reason)) from None
+                if found.reply is None:
                     continue
             else:
                 found = Settled(reply, dropped=turn is not None and not _follows(message, turn, reply))
             return self._accept(message, turn, found, time.perf_counter() - began)
-        raise ServerDown(
-            f"{self.server.shown} did not take turn {_qid(turn)} in {ATTEMPTS} attempts ({reason}): start again later, {AGAIN}"
-        )
+        raise ServerDown(f"{self.server.shown} did not take {_what(turn)} in {ATTEMPTS} attempts ({reason}): start again later, {AGAIN}")
+
+    def _lost(self, reason: str) -> str:
+        told = f"{self.server.shown} was started again, has no conversation of run {self.run_id}, and fails at each call ({reason})"
+        return f"{told}: ask the organisers whether they can recover it, {AGAIN}"
 
     def _proceed(self, turn: DialogueTurn | None) -> UserMessage:
-        if turn is None:
-            return self.server.proceed(self.run_id, "", {}, [])
-        return self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements))
+        self.journal.note("sending" if turn else "next")
+        try:
+            if turn is None:
+                return self.server.proceed(self.run_id, "", {}, [])
+            return self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements))
+        except (ServerDown, ServerRefusal):
+            self.journal.note("unsent")
+            raise
 
     def _settle(self, message: UserMessage, turn: DialogueTurn | None, *, late: bool) -> Settled:
         if self.tell:
-            what = f"the response to {_qid(turn)}" if turn else "the question for the next topic"
-            self.tell(f"{self.journal.session}: asking the server whether it took {what}")
-        earlier, begun = self.journal.of_topic(message.topic), len(self.journal.topics)
-        return settle(self.server, self.run_id, message, turn, earlier=earlier, begun=begun, late=late, sleep=self.sleep)
+            self.tell(f"{self.journal.session}: asking the server whether it took {_what(turn)}")
+        known, begun = self.journal.texts_on(message.topic), len(self.journal.topics)
+        return settle(self.server, self.run_id, message, turn, known=known, begun=begun, late=late, sleep=self._wait)
+
+    def _wait(self, seconds: float) -> None:
+        if self.tell:
+            self.tell(f"waiting {seconds:.0f} s before the server is asked again")
+        self.sleep(seconds)
 
     def _accept(self, message: UserMessage, turn: DialogueTurn | None, found: Settled, seconds: float | None) -> UserMessage:
         """Note the reply."""
@@ -177,6 +193,9 @@ class Player:
             warnings.warn(f"{told}: it continues with topic {found.reply.topic}", LostSessionWarning, stacklevel=2)
             self.journal.dropped(found.reply)
         else:
+            if found.restarted:
+                told = f"the server took the response to turn {_qid(turn)} and lost the conversation on topic {message.topic}"
+                warnings.warn(f"{told}: the next topic is asked for", LostSessionWarning, stacklevel=2)
             self.journal.received(found.reply, seconds)
             if turn is not None and self.tell:
                 self.tell(f"{_qid(turn)} answered: {_in_words(turn, seconds)}")
@@ -296,6 +315,10 @@ def _follows(before: UserMessage, turn: DialogueTurn, reply: UserMessage) -> boo
 def _in_words(turn: DialogueTurn, seconds: float | None) -> str:
     server = "" if seconds is None else f", the server {seconds:.1f} s"
     return f"{turn.seconds:.1f} s{server}, {turn.calls} LLM calls" + (f", {turn.cut} tokens cut" if turn.cut else "")
+
+
+def _what(turn: DialogueTurn | None) -> str:
+    return f"the response to turn {_qid(turn)}" if turn else "the question for the next topic"
 
 
 def _qid(turn: DialogueTurn | None) -> str:

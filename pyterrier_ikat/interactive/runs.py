@@ -24,8 +24,10 @@ from ..running.systems import Systems, methods_in
 from ..runs.dialogues import DialogueLog
 from ..store.files import atomic_write, lock_folders
 from ..tables import Table, of_frame
-from .client import TIMEOUT, ServerDown, ServerRefusal, TrackServer
+from .client import TIMEOUT, TrackServer
 from .comparing import DumpDiffersError, as_dump, differences
+from .dumps import read_dump
+from .failures import ServerDown, ServerRefusal
 from .journal import Journal
 from .limits import tokenizer
 from .playing import Player
@@ -105,7 +107,7 @@ def interact(
     """Let the simulated users of TREC iKAT talk to a system.
 
     The token of the team comes from the environment variable ``IKAT_TOKEN``. Each conversation is named like its topic, and its turns like
-    those of the track's topic files: ``1-1_2`` is the second one of topic 1-1. (The server's dump numbers them from 0: ``1-1_1``.) A call
+    those of the track's topic files: ``1-1_2`` is the second one of topic 1-1. (A server's dump may number them from 0.) A call
     that was stopped is repeated with the same arguments and the same folder: it continues where the server stands, sends no response twice
     and asks no model twice.
 
@@ -123,7 +125,7 @@ def interact(
         history: the most tokens of history that the system sees; None for all.
         sessions: stop after so many conversations; the same call without it continues.
         timeout: seconds to wait for the server's answer to a call.
-        tell: called with each step of the system.
+        tell: called with each step of the system, and with each wait for the server.
         ledger: the account of LLMs that are given by name.
         retry: how calls are retried that the server has not taken.
         sleep: how to wait for a server that is still at work.
@@ -140,7 +142,7 @@ def interact(
     tokenizer()
     if not timeout > 0:
         raise UsageError(f"timeout is {timeout:g}: give more than 0 seconds")
-    server = TrackServer(address, debug=debug, timeout=timeout, retry=retry)
+    server = TrackServer(address, debug=debug, timeout=timeout, retry=retry, tell=tell)
     if len(run_id.split()) != 1 or run_id != run_id.strip() or not run_id.isprintable():
         raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
     team = server.team()
@@ -175,7 +177,7 @@ def interact(
         finished = bool(journal.message and journal.message.ends_run)
         if not debug:
             _check_topics(server, run_id, finished)
-            _compare(server, log)
+            _compare(server, journal)
     return InteractiveRun(Path(out), log, finished)
 
 
@@ -210,24 +212,30 @@ def _check_budget(server: TrackServer, debug: bool) -> None:
 def _check_topics(server: TrackServer, run_id: str, finished: bool) -> None:
     """Check that a run that the server ended has no open topic, where the server says it."""
     try:
-        left = server.status(run_id).get("open_topics") if finished else None
+        left = server.status(run_id).open if finished else ()
     except (ServerDown, ServerRefusal, DataError):
         return
-    if isinstance(left, list) and left:
+    if left:
         told = f"the server ended the run with open topics, which count 0 ({list_first(left)})"
         warnings.warn(f"{told}: ask the organisers", OpenTopicsWarning, stacklevel=3)
 
 
-def _compare(server: TrackServer, log: DialogueLog) -> None:
-    """Keep the server's dump, and compare it with the log."""
-    header = log.header
+def _compare(server: TrackServer, journal: Journal) -> None:
+    """Keep the server's dump, and compare it with the log.
+
+    Raises:
+        DumpDiffersError: when they differ.
+        DataError: when the dump has an unknown form.
+    """
+    log, header = journal.log, journal.log.header
     try:
         dump = server.dump(header["run_id"])
-    except (ServerDown, ServerRefusal, DataError) as error:
+    except (ServerDown, ServerRefusal) as error:
         told = f"the log is not compared with the server's dump ({error})"
         warnings.warn(f"{told}: repeat the same command later, which sends nothing", NotComparedWarning, stacklevel=3)
         return
     with atomic_write(log.folder / DUMP) as file:
         json.dump(dump, file, ensure_ascii=False, indent=1)
+    journal.keep_dumped(read_dump(dump))
     if found := differences(as_dump(log.dialogues(), header), dump):
         raise DumpDiffersError(f"the dump of {server.shown} in {log.folder / DUMP}", found)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 from ..runs.dialogues import Dialogue, DialogueLog
 from ..store.files import atomic_write
 from ..submit import Problem, RefusedError
@@ -76,7 +76,11 @@ def _check_dump(place: Place, path: Path, entries: Sequence[Mapping[str, Any]]) 
     if not path.is_file():
         place.warning("the log was not compared with the server's dump: run the same `ikat interact` again, which sends nothing")
         return
-    for line in differences(entries, json.loads(path.read_text(encoding="utf-8"))):
+    try:
+        found = differences(entries, json.loads(path.read_text(encoding="utf-8")))
+    except (DataError, ValueError) as error:
+        found = [f"{path} can't be read ({error})"]
+    for line in found:
         place.error(f"{line}: run the same `ikat interact` again, which fetches a new dump")
 
 

@@ -133,10 +133,10 @@ def year_of(values: Values) -> int | None:
 
 
 def is_dump(values: Values) -> bool:
-    """Whether a file is the dump of an interactive run: an array of turns whose metadata have the type "interactive"."""
-    items = values[0][1] if len(values) == 1 else None
-    found = [item["metadata"] for item in items if isinstance(item, dict) and "metadata" in item] if isinstance(items, list) else []
-    return any(isinstance(metadata, dict) and metadata.get("type") == "interactive" for metadata in found)
+    """Whether a file is the dump of an interactive run: an array of responses, or one on each line, whose metadata name the topic."""
+    items = values[0][1] if len(values) == 1 and isinstance(values[0][1], list) else [value for _, value in values]
+    found = [item["metadata"] for item in items if isinstance(item, dict) and "responses" in item and "metadata" in item]
+    return any(isinstance(metadata, dict) and "topic_id" in metadata for metadata in found)
 
 
 def _list_in(item: Any, name: str) -> Iterable[Any]:

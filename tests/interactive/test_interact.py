@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pyterrier as pt
 import pytest
-from track_server import LAST_WORDS, NLP, TOKEN, TOPICS, InProcess, Refused, Track
+from track_server import DOCUMENTED, LAST_WORDS, NEW, NLP, OLD, TOKEN, TOPICS, InProcess, Refused, Track
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
@@ -67,9 +67,9 @@ def said(turns):
 EVERY = [(topic, utterance) for topic, _, utterances in TOPICS for utterance in utterances]
 
 
-@pytest.mark.parametrize("options", [{}, {"released": True}, {"statements_in": "meta"}, {"with_dump": True, "released": True}])
-def test_each_turn_of_each_topic_is_answered_once_and_the_log_equals_the_dump(tmp_path, options):
-    track, model = Track(**options), Model()
+@pytest.mark.parametrize("form", [DOCUMENTED, OLD, NEW])
+def test_each_turn_of_each_topic_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
+    track, model = Track(form=form), Model()
     run = play(track, tmp_path / "run", model, persona=written(tmp_path / "ann.txt", "I like tea."), description="Ours.")
     assert said(track.taken) == EVERY
     assert [response for *_, response in track.taken] == [f"Answer {number}." for number in range(1, 7)]
@@ -140,7 +140,7 @@ def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back
         def learn(self, *learned):
             self.learned.append(learned)
 
-    track, memory, seen = Track(statements_in="meta"), Notes(), []
+    track, memory, seen = Track(form=NEW), Notes(), []
 
     class Look(pt.Transformer):
         def transform(self, inp):
@@ -151,7 +151,7 @@ def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back
     assert [about[:2] for about in memory.learned] == [("ann", "1-1"), ("bob", "2-1"), ("ann", "1-2")]
     assert [message["content"] for message in memory.learned[1][2]] == ["Where may I walk?", "Answer 4.", LAST_WORDS]
     assert seen[-6:] == [{"1": "I am 46."}] * 4 + [{"1": "I am 46.", "m0": "Which tea has no caffeine?"}] * 2
-    assert track.runs["mine"].about["track_persona"] == 1
+    assert track.runs["mine"].about["extra"] == {"track_persona": True}
     play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
     assert len(memory.learned) == 3
 
@@ -304,9 +304,9 @@ def test_a_dump_that_differs_names_turn_and_field(tmp_path, field, value, told):
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "told"), [(0, 5, "1-2: the log has 2 responses, the server 1"), (3, 6, "1-1: the log has 3 .* 0")]
+    ("first", "last", "told"), [(0, 5, "turn 1-2_2: the server lacks the response 'Answer 6.'"), (3, 6, "turn 1-1_3: the server lacks")]
 )
-def test_a_dump_that_lacks_responses_names_the_topic(tmp_path, first, last, told):
+def test_a_dump_that_lacks_responses_names_the_turns(tmp_path, first, last, told):
     track = Track()
     make = track.dump
     track.dump = lambda run: make(run)[first:last]

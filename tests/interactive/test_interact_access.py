@@ -93,7 +93,8 @@ def test_a_token_that_can_not_be_sent(monkeypatch, tmp_path, token, told):
         (403, "does not allow this .403"),
         (404, "it is the part before /run/start"),
         (307, "answers with a redirect, and the token is not sent on"),
-        (400, "refuses auth/verify .400"),
+        (400, "does not accept the token in IKAT_TOKEN: copy the token of your team again .400"),
+        (418, "refuses auth/verify .418"),
     ],
 )
 def test_refusals_are_told_without_the_token(tmp_path, caplog, status, told):

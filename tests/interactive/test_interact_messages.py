@@ -88,7 +88,7 @@ def test_half_characters_and_control_characters_of_a_user(tmp_path):
     run = play(Track(topics), tmp_path / "run")
     (one,) = run.log.dialogues()
     assert one.session == "../1\ufffd"
-    assert [turn.utterance for turn in one.turns] == ["Tea \ufffd?", "\x1b[31m\0?"]
+    assert [turn.utterance for turn in one.turns] == ["Tea \ufffd?", " [31m ?"]
     assert sorted(path.name for path in tmp_path.rglob("*.json*")) == ["dialogue.json", "dialogue.jsonl", "dump.json", "exchange.jsonl"]
 
 

@@ -1,4 +1,4 @@
-"""The server of the simulated users: follows the facts page to the letter, or the released server, and fails on demand."""
+"""The server of the simulated users: as it is documented, or like a released one, with each one's dump; it fails on demand."""
 
 import json
 import threading
@@ -18,6 +18,8 @@ TOPICS = (
     ("1-2", "ann", ("What should I eat?", "What should I eat?")),
 )
 LAST_WORDS = "Thank you, that is all."
+DOCUMENTED, OLD, NEW = "documented", "2026-02", "2026-04"
+"""The documentation of 2025, and two revisions of the server's repository by their month."""
 FAULTS = ("drop before", "drop after", "500 before", "500 after", "slow before", "slow after", "no JSON after", "429", "unreached")
 NLP = spacy.blank("en").tokenizer
 
@@ -38,6 +40,8 @@ class Run:
     message: dict = field(default_factory=dict)
     dumped: list = field(default_factory=list)
     live: bool = False
+    farewells: list = field(default_factory=list)
+    lost: bool = False
 
 
 @dataclass
@@ -45,10 +49,12 @@ class Track:
     """What the server knows; ``faults`` are those of the next calls that change something, in their order."""
 
     topics: tuple = TOPICS
-    released: bool = False
-    statements_in: str = "top"
+    form: str = DOCUMENTED
+    last_words: str = LAST_WORDS
+    team: str = "team-a"
     with_history: bool = True
     with_dump: bool = True
+    recovers: bool = True
     not_debugged: tuple = ("status", "dump")
     limit: int = 250
     budget: int = 100
@@ -62,6 +68,10 @@ class Track:
     def __post_init__(self):
         self.lock = threading.Lock()
         self.free = threading.Event()
+
+    @property
+    def released(self):
+        return self.form != DOCUMENTED
 
     @property
     def taken(self):
@@ -83,7 +93,7 @@ class Track:
     def answer(self, method, path, query, body):
         area, _, call = path.strip("/").partition("/")
         if (method, path) == ("GET", "/auth/verify"):
-            return {"team_id": "team-a"}
+            return {"team_id": self.team}
         if (method, path) == ("GET", "/budget/check"):
             left = {"debug": {"remaining": self.budget, "unit": "sessions"}, "run": {"remaining": 2 - len(self.runs), "unit": "runs"}}
             return {"remaining": left}
@@ -105,24 +115,31 @@ class Track:
             raise Refused(403, "You exceeded the maximum number of runs you can submit.")
         if not body["description"]:
             raise Refused(400, "Run description cannot be empty.")
-        persona = body["track_persona"] if self.statements_in == "top" else body["extra"]["track_persona"]
-        about = {"team_id": "team-a", "run_id": body["run_id"], "type": "interactive", "description": body["description"]}
-        run = runs[body["run_id"]] = Run({**about, "track_persona": int(persona)}, list(self.topics))
+        about = {"team_id": self.team, "run_id": body["run_id"], "type": "interactive", "description": body["description"]}
+        if self.form == NEW:
+            del about["type"]
+            about["extra"] = body["extra"]
+        else:
+            about["track_persona"] = int(body["track_persona"])
+        run = runs[body["run_id"]] = Run(about, list(self.topics))
         return self.next_topic(run)
 
     def proceed(self, run, body):
         self.check(body)
+        if run.lost and not self.recovers:
+            raise Refused(500, "Internal Server Error")  # what the released one really does after a restart
+        run.lost = False
         if not run.live:
             if not run.open:
                 raise Refused(400, "No more open topics. Run was finished!")
             return self.next_topic(run)
-        statements = body["ptkb_provenance"] if self.statements_in == "top" else body["meta"]["ptkb_provenance"]
+        statements = body["meta"]["ptkb_provenance"] if self.form == NEW else body["ptkb_provenance"]
         said = {"topic": run.topic[0], "user_utterance": run.history[-1]["content"], "text": body["response"]}
         run.dumped.append({**said, "citations": body["citations"] or {}, "ptkb_provenance": statements})
         run.history.append({"role": "assistant", "content": body["response"]})
         number = sum(one["role"] == "user" for one in run.history)
         ended = number >= len(run.topic[2])
-        return self.say(run, LAST_WORDS if ended else run.topic[2][number], ended)
+        return self.say(run, self.last_words if ended else run.topic[2][number], ended)
 
     def check(self, body):
         count = len(NLP(body["response"]))
@@ -143,6 +160,7 @@ class Track:
         run.live = not ended
         if ended:
             run.done.append(run.topic[0])
+            run.farewells.append(run.topic[0])
         self.clock += 1
         run.message = {
             "timestamp": f"2026-07-01T00:00:{self.clock}",
@@ -170,30 +188,42 @@ class Track:
         current = [] if run.topic[0] in run.done else [run.topic[0]]
         still, done = [one[0] for one in run.open], list(run.done)
         if self.released:  # which counts a topic as done once it is begun
-            return {"status": "active" if still else "complete", "open_topics": still, "done_topics": done + current}
+            state = ("inactive" if run.lost else "active") if still else "complete"
+            return {"status": state, "open_topics": still, "done_topics": done + current}
         return {"status": "active" if still or current else "completed", "open_topics": current + still, "done_topics": done}
 
     def dump(self, run):
         if not self.with_dump:
             raise Refused(500, "Internal Server Error")
         said = list(run.dumped)
+        if self.released and not said:
+            raise Refused(500, "Internal Server Error")  # what it really does
         if self.released:
-            for topic in run.done:
-                last = max(place for place, one in enumerate(said) if one["topic"] == topic)
+            for topic in run.farewells:
+                last = max((place for place, one in enumerate(said) if one["topic"] == topic), default=len(said) - 1)
                 nothing = {"text": None, "citations": {}, "ptkb_provenance": []}
-                said.insert(last + 1, {"topic": topic, "user_utterance": LAST_WORDS, **nothing})
+                said.insert(last + 1, {"topic": topic, "user_utterance": self.last_words, **nothing})
         entries, counts = [], {}
         for one in said:
             number = counts[one["topic"]] = counts.get(one["topic"], int(self.released) - 1) + 1
-            response = {"rank": 1, **{name: value for name, value in one.items() if name != "topic"}}
             metadata = {**run.about, "topic_id": f"{one['topic']}_{number}"}
-            entries.append({"metadata": metadata, "responses": [response], "references": one["citations"]})
+            entries.append({"metadata": metadata, **self.dumped(one)})
         return "\n".join(map(json.dumps, entries)) if self.released else entries
+
+    def dumped(self, one):
+        """A response in the dump, in this server's form; the grades of simulated users are empty."""
+        said, kept = {"rank": 1, "user_utterance": one["user_utterance"]}, {"ptkb_provenance": one["ptkb_provenance"]}
+        if self.form == NEW:
+            meta = {"assistant_meta": {} if one["text"] is None else kept}
+            return {"responses": [said | {"user_meta": {}, "assistant_text": one["text"], "assistant_citations": one["citations"]} | meta]}
+        grade = {"user_rubrik": None, "user_rubrik_score": 0} if self.form == OLD else {}
+        response = {**said, **grade, "text": one["text"], "citations": one["citations"], **kept}
+        return {"responses": [response], "references": one["citations"]}
 
     def forget(self, run_id):
         """What a released server does that is started again: the session is lost, its topic is done."""
         run = self.runs[run_id]
-        run.live = False
+        run.live, run.lost = False, True
         run.done.append(run.topic[0])
 
 
