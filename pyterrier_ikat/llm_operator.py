@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
@@ -14,10 +14,11 @@ import pyterrier as pt
 from .arguments import one_of
 from .completions.usable import is_refusal, without_next_prompt, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
+from .errors import UsageError
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
 from .llms.failures import Refused
-from .operator import Operator, with_fields
-from .prompts import STYLES, history_text, pick_statements, prompts_or_default, ptkb_text, render
+from .operator import Operator, parts_of, with_fields
+from .prompts import STYLES, checksum_of, history_text, pick_statements, prompts_or_default, ptkb_text, render
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -74,6 +75,14 @@ class AsksLLM:
     def prompt_of(self, template: str) -> str:
         """Name of the prompt that ``template`` makes, in recorded files."""
         return template
+
+    def templates(self) -> list[str]:
+        """The names of the templates that its requests are made from."""
+        return [self.stage]
+
+    def prompt_checksums(self) -> dict[str, str]:
+        """Template -> a checksum of what it renders to on probe inputs; see :func:`pyterrier_ikat.prompts.checksum_of`."""
+        return {name: checksum_of(name, self.style, self.prompts) for name in self.templates()}
 
     def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
         """A user message made from a template."""
@@ -197,6 +206,24 @@ class LLMOperator(AsksLLM, Operator):
     def history_style(self) -> str:
         """The style that decides which messages of the history are shown."""
         return self.style
+
+    def templates(self) -> list[str]:
+        """The names of all templates that its requests are made from; a finished run is compared by what they say."""
+        return [self.template()]
+
+    def message(self, template: str, values: dict[str, Any]) -> dict[str, str]:
+        """A user message made from a template.
+
+        Raises:
+            UsageError: when :meth:`templates` lacks the template: a finished run could not be told from one with other prompts.
+        """
+        if template not in self.templates():
+            raise UsageError(f"{type(self).__name__} uses the prompt template {template}: return its name from the method templates(), too")
+        return super().message(template, values)
+
+    def parts(self) -> Iterator[Any]:
+        """The models, indexes and folders in its arguments, without that of its prompts: what they say counts, not where they lie."""
+        return parts_of([value for name, value in self.arguments().items() if name != "prompts"])
 
     def needs(self) -> list[str]:
         """The columns the operator reads beside ``qid``."""

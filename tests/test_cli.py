@@ -258,7 +258,7 @@ def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkey
     assert run(sample_index, tmp_path / "runs", "ad").exit_code == 0
     (tmp_path / "answer.jinja").write_text("another")
     monkeypatch.setattr(prompts, "FOLDER", tmp_path)
-    assert "holds a run with different prompts_sha256 (" in refused(sample_index, tmp_path / "runs")
+    assert "holds a run with different prompts ({'1 answer': " in refused(sample_index, tmp_path / "runs")
 
 
 def test_prompts_of_ones_own_for_a_whole_method(sample_index, tmp_path):
@@ -267,9 +267,9 @@ def test_prompts_of_ones_own_for_a_whole_method(sample_index, tmp_path):
     assert "is no folder with templates" in run(sample_index, out, "ad", "--prompts", str(folder)).output
     (folder / "answer.jinja").write_text("In one word: {{ question }}")
     assert run(sample_index, out, "ad", "--prompts", str(folder)).exit_code == 0
-    assert str(folder) in (out / "ad" / "run.json").read_text()
+    assert "prompts='own'" in (out / "ad" / "run.json").read_text()
     (folder / "answer.jinja").write_text("In two words: {{ question }}")
-    assert "holds a run with different prompts_sha256" in run(sample_index, out, "ad", "--prompts", str(folder)).output
+    assert "holds a run with different prompts" in run(sample_index, out, "ad", "--prompts", str(folder)).output
 
 
 def test_other_qrels_give_new_figures_of_the_same_run(sample_index, tmp_path):

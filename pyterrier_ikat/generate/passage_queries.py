@@ -80,6 +80,10 @@ class PassageQueries(LLMOperator):
         """The prompt of the first form."""
         return self._template(self.forms[0])
 
+    def templates(self) -> list[str]:
+        """The prompt of each form."""
+        return [self._template(form) for form in self.forms]
+
     def needs(self) -> list[str]:
         """``qstatements`` too when statements get queries of their own."""
         return super().needs() + (["qstatements"] if self.per_statement else [])

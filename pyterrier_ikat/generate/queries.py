@@ -183,6 +183,14 @@ class Queries(QueryLists):
         """The prompt for the source of the queries."""
         return GIVEN[self.given]
 
+    def templates(self) -> list[str]:
+        """The answer's prompt too, where the chat goes on after the answer."""
+        return [self.template(), *(["answer"] if self._continues else [])]
+
+    @property
+    def _continues(self) -> bool:
+        return self.given == "answer" and self.style == "gpt"
+
     def needs(self) -> list[str]:
         """``qanswer`` too when the queries are made from an answer."""
         return super().needs() + (["qanswer"] if self.given else [])
@@ -199,7 +207,7 @@ class Queries(QueryLists):
 
     def _messages(self, values: dict[str, Any]) -> list[dict[str, str]]:
         last = self.message(self.template(), values)
-        if self.given == "answer" and self.style == "gpt":
+        if self._continues:
             return [self.message("answer", values), {"role": "assistant", "content": values["answer"]}, last]
         return [last]
 

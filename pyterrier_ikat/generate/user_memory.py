@@ -20,6 +20,7 @@ from ..conversations.topics import conversation
 from ..errors import DataError, UsageError, advice
 from ..llm_operator import as_llm
 from ..llms import LLM, StageError, TooLong
+from ..prompts import checksum_of
 from ..store.files import atomic_write, hold_lock, lock_holder
 from .memory import UpdatePtkb
 from .memory_entries import (
@@ -208,6 +209,10 @@ class UserMemory:
                 "holds": [one["id"] in holds for _, one in rows],
             }
         ).astype({"turn": int, "holds": bool})
+
+    def prompt_checksums(self) -> dict[str, str]:
+        """Template -> a checksum of what it renders to on probe inputs."""
+        return {UpdatePtkb.stage: checksum_of(UpdatePtkb.stage, folder=self.prompts)}
 
     def __repr__(self) -> str:
         return f"ikat.UserMemory({str(self.path)!r})"

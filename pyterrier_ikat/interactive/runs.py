@@ -18,7 +18,7 @@ from ..generate import UserMemory
 from ..llms import Ledger
 from ..llms.limits import Retry
 from ..running.comparison import check_prompts_are_read
-from ..running.identity import parameters_of
+from ..running.identity import checksums_of, parameters_of
 from ..running.live import LiveSystem, open_live_systems
 from ..running.systems import Systems, methods_in
 from ..runs.dialogues import DialogueLog
@@ -34,8 +34,8 @@ from .playing import Player
 from .users import Memory, Personas
 
 DUMP = "dump.json"
-NOT_DECIDING = ("package", "on_error")
-"""A run may continue with a new version that repairs it, and without the answers that a model refuses to give."""
+NOT_DECIDING = ("on_error",)
+"""A run may continue without the answers that a model refuses to give."""
 
 
 class NotComparedWarning(UserWarning):
@@ -164,7 +164,8 @@ def interact(
         "description": said,
         "track_persona": memory is not None,
         "persona": personas.checksum(),
-        **{key: value for key, value in parameters_of(pipeline, resources.prompts).items() if key not in NOT_DECIDING},
+        "memory_prompts": checksums_of(memory),
+        **{key: value for key, value in parameters_of(pipeline).items() if key not in NOT_DECIDING},
     }
     with lock_folders(Path(out).absolute()):
         log = DialogueLog.create(out, header)

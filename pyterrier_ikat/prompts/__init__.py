@@ -9,8 +9,8 @@ by ``method.build(prompts=FOLDER)`` and ``--prompts FOLDER``, which build the me
 """
 
 import difflib
-import hashlib
 import re
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,10 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateNotFound
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
 from ..errors import UsageError, advice, list_first
+from .bounded import BoundedEnvironment, render_bounded
+from .probes import checksum
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
@@ -33,11 +34,17 @@ _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
 
+def _environment(folder: str | None) -> BoundedEnvironment:
+    folders = [place for place in (folder, str(FOLDER)) if place is not None]
+    return _environment_of(*((place, Path(place).stat().st_mtime_ns) for place in folders if Path(place).is_dir()))
+
+
 @lru_cache
-def _environment(folder: str | None) -> SandboxedEnvironment:
-    folders = [str(FOLDER)] if folder is None else [folder, str(FOLDER)]
+def _environment_of(*states: tuple[str, int]) -> BoundedEnvironment:
+    """The environment of folders, made anew where a template was added, renamed or removed since; the loader sees edited ones."""
+    folders = [folder for folder, _ in states]
     ours = _headings(folders)
-    built = SandboxedEnvironment(
+    built = BoundedEnvironment(
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -83,26 +90,79 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
         The prompt text.
 
     Raises:
-        UsageError: when the template does not exist, or names a value that is not given.
+        UsageError: when the template does not exist, names a value that is not given, doesn't end, or makes an empty prompt.
 
     Example:
         >>> from pyterrier_ikat.prompts import render
         >>> print(render("rewrite", ptkb="1: I am vegan", context="", question="And for breakfast?")[-18:])
         And for breakfast?
     """
-    names = [f"{name}.jinja"] if style == "gpt" else [f"{name}_{style}.jinja", f"{name}.jinja"]
+    names, place = _names(name, style), folder or FOLDER
     try:
-        return _environment(folder).select_template(names).render(**values).strip()
+        prompt = render_bounded(_environment(folder).select_template(names), values).strip()
+    except TemplateNotFound as error:
+        raise _missing(error, names, folder) from None
+    except Exception as error:  # whatever a template of a user's own does
+        raise UsageError(
+            f"prompt template {_where(error, names[-1], place)}: {_reason(error)}; it may use {', '.join(sorted(values))}"
+        ) from None
+    if not prompt:
+        raise UsageError(f"prompt template {names[-1]} of {place} makes an empty prompt: write into it what the model is asked")
+    return prompt
+
+
+def checksum_of(name: str, style: str = "gpt", folder: str | None = None) -> str:
+    """A checksum of what a prompt says, whatever its source is; empty where there is no template. See :mod:`pyterrier_ikat.prompts.probes`.
+
+    Raises:
+        UsageError: when the template, or one that it includes, can't be read.
+    """
+    environment, names = _environment(folder), _names(name, style)
+    try:
+        found = environment.select_template(names).name
     except TemplateNotFound:
-        place = f"in {folder} or in the package" if folder else "in the package"
+        return ""  # of an operator that makes its requests in another way; otherwise its first request says it
+    except Exception as error:
+        raise UsageError(f"prompt template {_where(error, names[-1], folder or FOLDER)}: {_reason(error)}") from None
+    try:
+        return checksum(environment, str(found))
+    except TemplateNotFound as error:
+        raise _missing(error, names, folder) from None
+    except Exception as error:
+        raise UsageError(f"prompt template {_where(error, names[-1], folder or FOLDER)}: {_reason(error)}") from None
+
+
+def _names(name: str, style: str) -> list[str]:
+    return [f"{name}.jinja"] if style == "gpt" else [f"{name}_{style}.jinja", f"{name}.jinja"]
+
+
+def _missing(error: TemplateNotFound, names: list[str], folder: str | None) -> UsageError:
+    """The error for a template that isn't there, or that another one includes."""
+    place = f"in {folder} or in the package" if folder else "in the package"
+    if isinstance(error, TemplatesNotFound) or error.name in names:
         own = (
             "write it there"
             if folder
             else "write it into a folder of yours and give the operator prompts=FOLDER" + advice("", ", or give `ikat run` --prompts")
         )
-        raise UsageError(f"there is no prompt template {' or '.join(names)} {place}: {own}") from None
-    except TemplateError as error:
-        raise UsageError(f"prompt template {names[0]} of {folder or FOLDER}: {error}; it may use {', '.join(sorted(values))}") from None
+        return UsageError(f"there is no prompt template {' or '.join(names)} {place}: {own}")
+    return UsageError(f"prompt template {names[-1]} of {folder or FOLDER} includes {error.name}, which isn't {place}: write it there")
+
+
+def _where(error: Exception, name: str, place: str | Path) -> str:
+    """The file of an error, and its line where it is known."""
+    if isinstance(error, TemplateSyntaxError):
+        return f"{error.filename or Path(place, error.name or name)}, line {error.lineno}"
+    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".jinja")]
+    return f"{lines[-1][0]}, line {lines[-1][1]}" if lines else f"{name} of {place}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it calls itself without end"
+    if isinstance(error, UnicodeDecodeError):
+        return "it isn't UTF-8: save it as UTF-8"
+    return str(error) or type(error).__name__
 
 
 _default: ContextVar[str | None] = ContextVar("prompts", default=None)
@@ -143,16 +203,6 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
 def prompts_or_default(folder: str | None) -> str | None:
     """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's."""
     return _default.get() if folder is None else folder
-
-
-def fingerprint(folder: str | Path | None = None) -> str:
-    """A checksum of the package's templates and of those in ``folder``. It changes with any name or text."""
-    digest = hashlib.sha256()
-    for place in (FOLDER, *(() if folder is None else (Path(folder),))):
-        for path in sorted(place.glob("*.jinja")):
-            content = path.read_bytes()
-            digest.update(f"{path.name} {len(content)}\n".encode() + content)
-    return digest.hexdigest()
 
 
 def _check_folder(folder: str | Path) -> str:

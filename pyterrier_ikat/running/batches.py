@@ -27,7 +27,7 @@ from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
 from ..runs.stages import TurnStages
 from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
-from ..runs.versions import describe_difference, versions
+from ..runs.versions import OURS, describe_difference, versions, with_package
 from ..store.files import atomic_write
 from .account import COSTS, Account
 from .comparison import RANKING, check_ranking
@@ -46,7 +46,8 @@ class Batches:
 
     Args:
         folder: where the complete run is to be.
-        parameters: the run's identity, with the versions of its dependencies, so that no run mixes two versions.
+        parameters: the run's identity, with the versions of its dependencies, so that no run mixes two versions; of this
+            package it may, and names all of them.
 
     Example:
         >>> from pyterrier_ikat.runs import RunFolder
@@ -57,19 +58,23 @@ class Batches:
 
     def __init__(self, folder: RunFolder, parameters: dict[str, Any]) -> None:
         self.path = folder.path.with_name(f"{folder.path.name}.partial")
-        self.parameters = parameters | {"versions": versions()}
+        self.parameters = parameters | {"versions": versions(), "packages": with_package([], self.path)}
 
     def check(self) -> bool:
         """Whether finished batches of this run lie here.
 
         Raises:
-            UsageError: when it was made with other parameters or versions.
+            UsageError: when it was made with other parameters, or other versions of anything but this package, which is a warning.
             DataError: when it doesn't say what it was made with.
         """
         if not ((self.path / PARAMETERS).exists() or self._paths()):
             return False
-        if differs := describe_difference(_read(self.path / PARAMETERS), self.parameters):
+        found = _read(self.path / PARAMETERS)
+        versions_but_ours = {**found.get("versions", {}), OURS: versions()[OURS]}
+        wanted = {name: value for name, value in self.parameters.items() if name != "packages"}
+        if differs := describe_difference(found | {"versions": versions_but_ours}, wanted):
             raise UsageError(f"{self.path} holds finished batches of a run with {differs}: choose another {option('out')}, or remove it")
+        self.parameters["packages"] = with_package(found.get("packages", []), self.path)
         return True
 
     def run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Iterable[Ledger], size: int) -> None:

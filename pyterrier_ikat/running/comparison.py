@@ -255,7 +255,8 @@ def check_prompts_are_read(given: Resources, systems: Iterable[pt.Transformer]) 
     Raises:
         UsageError: when none does.
     """
-    if given.prompts is not None and str(given.prompts) not in map(str, distinct_parts(systems)):
+    read = {getattr(stage, "prompts", None) for system in systems for stage in every_stage(system)}
+    if given.prompts is not None and str(Path(given.prompts).expanduser()) not in read:
         raise unused("prompts")
 
 

@@ -1,20 +1,17 @@
-"""The identity of a system's run: its stages, and the state of their models, indexes and folders."""
+"""The identity of a system's run: its stages, what their prompts say, and the state of their models, indexes and folders."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib import metadata
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pyterrier as pt
 
-from .. import prompts
 from ..errors import UsageError
 from ..llms import LLM
 from ..llms.spec import deciding_options
-from ..operator import digest, parts_of, stages
+from ..operator import digest, every_stage, parts_of, stages
 from ..store.models import model_state
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -26,18 +23,17 @@ def distinct_parts(systems: Iterable[pt.Transformer]) -> list[Any]:
     return list({part if isinstance(part, str) else id(part): part for part in found}.values())
 
 
-def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None) -> dict[str, Any]:
-    """The dependencies of a run beside its topics: package, prompts, its stages, and the state of models, indexes and folders.
+def parameters_of(pipeline: pt.Transformer) -> dict[str, Any]:
+    """The dependencies of a run beside its topics: its stages, what their prompts say, and the state of models, indexes and folders.
 
     Stages are identified by their repr, without the parts that don't change results: the path of an index (which has a fingerprint), the
-    budget of an LLM, an address in memory.
+    folder of prompts (whose texts count), the budget of an LLM, an address in memory.
     """
     named = dict(_named(distinct_parts([pipeline])))
     name_of = naming(pipeline)
     written = [name_of(repr(stage)) for stage in stages(pipeline)]
     return {
-        "package": metadata.version("pyterrier_ikat"),
-        "prompts_sha256": prompts.fingerprint(templates),
+        "prompts": prompts_of(pipeline),
         "stages": {str(number): text for number, text in enumerate(written, 1)},
         "parts": {name: _state(part) for name, (_, part) in named.items()},
         "on_error": {name: part.on_error for name, (_, part) in named.items() if hasattr(part, "on_error")},
@@ -45,9 +41,34 @@ def parameters_of(pipeline: pt.Transformer, templates: str | Path | None = None)
     }
 
 
+def prompts_of(pipeline: pt.Transformer) -> dict[str, str]:
+    """The number of a stage and the name of a template -> the checksums of what the template says there.
+
+    A stage that runs others inside counts with their templates, in their order.
+    """
+    found: dict[str, str] = {}
+    for number, stage in enumerate(stages(pipeline), 1):
+        for inner in every_stage(stage):
+            for template, said in checksums_of(inner).items():
+                name = f"{number} {template}"
+                found[name] = f"{found[name]} {said}" if name in found else said
+    return found
+
+
+def checksums_of(asks: Any) -> dict[str, str]:
+    """Template -> checksum of what it says, for all templates of whoever asks a model; nothing for others."""
+    asked = getattr(asks, "prompt_checksums", None)
+    return asked() if callable(asked) else {}
+
+
 def naming(pipeline: pt.Transformer) -> Callable[[str], str]:
     """How run folders write the reprs of a pipeline's stages: see :func:`parameters_of`."""
-    return partial(_written, named=dict(_named(distinct_parts([pipeline]))))
+    named = dict(_named(distinct_parts([pipeline])))
+    folders = [getattr(stage, "prompts", None) for stage in every_stage(pipeline) if hasattr(stage, "prompt_checksums")]
+    for number, folder in enumerate(dict.fromkeys(folder for folder in folders if folder is not None), 1):
+        name = repr("own" if number == 1 else f"own {number}")
+        named[f"prompts={name}"] = (f"prompts={folder!r}", None)
+    return partial(_written, named=named)
 
 
 def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:

@@ -191,7 +191,7 @@ def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:
         about["sample"] = sample.number
     if dataset is not None and not Path(dataset).is_absolute():  # of a folder the topics count, not where it lies
         about["dataset"] = dataset
-    return about | parameters_of(comparison.systems[name], comparison.prompts)
+    return about | parameters_of(comparison.systems[name])
 
 
 def _is_finished(system: pt.Transformer, folder: RunFolder, batches: Batches, parameters: dict[str, Any]) -> bool:

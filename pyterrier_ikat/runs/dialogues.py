@@ -23,6 +23,7 @@ from typing import Any
 from ..errors import DataError, UsageError
 from ..store.files import atomic_write
 from ..store.lines import append_line, drop_cut_line, read_lines
+from .versions import with_package
 
 HEADER, EVENTS = "dialogue.json", "dialogue.jsonl"
 FORM = 1
@@ -139,22 +140,28 @@ class DialogueLog:
         log = cls(folder)
         if (log.folder / HEADER).exists():
             log.check(header)
+            known = log.header.get("packages", [])
+            if (packages := with_package(known, log.folder)) != known:
+                log._write_header({**header, "packages": packages})
             drop_cut_line(log.folder / EVENTS)
             return log
         if log.folder.exists() and any(not one.name.startswith(".") for one in log.folder.iterdir()):
             raise UsageError(f"{folder} is not empty, and holds no log of conversations: give a new folder")
-        with atomic_write(log.folder / HEADER) as file:
-            json.dump({"form": FORM, **header}, file, ensure_ascii=False, indent=1)
+        log._write_header({**header, "packages": with_package([], log.folder)})
         return log
 
+    def _write_header(self, header: Mapping[str, Any]) -> None:
+        with atomic_write(self.folder / HEADER) as file:
+            json.dump({"form": FORM, **header}, file, ensure_ascii=False, indent=1)
+
     def check(self, header: Mapping[str, Any]) -> None:
-        """Check that the log is that of a run with this header.
+        """Check that the log is that of a run with this header, whatever versions of this package made it.
 
         Raises:
             UsageError: when it has another one; the differences are named.
         """
         found, wanted = self.header, json.loads(json.dumps({"form": FORM, **header}))
-        if differs := [name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)]:
+        if differs := [name for name in dict.fromkeys([*found, *wanted]) if name != "packages" and found.get(name) != wanted.get(name)]:
             told = "; ".join(f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs)
             raise UsageError(f"{self.folder} holds other conversations ({told}): choose another folder, or repeat the first call")
 

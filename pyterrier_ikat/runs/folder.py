@@ -229,6 +229,10 @@ class RunFolder:
                 raise UsageError(f"{self.path} is not empty and holds no finished run: {elsewhere}")
             return False
         found = self.parameters()
+        if "prompts" not in found and "prompts" in parameters:
+            raise UsageError(
+                f"{self.path} was made by an earlier version of this package, which didn't keep what its prompts say: {elsewhere}"
+            )
         if differs := describe_difference(found, parameters):
             raise UsageError(f"{self.path} holds a run with {differs}: {elsewhere}")
         if not (self.path / "run.trec").is_file():

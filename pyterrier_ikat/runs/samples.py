@@ -10,7 +10,7 @@ from .folder import RunFolder
 from .versions import describe_difference
 
 SAMPLE = re.compile(r"(.+)\.sample-([1-9]\d*)")
-IDENTITY = ("method", "topics_sha256", "prompts_sha256", "stages", "parts")
+IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
 """The entries of ``run.json`` that samples of one system share."""
 
 

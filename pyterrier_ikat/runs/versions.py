@@ -1,19 +1,23 @@
 """Whether a finished run is the one that is asked for now: its versions and parameters, and their differences in words."""
 
 import platform
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import metadata
 from typing import Any
 
 _PACKAGES = (
     *("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
-    *("sentence-transformers", "openvino", "ir-measures", "openai"),
+    *("tokenizers", "sentence-transformers", "openvino", "ir-measures", "openai"),
 )
 
 
+OURS = "pyterrier_ikat"
+
+
 class OtherVersionsWarning(UserWarning):
-    """A finished run is reused that was made with other versions of what it depends on."""
+    """A run is reused or continued that was made with other versions of what it depends on."""
 
 
 @cache
@@ -26,6 +30,23 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def with_package(known: Iterable[str], what: Any) -> list[str]:
+    """All versions of this package that made a run, in their order: those of before and this one, whose change is a warning.
+
+    Args:
+        known: the versions of before.
+        what: the run, as the warning names it.
+    """
+    before, now = list(known), versions()[OURS]
+    if before and before[-1] != now:
+        warnings.warn(
+            f"{what} was begun by version {before[-1]} of {OURS} and goes on with {now}: its run names both; remove it to begin anew",
+            OtherVersionsWarning,
+            stacklevel=2,
+        )
+    return [*before, now] if now not in before[-1:] else before
 
 
 def describe_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from ..llms import LLM, Ledger, llm
 from ..llms.spec import deciding_options
 from ..methods import Method
 from ..operator import parts_of
-from ..running.identity import distinct_parts, parameters_of
+from ..running.identity import checksums_of, distinct_parts, parameters_of
 from ..running.live import open_live_systems
 from ..running.systems import Systems, methods_in
 from ..runs.samples import SAMPLE, sample_name
@@ -159,7 +159,8 @@ def header_of(setting: Setting, run: str) -> dict[str, Any]:
         "history": rules.history,
         "recorded": setting.replays(name),
         "recorded_parts": [part for part, one in (("users", rules.player), ("judge", rules.judge)) if _replays(one)],
-        **parameters_of(setting.systems[name], setting.prompts),
+        "players_prompts": checksums_of(rules.player) | checksums_of(rules.judge),
+        **parameters_of(setting.systems[name]),
     }
 
 

@@ -33,7 +33,7 @@ DECIMALS = {"sessions": 0, "satisfied": 4, **MEASURES}
 """The decimals of the means."""
 SOURCES = (10, 5, 3, 1)
 """The numbers of sources of each response, tried from the first until the page is small enough."""
-NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "package")
+NO_SETTINGS = ("form", "system", "expression", "stages", "parts", "prompts", "players_prompts", "memory_prompts", "packages")
 LONGEST = 300
 """Characters of each setting of a run that are shown."""
 UNORDERED = (

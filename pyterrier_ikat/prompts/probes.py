@@ -1,0 +1,113 @@
+"""What a template says: a checksum of what it renders to on probe inputs, whatever its source is.
+
+The inputs are worked out from the template: a text, or a list where it has a loop, for every value that it names. They are given in all
+combinations of there and missing, and with each of the texts that a value is compared with. The comments and the division of a template
+don't change the checksum then. The source of a template counts too where it does more than to show values, to loop over a list, and to ask
+whether a value is there: there the probes can't tell all that it does.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.environment import Environment
+from jinja2.meta import find_referenced_templates, find_undeclared_variables
+
+from ..operator import digest
+from .bounded import render_bounded
+
+MOST = 256
+"""The most inputs: a template that tells more apart is identified by its source."""
+PLAIN = (
+    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Getattr, nodes.Const),
+    *(nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand),
+)
+FILTERS = ("quoted", "length")
+
+
+def checksum(environment: Environment, name: str) -> str:
+    """The checksum of what a template renders to on its probe inputs.
+
+    Raises:
+        TemplateError: when the template, or one that it includes, is missing or is no template.
+
+    Example:
+        >>> from jinja2 import DictLoader
+        >>> from pyterrier_ikat.prompts.bounded import BoundedEnvironment
+        >>> texts = {"a": "{# old #}{% if x %}X: {{ x }}{% endif %}", "b": "{% if x %}X: {{x}}{% endif %}", "c": "Y: {{ x }}"}
+        >>> a, b, c = (checksum(BoundedEnvironment(loader=DictLoader(texts)), name) for name in texts)
+        >>> a == b, a == c
+        (True, False)
+    """
+    sources = list(_sources(environment, name, {}).values())
+    trees = [environment.parse(source) for source in sources]
+    template = environment.get_template(name)
+    try:
+        inputs = None if any(_hides(tree) for tree in trees) else _inputs(trees)
+        said = [part for values in inputs or () for part in (repr(values), render_bounded(template, values))]
+    except Exception:  # a template of a user's own that wants other values than texts and lists, such as a number
+        said = []
+    return digest("said", *said).hex() if said else digest("source", *sources).hex()
+
+
+def _sources(environment: Environment, name: str, found: dict[str, str]) -> dict[str, str]:
+    """Name -> source of a template and of those that it includes."""
+    if name not in found:
+        assert environment.loader is not None
+        found[name] = environment.loader.get_source(environment, name)[0]
+        for included in find_referenced_templates(environment.parse(found[name])):
+            if included is not None:
+                _sources(environment, included, found)
+    return found
+
+
+def _inputs(trees: list[nodes.Template]) -> list[dict[str, Any]] | None:
+    """All probe inputs; None if there are too many."""
+    options: dict[str, list[Any]] = {}
+    looped = {node.iter.name for tree in trees for node in tree.find_all(nodes.For) if isinstance(node.iter, nodes.Name)}
+    for name in sorted({name for tree in trees for name in find_undeclared_variables(tree)}):
+        text = f"[{name}] </passage>"
+        options[name] = ["", [f"{text} 1", f"{text} 2"] if name in looped else text]
+    for tree in trees:
+        for node in tree.find_all(nodes.Compare):
+            name, value = node.expr.name, node.ops[0].expr.value  # type: ignore[attr-defined]
+            options[name] += [value] * (value not in options[name])
+    size = 1
+    for values in options.values():
+        size *= len(values)
+    return None if size > MOST else [dict(zip(options, values, strict=True)) for values in product(*options.values())]
+
+
+def _hides(tree: nodes.Template) -> bool:
+    """Whether a template does something that probes can't see through."""
+    given = find_undeclared_variables(tree)
+    return any(not _is_plain(node, given) for node in _all(tree))
+
+
+def _all(tree: nodes.Node) -> Iterator[nodes.Node]:
+    yield tree
+    for node in tree.iter_child_nodes():
+        yield from _all(node)
+
+
+def _is_plain(node: nodes.Node, given: set[str]) -> bool:
+    if isinstance(node, nodes.If | nodes.CondExpr):
+        return _is_asked(node.test, given)
+    if isinstance(node, nodes.For):
+        return isinstance(node.iter, nodes.Name) and node.test is None and not node.recursive
+    if isinstance(node, nodes.Include):
+        return isinstance(node.template, nodes.Const) and not node.ignore_missing
+    if isinstance(node, nodes.Filter):
+        return node.name in FILTERS and not (node.args or node.kwargs or node.dyn_args or node.dyn_kwargs)
+    return isinstance(node, PLAIN)
+
+
+def _is_asked(test: nodes.Node, given: set[str]) -> bool:
+    """Whether a condition asks only whether values are there, or what they are."""
+    if isinstance(test, nodes.Compare):
+        named = isinstance(test.expr, nodes.Name) and test.expr.name in given
+        return named and len(test.ops) == 1 and test.ops[0].op == "eq" and isinstance(test.ops[0].expr, nodes.Const)
+    if isinstance(test, nodes.Name):
+        return test.name in given
+    return isinstance(test, nodes.Not | nodes.And | nodes.Or) and all(_is_asked(one, given) for one in test.iter_child_nodes())

@@ -1,0 +1,205 @@
+"""What decides that a run is the same one: what its prompts say, not their files; other versions of this package only warn."""
+
+import json
+import shutil
+from importlib import metadata
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from jinja2 import DictLoader
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat import prompts
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llm_operator import LLMOperator
+from pyterrier_ikat.prompts.bounded import BoundedEnvironment
+from pyterrier_ikat.prompts.probes import checksum
+from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.runs.versions import OtherVersionsWarning, versions
+
+TEMPLATE = """{# one #}Hi{% if a and not b %} {{ a }}{% endif %}{% for c in d %}
+{{ loop.index }} {{ c }}{% endfor %}{% if e == 'low' %} low{% endif %}"""
+SAME = {
+    "comment": TEMPLATE.replace("one", "two"),
+    "condition written otherwise": TEMPLATE.replace("a and not b", "not b and a"),
+    "name of a loop's item": TEMPLATE.replace("c in d", "x in d").replace("{{ c }}", "{{ x }}"),
+    "included": "{% include 'part' %}",
+}
+OTHER = {
+    "text": TEMPLATE.replace("Hi", "Ho"),
+    "text of a rare branch": TEMPLATE.replace(" low", " lower"),
+    "condition": TEMPLATE.replace("and not b", "and b"),
+    "word of a condition": TEMPLATE.replace("'low'", "'high'"),
+    "value": TEMPLATE.replace("{{ a }}", "{{ b }}"),
+    "number of an item": TEMPLATE.replace("loop.index", "loop.index0"),
+    "space": TEMPLATE.replace("\n{{", " {{"),
+}
+HIDDEN = [
+    "{{ a | truncate(%d) }}",
+    "{%% if a | length > %d %%}x{%% endif %%}",
+    "{{ a[:%d] }}",
+    "{%% if a != 'w%d' %%}x{%% endif %%}",
+    "{%% set x = %d %%}{{ a }}",
+]
+
+
+def sum_of(source):
+    return checksum(BoundedEnvironment(loader=DictLoader({"t": source, "part": TEMPLATE})), "t")
+
+
+def test_a_template_counts_by_what_it_says():
+    assert {name: sum_of(source) == sum_of(TEMPLATE) for name, source in SAME.items()} == dict.fromkeys(SAME, True)
+    assert {name: sum_of(source) == sum_of(TEMPLATE) for name, source in OTHER.items()} == dict.fromkeys(OTHER, False)
+
+
+@pytest.mark.parametrize("source", HIDDEN)
+def test_where_probes_cannot_tell_the_source_counts(source):
+    assert sum_of(source % 2000) != sum_of(source % 3000)
+    assert sum_of(source % 2000) == sum_of(source % 2000)
+
+
+def test_all_templates_of_the_package_count_by_what_they_say():
+    folder = {path.name: path.read_text(encoding="utf-8") for path in prompts.FOLDER.glob("*.jinja")}
+
+    def sums(sources):
+        environment = BoundedEnvironment(loader=DictLoader(sources), trim_blocks=True, lstrip_blocks=True)
+        environment.filters["quoted"] = prompts.quoted
+        return {name: checksum(environment, name) for name in sources}
+
+    known = sums(folder)
+    assert sums({name: "{# a note -#}\n" + source for name, source in folder.items()}) == known
+    assert not set(sums({name: source + "." for name, source in folder.items()}).items()) & set(known.items())
+
+
+@pytest.fixture
+def own_package(tmp_path, monkeypatch):
+    """The package's templates, in a folder where a test may change them."""
+    shutil.copytree(prompts.FOLDER, tmp_path / "templates")
+    monkeypatch.setattr(prompts, "FOLDER", tmp_path / "templates")
+    return tmp_path / "templates"
+
+
+@pytest.fixture(scope="module")
+def sample_index(tmp_path_factory):
+    return ikat.PassageIndex(tmp_path_factory.mktemp("sample") / "i").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+
+
+class Model:
+    def generate(self, chats):
+        return [type("Reply", (), {"text": "tea"}) for _ in chats]
+
+
+def run(out, index, **more):
+    systems = {
+        "raw": ikat.RawUtterance() >> index.bm25(5),
+        "mine": ikat.Rewrite(ikat.llm(Model(), identity="tea"), **more) >> index.bm25(5),
+    }
+    return ikat.run(systems, "ikat:sample", out=out, turns=["1-1_1", "1-1_2"])
+
+
+def test_an_added_or_unused_template_refuses_no_finished_run(own_package, tmp_path, sample_index):
+    index = sample_index
+    run(tmp_path / "runs", index)
+    (own_package / "brand_new.jinja").write_text("New: {{ question }}")
+    (own_package / "answer.jinja").write_text("Other: {{ question }}")
+    (own_package / "rewrite.jinja").write_text("{# a note -#}\n" + (own_package / "rewrite.jinja").read_text())
+    run(tmp_path / "runs", index)
+    (own_package / "rewrite.jinja").write_text("Rewrite: {{ question }}")
+    with pytest.raises(UsageError, match=r"mine holds a run with different prompts \({'1 rewrite': ") as error:
+        run(tmp_path / "runs", index)
+    assert "\n" not in str(error.value)
+
+
+def test_prompts_in_a_moved_folder_are_the_same(tmp_path, sample_index):
+    index, folder = sample_index, tmp_path / "own"
+    folder.mkdir()
+    (folder / "rewrite.jinja").write_text("Mine: {{ question }}")
+    run(tmp_path / "runs", index, prompts=str(folder))
+    folder.rename(tmp_path / "moved")
+    (tmp_path / "moved" / "notes.jinja").write_text("For later")
+    run(tmp_path / "runs", index, prompts=str(tmp_path / "moved"))
+    with pytest.raises(UsageError, match="mine holds a run with different prompts"):
+        run(tmp_path / "runs", index)
+
+
+def test_a_run_of_before_is_refused_in_one_line(tmp_path, sample_index):
+    index = sample_index
+    run(tmp_path, index)
+    path = tmp_path / "mine" / "run.json"
+    known = json.loads(path.read_text())
+    del known["prompts"]
+    path.write_text(json.dumps(known | {"prompts_sha256": "ab", "package": "0.1"}))
+    with pytest.raises(UsageError, match="mine was made by an earlier version .* another out") as error:
+        run(tmp_path, index)
+    assert "\n" not in str(error.value)
+
+
+def test_an_operator_names_the_templates_that_it_uses(tmp_path):
+    class Two(LLMOperator):
+        stage = "rewrite"
+
+        def requests(self, frame):
+            return [self.request("1", {"question": "tea"}, "other")]
+
+    (tmp_path / "other.jinja").write_text("{{ question }}")
+    with pytest.raises(UsageError, match=r"Two uses the prompt template other: return its name from the method templates\(\)"):
+        Two(ikat.llm(Model()), prompts=str(tmp_path)).requests(pd.DataFrame())
+
+
+class Stopped(pt.Transformer):
+    """Fails at a turn, until it may go on."""
+
+    going = False
+
+    def transform(self, inp):
+        if not Stopped.going and "1-1_2" in set(inp["qid"]):
+            raise ValueError("stopped here")
+        return inp.assign(docno="a", score=1.0, rank=0)
+
+    def __repr__(self):
+        return "Stopped()"
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Says another version of a package is installed."""
+    real = metadata.version
+
+    def install(package, version):
+        monkeypatch.setattr(metadata, "version", lambda name: version if name == package else real(name))
+        versions.cache_clear()
+
+    yield install
+    versions.cache_clear()
+
+
+def half_made(out):
+    return ikat.run({"s": Stopped()}, "ikat:sample", out=out, turns=["1-1_1", "1-1_2"], batch=1)
+
+
+def test_a_half_made_run_goes_on_with_another_version_of_this_package_only(tmp_path, installed, monkeypatch):
+    monkeypatch.setattr(Stopped, "going", False)
+    with pytest.raises(ValueError, match="stopped here"):
+        half_made(tmp_path)
+    first = metadata.version("pyterrier_ikat")
+    for package in ("torch", "tokenizers", "pyterrier-pisa"):
+        installed(package, "99")
+        with pytest.raises(UsageError, match=rf"different versions \({{'{package}': .*, now {{'{package}': '99'}}\)"):
+            half_made(tmp_path)
+    installed("pyterrier_ikat", "99")
+    monkeypatch.setattr(Stopped, "going", True)
+    with pytest.warns(OtherVersionsWarning, match=f"was begun by version {first} of pyterrier_ikat and goes on with 99"):
+        half_made(tmp_path)
+    assert json.loads((tmp_path / "s" / "run.json").read_text())["packages"] == [first, "99"]
+
+
+def test_conversations_go_on_with_another_version_of_this_package(tmp_path, installed):
+    DialogueLog.create(tmp_path, {"kind": "simulated"})
+    installed("pyterrier_ikat", "99")
+    with pytest.warns(OtherVersionsWarning, match="goes on with 99"):
+        log = DialogueLog.create(tmp_path, {"kind": "simulated"})
+    assert log.header["packages"][1:] == ["99"]
+    DialogueLog.create(tmp_path, {"kind": "simulated"})
+    with pytest.raises(UsageError, match="kind was 'simulated', now 'interactive'"):
+        DialogueLog.create(tmp_path, {"kind": "interactive"})
