@@ -4,6 +4,7 @@ trec_eval ignores the ranks. It reads scores as 32-bit floats, and puts equal on
 that differ in the 12th digit tie there, and the tie may be broken in another way than we intended.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 
 SUBNORMAL, INFINITE = 0x007FFFFF, 0x7F800000
 """The bits of the largest 32-bit float that a fast processor may take for zero, and of infinity; the bits of floats are in their order."""
+SAME = 1e-12
+"""The tolerance within which sums of shares are equal, as a part of the highest sum that the shares could give."""
 OF_A_TURN = 1 << 34
 """More than the numbers of two scores can differ by, steps included."""
 
@@ -91,6 +94,48 @@ def min_max(scores: Floats, lists: Integers) -> Floats:
     with np.errstate(invalid="ignore"):
         places = np.where(width > 0, (scores / 2 - least[lists] / 2) / np.where(width > 0, width, 1), 0.5)
     return np.where(np.isnan(scores), 0.0, places)
+
+
+def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> Floats:
+    """Sums of shares, the same number where they are equal but for rounding.
+
+    Args:
+        total: the sums.
+        most: the highest sum that the shares could give: one number, or one for each sum, alike within a turn.
+        turn: the number of each sum's turn; None where all are of one.
+
+    Returns:
+        The sums of a turn, alike where one follows the next within ``SAME``.
+
+    Example:
+        >>> tied(np.array([.1 + .2, .3, .4]), 1.0).tolist()
+        [0.30000000000000004, 0.30000000000000004, 0.4]
+    """
+    of_turn = np.zeros(len(total), dtype=np.int64) if turn is None else turn
+    order = np.lexsort((-total, of_turn))
+    sums, turns, step = total[order], of_turn[order], SAME * np.broadcast_to(np.asarray(most, dtype=np.float64), total.shape)[order]
+    apart = (np.diff(sums, prepend=np.inf) < -step) | (np.diff(turns, prepend=-1) != 0)
+    first = np.maximum.accumulate(np.where(apart, np.arange(len(order)), 0))
+    alike = np.empty(len(order))
+    alike[order] = sums[first]
+    return alike
+
+
+def highest_of(turn: Integers, values: Floats) -> Floats:
+    """For each value the highest of its turn.
+
+    Example:
+        >>> highest_of(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0])).tolist()
+        [3.0, 2.0, 3.0]
+    """
+    highest = np.full(turn.max(initial=-1) + 1, -np.inf)
+    np.maximum.at(highest, turn, values)
+    return np.asarray(highest[turn])
+
+
+def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
+    """The sums of parallel arrays, the same to the last bit in whatever order the arrays come."""
+    return np.asarray(np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64)
 
 
 def _parted(score: Floats, rank: Integers, docno: "pd.Series[Any] | None") -> Floats:

@@ -10,7 +10,7 @@ import pyterrier as pt
 from ..conversations.frame import STALE_WITH_QUERY, numbered, with_columns
 from ..errors import DataError, UsageError, list_first
 from ..operator import frame_for
-from ..order import Floats, Integers, set_ranks
+from ..order import Floats, Integers, highest_of, set_ranks, sum_in_any_order, tied
 from .by_rank import interleave
 from .fusion import Fusion, list_inputs
 from .subqueries import Turn, check_results, mark_first, read_lists, read_weights, restore_turns
@@ -70,14 +70,17 @@ class MeanScore(Fusion):
         check_results(inp, self)
         lists = read_lists(inp)
         candidates, turn = lists.choose(Turn.first_occurrences)
-        starts, weight, score = lists.starts(), read_weights(inp, lists), np.zeros(len(candidates))
+        starts, weight = lists.starts(), read_weights(inp, lists)
+        parts, most = np.zeros((len(self.scorers), len(candidates))), np.zeros(len(candidates))
         subs, sub_turn = lists.row[starts], lists.turn[starts]
         weight /= np.bincount(sub_turn, weights=weight)[sub_turn]
         for candidate, sub in _pair_up(turn, sub_turn):
             rows = _take_pairs(inp, candidates[candidate], subs[sub])
-            for scorer in self.scorers:
+            for of_scorer, scorer in zip(parts, self.scorers, strict=True):
                 gained = weight[sub] * _score_every_row(scorer, rows) / len(self.scorers)
-                score += np.bincount(candidate, weights=gained, minlength=len(score))
+                of_scorer += np.bincount(candidate, weights=gained, minlength=len(candidates))
+                most += np.bincount(candidate, weights=np.abs(gained), minlength=len(candidates))
+        score = tied(sum_in_any_order(parts), highest_of(turn, most), turn)
         order = np.lexsort((-score, turn))
         order = order[mark_first(turn[order], self.num_results)]
         restored = restore_turns(inp, candidates[order]).drop(columns="qweight", errors="ignore")

@@ -9,12 +9,10 @@ import pyterrier as pt
 
 from ..arguments import one_of
 from ..errors import DataError, UsageError
-from ..order import Floats, Integers, min_max
+from ..order import Floats, Integers, min_max, tied
 from .fusion import Fusion, Ranking, rank_by_sums
 from .subqueries import Lists, Turn, read_weights, sum_shares
 
-SAME = 1e-12
-"""The tolerance within which sums are equal, as a share of the highest sum that a turn's lists could give."""
 LARGEST = float(np.finfo(np.float32).max)
 """The largest score that an evaluator can read; sums of larger scores could overflow."""
 
@@ -98,7 +96,7 @@ class WeightedSum(Fusion):
             missing = np.minimum.reduceat(score, starts)
             most, share = np.maximum(np.maximum.reduceat(score, starts), -missing), score - missing[number]
         best, total = sum_shares(turn, weight[number] * share)
-        return best, _tied(total + (weight * missing).sum(), SAME * float((weight * most).sum()))
+        return best, tied(total + (weight * missing).sum(), float((weight * most).sum()))
 
     def _refuse_scores(self, score: Floats, frames: Sequence[pd.DataFrame]) -> None:
         wrong = ~(np.abs(score) <= LARGEST)
@@ -121,13 +119,3 @@ def _checked_weights(weights: Sequence[float], branches: int) -> tuple[float, ..
     if not numbers or len(weights) != branches or not all(0 <= one <= LARGEST for one in weights) or not any(weights):
         raise UsageError(f"weights={weights!r}: give one number for each of the {branches} branches, 0 or more, and one above 0")
     return tuple(weights)
-
-
-def _tied(total: Floats, step: float) -> Floats:
-    """The sums, alike where they lie within ``step`` of the next: equal sums are, whatever shares they are made of and in any order."""
-    order = np.argsort(-total, kind="stable")
-    apart = np.diff(total[order], prepend=np.inf) < -step
-    first = np.maximum.accumulate(np.where(apart, np.arange(len(order)), 0))
-    alike = np.empty(len(order))
-    alike[order] = total[order][first]
-    return alike

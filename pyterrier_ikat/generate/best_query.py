@@ -12,6 +12,7 @@ from ..arguments import at_least
 from ..conversations.frame import NoResultWarning, each_turn_once, texts_in, values, with_columns, with_query
 from ..errors import DataError
 from ..operator import Operator, frame_for, with_fields
+from ..order import highest_of, tied
 from .queries import ExplodeQueries, with_queries
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class BestQuery(Operator):
         if not np.isfinite(found["score"]).all():
             raise DataError(f"{self.ranker} gave a score that is not a number: check the model and the texts")
         best = found.sort_values("score", ascending=False, kind="stable").groupby("qid", sort=False).head(self.passages)
-        return dict(best.groupby("qid")["score"].mean())
+        means, most = best.groupby("qid")["score"].mean(), best["score"].abs().groupby(best["qid"]).max()
+        turns = pd.factorize(means.index.str.rsplit("::", n=1).str[0])[0]
+        return dict(zip(means.index, tied(means.to_numpy(), highest_of(turns, most.to_numpy()), turns), strict=True))
 
 
 def _distinct(frame: pd.DataFrame) -> pd.DataFrame:

@@ -214,6 +214,12 @@ class UserMemory:
         """Template -> a checksum of what it renders to on probe inputs."""
         return {UpdatePtkb.stage: checksum_of(UpdatePtkb.stage, folder=self.prompts)}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_writing"}  # a lock is this process's own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _writing=threading.Lock())
+
     def __repr__(self) -> str:
         return f"ikat.UserMemory({str(self.path)!r})"
 

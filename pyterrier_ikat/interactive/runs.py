@@ -18,7 +18,7 @@ from ..generate import UserMemory
 from ..llms import Ledger
 from ..llms.limits import Retry
 from ..running.comparison import check_prompts_are_read
-from ..running.identity import checksums_of, parameters_of
+from ..running.identity import checksums_of, kept_as_they_are, parameters_of
 from ..running.live import LiveSystem, open_live_systems
 from ..running.systems import Systems, methods_in
 from ..runs.dialogues import DialogueLog
@@ -167,7 +167,7 @@ def interact(
         "memory_prompts": checksums_of(memory),
         **{key: value for key, value in parameters_of(pipeline).items() if key not in NOT_DECIDING},
     }
-    with lock_folders(Path(out).absolute()):
+    with lock_folders(Path(out).absolute()), kept_as_they_are([pipeline], header["parts"]):
         log = DialogueLog.create(out, header)
         journal = Journal(log)
         if journal.message is None or not journal.message.ends_run:

@@ -13,6 +13,7 @@ from ..store.models import load, loaded_once
 from .load_cross_encoder import (
     PROBES,
     Features,
+    cut_features,
     features_of,
     goes_in_batches,
     is_tensor,
@@ -159,7 +160,7 @@ def _openvino(loaded: Any, head: str) -> Score:
     settings = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": cores, "NUM_STREAMS": cores}
     compiled = openvino.compile_model(converted, "CPU", settings)
 
-    def score(batches: Iterable[Features]) -> Iterable[Any]:
+    def run(batches: Iterable[Features]) -> list[Any]:
         found: dict[int, Any] = {}
         queue = openvino.AsyncInferQueue(compiled, cores)
         queue.set_callback(lambda request, number: found.update({number: request.get_output_tensor(0).data.copy()}))
@@ -168,7 +169,26 @@ def _openvino(loaded: Any, head: str) -> Score:
         queue.wait_all()
         return [loaded.activation_fn(layer(torch.from_numpy(found[number]))).flatten() for number in range(len(found))]
 
-    return score
+    return partial(_without_padding_where_needed, run)
+
+
+def _without_padding_where_needed(run: Callable[[Iterable[Features]], list[Any]], batches: Iterable[Features]) -> Iterable[Any]:
+    """The scores of batches; those of pairs that have none beside longer ones are computed again without padding.
+
+    A token of the padding, which sees only padding in a network whose layers look at a window (ModernBERT), has no value in OpenVINO, and a
+    mean over the tokens has none either.
+    """
+    import torch
+
+    given = list(batches)
+    found = run(given)
+    for scores, batch in zip(found, given, strict=True):
+        lengths = batch["attention_mask"].sum(1)
+        odd = ~torch.isfinite(scores) & (lengths < batch["attention_mask"].shape[1])
+        alike = [torch.nonzero(odd & (lengths == length)).flatten() for length in lengths[odd].unique()]
+        for places, again in zip(alike, run(cut_features(batch, places) for places in alike), strict=True):
+            scores[places] = again
+    return found
 
 
 def _by_position(loaded: Any, example: Features, names: Sequence[str]) -> Any:

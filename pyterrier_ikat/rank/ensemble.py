@@ -13,7 +13,7 @@ from ..arguments import at_least
 from ..conversations.frame import each_turn_once, object_frame, personas, starts_of_runs, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator, frame_for, with_fields
-from ..order import min_max
+from ..order import min_max, sum_in_any_order, tied
 from .cross_encoder import CrossEncoder
 from .scoring import Floats, Reranker
 
@@ -28,9 +28,10 @@ class Ensemble(Reranker):
     """Re-rank passages by the mean of several re-rankers' scores, each min-max normalised per turn.
 
     Reads ``qid``, ``query``, ``docno``, ``text``; replaces ``score`` (0 to 1) and ``rank`` (from 0) and keeps every row and all other
-    columns. Each scorer gets the whole frame once. Turns stay in their order, rows come in the new one; equal scores go by docno, the
-    greatest first. If a scorer gives all passages of a turn the same score, each counts 0.5; a passage that a scorer omits counts 0 for
-    that scorer. Source: IRLab@iKAT24, sections 3.1 and 4.2 (runs MQ4CS-QR-ensemble and HumanQR-ensemble).
+    columns. Each scorer gets the whole frame once. Turns stay in their order, rows come in the new one. Means that are equal but for
+    rounding are equal, whatever the order of the scorers, and go by docno, the greatest first. If a scorer gives all passages of a turn
+    the same score, each counts 0.5; a passage that a scorer omits counts 0 for that scorer. Source: IRLab@iKAT24, sections 3.1 and 4.2
+    (runs MQ4CS-QR-ensemble and HumanQR-ensemble).
 
     Args:
         scorers: re-rankers, or names of cross-encoders (a name of the Hugging Face hub, or the folder of a downloaded model), each loaded
@@ -64,13 +65,13 @@ class Ensemble(Reranker):
 
     def score(self, frame: pd.DataFrame) -> Floats:
         """The mean of the normalised scores."""
-        total, turns = np.zeros(len(frame)), turns_of(frame)
+        parts, turns = list[Floats](), turns_of(frame)
         row_of: Rows = {}
         firsts = list(chain.from_iterable(map(row_of.setdefault(qid, {}).setdefault, docnos, rows) for qid, docnos, rows in _runs(frame)))
         for scorer in self.scorers:
             reranker = CrossEncoder(scorer) if isinstance(scorer, str) else scorer
-            total += min_max(_aligned(frame, row_of, reranker)[firsts], turns)
-        return total / len(self.scorers)
+            parts.append(min_max(_aligned(frame, row_of, reranker)[firsts], turns))
+        return tied(sum_in_any_order(parts) / len(parts), 1.0, turns)
 
 
 Rows = dict[Any, dict[Any, int]]

@@ -86,7 +86,7 @@ def scores_of(features: Features, batch_tokens: int, score: Callable[[Iterable[F
     lengths = features["attention_mask"].sum(1).tolist()
     order = longest_first(lengths)
     with torch.inference_mode():
-        parts = score(_cut(features, torch.from_numpy(part)) for part in batches(order, lengths, batch_tokens))
+        parts = score(cut_features(features, torch.from_numpy(part)) for part in batches(order, lengths, batch_tokens))
         found = torch.cat(list(parts)).double().cpu().numpy()
     return np.asarray(found[np.argsort(order)])
 
@@ -100,7 +100,7 @@ def batches(order: npt.NDArray[np.int64], lengths: Sequence[int], batch_tokens: 
         start = end
 
 
-def _cut(features: Features, pairs: Any) -> Features:
+def cut_features(features: Features, pairs: Any) -> Features:
     """The features of these pairs, without the padding that all of them have."""
     used = features["attention_mask"][pairs].any(0)
     return {**features, **{name: tensor[pairs][:, used] for name, tensor in _tensors(features).items()}}

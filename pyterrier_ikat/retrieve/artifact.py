@@ -2,9 +2,12 @@
 
 import json
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pandas as pd
 import pyterrier as pt
@@ -13,6 +16,7 @@ from ..errors import DataError, advice
 from ..operator import Operator, digest
 from ..store.files import atomic_write, write_description
 from .pisa import read_docnos
+from .state import Replaced, Seen, open_folder, states_of
 from .texts import TextStore
 
 FORMAT = 2
@@ -22,6 +26,10 @@ SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json
 BM25_META, DENSE_META = "ikat_index.json", "ikat_dense.json"
 OURS = (BM25_META, SPLADE_META, DENSE_META)
 """The descriptions of indexes; a folder may have several."""
+ATTEMPTS = 10
+"""How often a search begins again because the index was replaced meanwhile."""
+Result = TypeVar("Result")
+_looking = threading.Lock()
 
 
 class IndexArtifact(pt.Artifact):
@@ -40,13 +48,16 @@ class IndexArtifact(pt.Artifact):
     path: str  # type: ignore[assignment]  # as it was given
     META: ClassVar[str]
     descriptions: ClassVar[tuple[str, ...]]
-    """The files that describe the index: when one of them changes, the description is read again."""
+    """The files that describe the index: when one of them or of the files that they name changes, the description is read again."""
+    promised: str | None
+    """The fingerprint that the index has to keep as long as a run uses it."""
 
     def __init__(self, path: str | Path, text: pt.Transformer | None) -> None:
         super().__init__(str(path))
         self.path = str(path)
         self.text = text
-        self._described: tuple[list[tuple[int, ...]], dict[str, Any]] | None = None
+        self._seen: Seen | None = None
+        self.promised: str | None = None
 
     def _read_description(self, folder: Path) -> dict[str, Any]:
         raise NotImplementedError
@@ -57,11 +68,74 @@ class IndexArtifact(pt.Artifact):
         Raises:
             DataError: when the index is missing, incomplete, or in another format.
         """
+        return self._look().described
+
+    def _look(self) -> Seen:
+        """What is to be seen of the index now: the same object as long as neither its description nor a file of it changed."""
         folder = Path(self.path)
-        now = [_state(folder / name) for name in self.descriptions]
-        if self._described is None or self._described[0] != now:
-            self._described = now, self._read_description(folder)
-        return self._described[1]
+        with _looking:
+            if self._seen is None or self._seen.states != states_of(folder, self._seen.states):
+                self._seen = self._read(folder)
+            return self._seen
+
+    def _read(self, folder: Path) -> Seen:
+        for _ in range(ATTEMPTS):
+            before = states_of(folder, self.descriptions)
+            described = self._read_description(folder)
+            states = states_of(folder, [*self.descriptions, *described["files"]])
+            if all(states[name] == state for name, state in before.items()):
+                return Seen(states, described)
+        raise self._was_replaced(f"{ATTEMPTS} times while it was opened: wait until it stays")
+
+    def of_one_state(self, work: Callable[[Callable[[], None]], Result]) -> Result:
+        """What ``work`` gives while the index stays as it is; it begins again where another index was put in its place meanwhile.
+
+        Args:
+            work: gets a function that raises :class:`Replaced` if that has happened, to be called before anything is kept.
+
+        Raises:
+            Replaced: when the index isn't the one that was promised to a run, or is replaced again and again.
+        """
+        for _ in range(ATTEMPTS):
+            seen = self._look()
+            if self.promised not in (None, self.fingerprint()):
+                raise self._was_replaced("while a run used it: put back the index that the run began with, or begin the run anew elsewhere")
+            check_same = partial(self._check_same_as, seen)
+            try:
+                found = work(check_same)
+                check_same()
+                return found
+            except Exception:  # also what PISA and the operating system say of files that are gone
+                if self._look() is seen:
+                    raise
+        raise self._was_replaced(f"{ATTEMPTS} times while it was searched: wait until it stays, and search again")
+
+    def _check_same_as(self, seen: Seen) -> None:
+        if self._look() is not seen:
+            raise self._was_replaced("while it was searched: search again")
+
+    def _was_replaced(self, when: str) -> Replaced:
+        return Replaced(f"the index {self.path} was replaced by another one {when}")
+
+    @contextmanager
+    def held(self, fingerprint: str) -> Iterator[Path]:
+        """The folder of the index with this fingerprint, to open files in it: none of them is another index's.
+
+        Raises:
+            Replaced: when another index is there, or is put there meanwhile.
+        """
+        seen = self._look()
+        with open_folder(Path(self.path)) as folder:
+            if self.fingerprint() != fingerprint:
+                raise self._was_replaced("while it was searched: search again")
+            self._check_held(folder, seen)
+            yield folder
+            self._check_held(folder, seen)
+
+    def _check_held(self, folder: Path, seen: Seen) -> None:
+        self._check_same_as(seen)
+        if states_of(folder, seen.states) != seen.states:
+            raise self._was_replaced("while it was opened: search again")
 
     def fingerprint(self) -> str:
         """A checksum that differs for other passages or other build settings."""
@@ -94,7 +168,7 @@ class IndexArtifact(pt.Artifact):
         if not self._stores_text:
             opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
             raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--texts PASSAGE_INDEX')}")
-        return TextStore(Path(self.path) / TEXTS).read(docnos)
+        return TextStore(Path(self.path) / TEXTS, self._look().states[TEXTS]).read(docnos)
 
     def text_loader(self) -> "PassageText":
         """An operator that adds ``text`` by ``docno``; see :class:`PassageText`."""
@@ -176,7 +250,7 @@ class IndexArtifact(pt.Artifact):
         return {"type": self.ARTIFACT_TYPE, "format": self.ARTIFACT_FORMAT, "package_hint": self.ARTIFACT_PACKAGE_HINT}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_described": None}  # another machine has to look for itself
+        return self.__dict__ | {"_seen": None, "promised": None}  # another machine has to look for itself
 
     def __len__(self) -> int:
         return int(self.describe()["count"])
@@ -218,7 +292,7 @@ class PassageText(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Add ``text`` to a frame with ``docno``."""
         pt.validate.columns(inp, includes=["docno"], context=self)
-        return add_texts(inp, self.index.texts)
+        return self.index.of_one_state(lambda _: add_texts(inp, self.index.texts))
 
     def __repr__(self) -> str:
         return f"{self.index!r}.text_loader()"
@@ -229,15 +303,6 @@ def add_texts(frame: pd.DataFrame, texts: Callable[[list[str]], list[str]]) -> p
     codes, docnos = pd.factorize(frame["docno"].to_numpy(dtype=object), use_na_sentinel=False)
     found = pd.Series(texts(docnos.tolist()) if len(docnos) else [], dtype=object).to_numpy()
     return frame.assign(text=pd.Series(found[codes], index=frame.index, dtype=object))
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    """A value that changes when the file ``path`` is written again; empty if there is none."""
-    try:
-        about = path.stat()
-    except OSError:
-        return ()
-    return (about.st_ino, about.st_size, about.st_mtime_ns)
 
 
 def _write_json(path: Path, content: Any) -> None:

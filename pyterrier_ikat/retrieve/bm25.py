@@ -102,7 +102,7 @@ class BM25(IndexRetriever):
         """Search PISA for words, or for weighted terms."""
         column = "query" if isinstance(queries[0], str) else "query_toks"
         options = {"stops": self.index.describe()["stops"], "k1": self.k1, "b": self.b, "terms": column == "query_toks"}
-        retriever = self.opened((fingerprint, column, self.k1, self.b), partial(open_bm25, self.index.pisa, **options))
+        retriever = self.opened(fingerprint, (column, self.k1, self.b), partial(open_bm25, **options))
         return search(retriever, column, queries, self.num_results)
 
 

@@ -1,12 +1,14 @@
 """An index of dense vectors: passages encoded by a bi-encoder, in a folder of pyterrier_dr's format."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyterrier as pt
 
 from ..arguments import at_least, checked
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 FOLDER, PROGRESS = "dense", "encoded.json"
 SIMILARITIES = ("cosine", "dot")
+SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+"""Between these lie the lengths of vectors whose dot products are 32-bit floats."""
 
 
 class DenseIndex(IndexArtifact):
@@ -62,7 +66,7 @@ class DenseIndex(IndexArtifact):
     def __init__(self, path: str | Path, model: str | Path | None = None, *, text: pt.Transformer | None = None) -> None:
         super().__init__(path, text)
         self.model = None if model is None else str(model)
-        self._opened: dict[tuple[str, str], tuple[dense_writer.VectorFiles, Any]] = {}
+        self._opened: dict[tuple[str, str], tuple[dense_writer.VectorFiles, float, Any]] = {}
 
     @checked
     def index(
@@ -190,30 +194,44 @@ class DenseIndex(IndexArtifact):
         """Vectors of a column ``query_vec``, those of cosines with the length 1.
 
         Raises:
-            DataError: naming the first that isn't one of this index.
+            DataError: naming the first that isn't one of this index, or gives dot products beyond the range of 32-bit floats.
         """
         described = self.describe()
-        vectors = np.empty((len(given), described["size"]), dtype=np.float32)
+        size, most = described["size"], LARGEST / max(described["longest"], 1)
+        vectors = np.empty((len(given), size), dtype=np.float32)
         for row, (qid, one) in enumerate(zip(qids, given, strict=True)):
-            found = np.asarray(one)
-            if found.shape != vectors.shape[1:] or found.dtype.kind not in "fiu" or not np.isfinite(found).all():
+            found = _as_numbers(one)
+            if found.shape != (size,) or not np.isfinite(found).all():
                 raise DataError(
-                    f"query_vec of {qid} is {str(one)[:60]!r}: give a vector of {described['size']} finite numbers, "
-                    "or drop the column to search query"
+                    f"query_vec of {qid} is {str(one)[:60]!r}: give a vector of {size} finite numbers, or drop the column to search query"
                 )
-            length = np.linalg.norm(found.astype(np.float64)) if described["similarity"] == "cosine" else 1.0
-            vectors[row] = found / (length or 1.0)
+            # By a power of two, which is exact: the squares of the numbers are in the range of 64 bits.
+            exponent = int(np.frexp(np.abs(found).max(initial=0))[1])
+            scaled = np.ldexp(found, -exponent)
+            length = float(np.linalg.norm(scaled))
+            if described["similarity"] == "cosine":
+                vectors[row] = scaled / (length or 1.0)
+            elif length == 0 or SMALLEST <= math.ldexp(length, min(exponent, 1000)) <= most:
+                vectors[row] = found
+            else:
+                raise DataError(f"query_vec of {qid} is {str(one)[:60]!r}, whose dot products are beyond 32-bit floats: scale it")
         return vectors
 
     def search(self, fingerprint: str, queries: Vectors, num_results: int, device: str = "auto") -> list[Ranking]:
         """The passages of highest similarity with each query's vector."""
-        described, device = self.describe(), find_device(device)
-        if (fingerprint, device) not in self._opened:
-            files = dense_writer.VectorFiles(Path(self.path) / FOLDER, described["size"])
-            self._opened = {(fingerprint, device): (files, load_on(files.vectors, device))}
-        files, loaded = self._opened[fingerprint, device]
-        found = search_vectors(files.vectors, queries, num_results, longest=described["longest"], device=device, loaded=loaded)
+        files, longest, loaded = self._files(fingerprint, find_device(device))
+        found = search_vectors(files.vectors, queries, num_results, longest=longest, device=find_device(device), loaded=loaded)
         return [Ranking(files.docnos(rows), scores) for rows, scores in found]
+
+    def _files(self, fingerprint: str, device: str) -> tuple[dense_writer.VectorFiles, float, Any]:
+        """The vectors of the index with this fingerprint, the length of the longest, and what of them a device holds."""
+        if (found := self._opened.get((fingerprint, device))) is None:
+            with self.held(fingerprint) as folder:
+                described = self.describe()
+                files = dense_writer.VectorFiles(folder / FOLDER, described["size"])
+            found = files, described["longest"], load_on(files.vectors, device)
+            self._opened = {(fingerprint, device): found}
+        return found
 
     def warm_up(self) -> None:
         """Load in advance the model that encodes queries."""
@@ -288,6 +306,13 @@ def _encode(model: str, of: str, prefix: str | None, similarity: str, texts: Seq
     given = [well_formed(text) for text in texts]
     found = encode(given, prompt=prefix, batch_size=batch_size, show_progress_bar=False, normalize_embeddings=similarity == "cosine")
     return np.asarray(found, dtype=np.float32)
+
+
+def _as_numbers(given: Any) -> npt.NDArray[np.float64]:
+    """A vector of 64-bit floats, infinite where they are beyond these; empty where it has other values."""
+    found = np.asarray(given)
+    with np.errstate(over="ignore"):
+        return found.astype(np.float64) if found.dtype.kind in "fiu" else np.empty(0)
 
 
 def _worth_keeping(workplace: Path) -> bool:

@@ -1,19 +1,18 @@
 """The interface to PISA: a child process writes indexes, and rankings depend on neither threads nor indexing order.
 
 PISA prints to C's stdout while it writes, and ends its process on trouble: so ``pisa_writer.py`` runs it. What PISA would write into the
-index folder at the first use of a scorer is made in a temporary folder and renamed into place, so that readers never see half a file
-and a read-only index is never written to.
+index folder at the first use of a scorer is made by :mod:`.derived`, so that readers never see half a file and a read-only index is never
+written to.
 """
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import metadata
 from itertools import pairwise
@@ -26,6 +25,8 @@ import pandas as pd
 
 from ..errors import DataError
 from ..store.files import link
+from .derived import add, is_whole, record_of
+from .state import Replaced
 
 # PISA has krovetz too, but loads its dictionary per query word: 280 queries took 19 to 160 s in place of 0.2 s.
 STEMMERS = ("porter2", "none")
@@ -140,58 +141,53 @@ def make_bm25_ready(folder: Path, k1: float, b: float) -> None:
     _write(folder, kind="text", build=False, k1=k1, b=b)
 
 
-def add_bm25(folder: Path, k1: float, b: float) -> None:
-    """Add what PISA needs for BM25 with these parameters to an index in use, when it is missing."""
+def add_bm25(folder: Path, k1: float, b: float, described: Collection[str] = ()) -> None:
+    """Add what PISA needs for BM25 with these parameters to an index in use, unless it is there and whole.
+
+    Args:
+        folder: PISA's files.
+        k1: of BM25.
+        b: of BM25.
+        described: the names of files that the index's description has, which was checked before.
+    """
     files, use = bm25_files(folder, k1, b), f"BM25 with k1={k1:g}, b={b:g}"
-    removed = [name for name in UNCOMPRESSED if not (folder / name).exists()]
-    if removed and not all(file.exists() for file in files):
-        ready = ", ".join(path.name.removesuffix(".q0.bmw.64") for path in sorted(folder.glob("bm25.*.64")))
+    if is_whole(files, described):
+        return
+    ready = [known for known in _ready_for(folder) if is_whole(known, described)]
+    if removed := [name for name in UNCOMPRESSED if not (folder / name).exists()]:
+        there = ", ".join(first.name.removesuffix(".q0.bmw.64") for first, _ in ready)
         raise DataError(
-            f"the index {folder.parent} isn't ready for {use}, only for {ready}, and {removed[0]} was removed: "
+            f"the index {folder.parent} isn't ready for {use}, only for {there}, and {removed[0]} was removed: "
             "put inv.docs and inv.freqs back, or use the parameters it is ready for"
         )
 
-    def make(workplace: Path) -> None:
-        _reuse_postings(folder, workplace, k1, b)
+    def build(workplace: Path) -> None:
+        if ready:
+            _reuse_postings(ready[0][1], bm25_files(workplace, k1, b)[1])
         make_bm25_ready(workplace, k1, b)
 
-    _add(folder, files, make, use)
+    add(files, build, use)
 
 
-def add_impacts(folder: Path) -> None:
-    """Add what PISA needs for the dot product to an index in use, when it is missing."""
+def add_impacts(folder: Path, described: Collection[str] = ()) -> None:
+    """Add what PISA needs for the dot product to an index in use, unless it is there and whole; see :func:`add_bm25`.
+
+    PyTerrier keeps no record of the files that it adds itself: they are taken as they are.
+    """
     files = [folder / name for name in IMPACT_FILES]
-    _add(folder, files, lambda workplace: _write(workplace, kind="impacts", build=False), "retrieval by impacts")
+    of_pyterrier = all(file.exists() for file in files) and not record_of(files).exists()
+    if not (of_pyterrier or is_whole(files, described)):
+        add(files, lambda workplace: _write(workplace, kind="impacts", build=False), "retrieval by impacts")
 
 
-def _add(folder: Path, files: Sequence[Path], make: Callable[[Path], None], use: str) -> None:
-    if all(file.exists() for file in files):
-        return
-    try:
-        workplace = Path(tempfile.mkdtemp(dir=folder, prefix=".ikat.", suffix=".tmp"))
-    except OSError as error:
-        raise DataError(
-            f"the index {folder} isn't ready for {use} and can't be written to ({error.strerror}): "
-            "search it once where it can be, or use the parameters it was built for"
-        ) from None
-    try:
-        for path in folder.iterdir():
-            if path.is_file():
-                (workplace / path.name).symlink_to(path.absolute())
-        make(workplace)
-        # Two processes may do this at the same time: each puts a whole file of the same content into place.
-        for file in files:
-            os.replace(workplace / file.name, file)
-    finally:
-        shutil.rmtree(workplace, ignore_errors=True)
+def _ready_for(folder: Path) -> list[list[Path]]:
+    """The files of each pair of parameters of BM25 that something is there for."""
+    return [[first, first.with_name(f"{first.name}.block_simdbp")] for first in sorted(folder.glob("bm25.*.64"))]
 
 
-def _reuse_postings(folder: Path, workplace: Path, k1: float, b: float) -> None:
+def _reuse_postings(there: Path, postings: Path) -> None:
     """Link the compressed postings of other parameters: unquantised, they don't depend on them."""
-    _, postings = bm25_files(workplace, k1, b)
-    there = next(folder.glob(f"bm25.*{postings.suffix}"), None)
-    if there is not None and not postings.exists():
-        link(there, postings)
+    link(there, postings)
 
 
 def _write(folder: Path, lines: Iterable[str] = (), **job: Any) -> None:
@@ -251,8 +247,20 @@ def read_docnos(folder: Path) -> Iterator[str]:
             yield from (text[start - bounds[0] : end - bounds[0]].decode("utf-8", "replace") for start, end in pairwise(bounds))
 
 
-def open_bm25(folder: Path, *, stops: str, k1: float, b: float, threads: int, terms: bool = False) -> Any:
+def open_bm25(
+    folder: Path,
+    *,
+    stops: str,
+    k1: float,
+    b: float,
+    threads: int,
+    terms: bool = False,
+    described: Collection[str] = (),
+    held: Path | None = None,
+) -> Any:
     """PISA's BM25 over the index in ``folder``; it adds what is missing for these parameters first.
+
+    ``described`` is that of :func:`add_bm25`, and ``held`` another name of the folder, which leads to no other one meanwhile.
 
     The dynamic pruning is ``maxscore``: on queries of hundreds of words it is several times as fast as PISA's default, with the same
     ranking. Repeated query terms count, as in Lucene. With ``terms`` it looks up ``query_toks`` as they are: else PISA would stem terms
@@ -260,23 +268,32 @@ def open_bm25(folder: Path, *, stops: str, k1: float, b: float, threads: int, te
     """
     from pyterrier_pisa import PisaIndex, PisaStemmer
 
-    add_bm25(folder, k1, b)
-    index = PisaIndex(str(folder), stops="none" if terms else stops)
+    add_bm25(folder, k1, b, described)
+    index = PisaIndex(_opened_at(held or folder, bm25_files(folder, k1, b)), stops="none" if terms else stops)
     if terms:
         index.stemmer = PisaStemmer.none
     return index.bm25(k1=k1, b=b, query_algorithm="maxscore", query_weighted=True, toks_scale=1, threads=threads)
 
 
-def open_impacts(folder: Path, *, threads: int) -> Any:
-    """PISA's dot product over the index in ``folder``; it adds what is missing for it first.
+def _opened_at(folder: Path, files: Sequence[Path]) -> str:
+    """The folder's name for PISA, which would write what it lacks in the reader's process, and end that one on trouble."""
+    if not all((folder / file.name).exists() for file in files):
+        raise Replaced(f"the index {files[0].parent} was replaced while it was opened: search again")
+    return str(folder)
+
+
+def open_impacts(folder: Path, *, threads: int, described: Collection[str] = (), held: Path | None = None) -> Any:
+    """PISA's dot product over the index in ``folder``; it adds what is missing for it first. See :func:`open_bm25`.
 
     Its input has ``query_toks``, dicts of impacts by term; its score is the sum of their products with the passage's. Terms that no
     passage has, and those with a capital of ASCII, count nothing.
     """
     from pyterrier_pisa import PisaIndex
 
-    add_impacts(folder)
-    return PisaIndex(str(folder), stops="none").quantized(query_algorithm="maxscore", toks_scale=1, threads=threads)
+    add_impacts(folder, described)
+    return PisaIndex(_opened_at(held or folder, [folder / name for name in IMPACT_FILES]), stops="none").quantized(
+        query_algorithm="maxscore", toks_scale=1, threads=threads
+    )
 
 
 def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> list[Ranking]:

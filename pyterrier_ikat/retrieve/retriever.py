@@ -82,12 +82,18 @@ class IndexRetriever(Operator):
     def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
         """The rankings of queries, ``num_results`` deep."""
 
-    def opened(self, key: tuple[Any, ...], open_retriever: Callable[..., Any]) -> Any:
-        """PISA's own retriever, opened once per key: a copy, as it is changed by a search."""
-        if key not in self._opened:
-            # With one thread PISA keeps Python's lock while it searches.
-            self._opened[key] = open_retriever(threads=min(max(os.cpu_count() or 2, 2), 16))
-        return copy(self._opened[key])
+    def opened(self, fingerprint: str, options: tuple[Any, ...], open_retriever: Callable[..., Any]) -> Any:
+        """PISA's own retriever over the index with this fingerprint, opened once per options: a copy, as it is changed by a search."""
+        key = (fingerprint, *options)
+        if (found := self._opened.get(key)) is None:
+            with self.index.held(fingerprint) as folder:
+                held = folder / self.index.pisa.relative_to(self.index.path)
+                described = {Path(name).name for name in self.index.describe()["files"]}
+                # With one thread PISA keeps Python's lock while it searches.
+                threads = min(max(os.cpu_count() or 2, 2), 16)
+                found = open_retriever(self.index.pisa, threads=threads, described=described, held=held)
+            self._opened = {known: one for known, one in self._opened.items() if known[0] == fingerprint} | {key: found}
+        return copy(found)
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """This retriever with ``k`` passages per query at most, for ``retriever % k``."""
@@ -96,10 +102,19 @@ class IndexRetriever(Operator):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Retrieve for each row of a query frame."""
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
+        return self.index.of_one_state(partial(self._retrieve, inp))  # type: ignore[no-any-return]
+
+    def _retrieve(self, inp: pd.DataFrame, check_same: Callable[[], None]) -> pd.DataFrame:
         queries, fingerprint = self.queries(inp), self.index.fingerprint()
         keys = [self.key(fingerprint, query.query) for query in queries]
         distinct = {key: query.query for key, query in zip(keys, queries, strict=True)}
-        found = cached_rankings(distinct, self.num_results, open_cache(self.cache), partial(self.find_rankings, fingerprint), self.label)
+
+        def find(asked: list[Any]) -> list[Ranking]:
+            rankings = self.find_rankings(fingerprint, asked)
+            check_same()  # before they are kept as those of this index
+            return rankings
+
+        found = cached_rankings(distinct, self.num_results, open_cache(self.cache), find, self.label)
         rankings = {query.row: self._weigh(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}
         return self.index.with_text(result_frame(inp, rankings))  # type: ignore[no-any-return]
 

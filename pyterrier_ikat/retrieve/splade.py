@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ class SpladeRetriever(IndexRetriever):
 
     def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
         """Search PISA for the queries' vectors."""
-        retriever = self.opened((fingerprint,), partial(open_impacts, self.index.pisa))
+        retriever = self.opened(fingerprint, (), open_impacts)
         return search(retriever, "query_toks", self.index.encode_queries(queries), self.num_results)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, list_first
+from .state import FileState, Replaced, file_state
 
 MAGIC = b"ikattxt1"
 HEADER = struct.Struct("<8sI")
@@ -49,9 +50,11 @@ class TextStore:
 
     Args:
         path: the file, in the index's folder.
+        state: the state of the file; None takes the file that is there.
 
     Raises:
         DataError: at every use, when the file can't be read or is damaged.
+        Replaced: when it isn't the file of this state.
 
     Example:
         >>> import tempfile
@@ -63,8 +66,9 @@ class TextStore:
         (['Rooibos has no caffeine.'], ['d2'], 2)
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, state: FileState | None = None) -> None:
         self.path = path
+        self.state = state
 
     def read(self, docnos: Sequence[str]) -> list[str]:
         """The texts of ``docnos``, in their order; rows of the same passage share one string.
@@ -104,8 +108,7 @@ class TextStore:
     @contextmanager
     def _opened(self) -> Iterator["OpenTexts"]:
         try:
-            about = self.path.stat()
-            yield _open(str(self.path.absolute()), about.st_ino, about.st_size, about.st_mtime_ns)
+            yield _open(str(self.path.absolute()), self.state or file_state(self.path))
         except (OSError, ValueError, IndexError, struct.error, lz4.block.LZ4BlockError) as error:
             raise DataError(
                 f"{self.path} can't be read ({error}): it is damaged, copy the index {self.path.parent} again or build it anew"
@@ -229,9 +232,11 @@ def footer(head: bytes, count: int, tables: int, check: int) -> bytes:
 
 
 @lru_cache(maxsize=16)
-def _open(path: str, *_: int) -> OpenTexts:
-    """An open file of texts: just the one that had this number, size and time."""
+def _open(path: str, state: FileState) -> OpenTexts:
+    """An open file of texts: just the one in this state."""
     with open(path, "rb") as file:
+        if file_state(file.fileno()) != state:
+            raise Replaced(f"{path} was replaced while it was opened: search again")
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     magic, size = HEADER.unpack_from(mapped)
     first, behind = HEADER.size + size, len(mapped) - FOOTER.size - CHECK.size

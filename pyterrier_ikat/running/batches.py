@@ -9,7 +9,7 @@ folder is written.
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -31,7 +31,7 @@ from ..runs.versions import OURS, describe_difference, versions, with_package
 from ..store.files import atomic_write
 from .account import COSTS, Account
 from .comparison import RANKING, check_ranking
-from .identity import naming
+from .identity import kept_as_they_are, naming
 from .recorder import Recorder
 
 PARAMETERS = "run.json"
@@ -88,6 +88,7 @@ class Batches:
 
         Raises:
             BatchUnderWay: when turns wait for an LLM's batches; all others are finished, and kept.
+            DataError: when an index, a model's folder or the prompts were replaced; the batch under way is not kept.
         """
         if (self.path / PARAMETERS).exists():  # made under on_error=raise, they get company that may hold fallbacks
             RunFolder(self.path).write_parameters(self.parameters)
@@ -96,9 +97,10 @@ class Batches:
             following.callback(account.close)
             for ledger in counting:
                 following.enter_context(ledger.followed_by(account))
-            self._run(pipeline, topics, account.rest, size)
+            check_parts = following.enter_context(kept_as_they_are([pipeline], self.parameters.get("parts", {})))
+            self._run(pipeline, topics, account.rest, size, check_parts)
 
-    def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int) -> None:
+    def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int, check_parts: Callable[[], None]) -> None:
         counted, (before, behind) = counting.snapshot(), _divided(pipeline)
         left = topics[~topics["qid"].isin(self.finished())]
         recorder = Recorder(left["qid"].tolist(), naming(pipeline))
@@ -113,6 +115,7 @@ class Batches:
                 if not checked:
                     _check_ranking(self.path.stem, turns, results)
                     checked = True
+                check_parts()
                 self.keep(int(left.index[places.start]), turns, results, counting.since(counted), recorder.take(turns["qid"].tolist()))
                 counted = counting.snapshot()
         under_way.tell()

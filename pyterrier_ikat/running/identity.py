@@ -1,19 +1,21 @@
 """The identity of a system's run: its stages, what their prompts say, and the state of their models, indexes and folders."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import pyterrier as pt
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 from ..llms import LLM
 from ..llms.spec import deciding_options
 from ..operator import digest, every_stage, parts_of, stages
 from ..store.models import model_state
 
+ANEW = "begin the run anew elsewhere"
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -69,6 +71,39 @@ def naming(pipeline: pt.Transformer) -> Callable[[str], str]:
         name = repr("own" if number == 1 else f"own {number}")
         named[f"prompts={name}"] = (f"prompts={folder!r}", None)
     return partial(_written, named=named)
+
+
+@contextmanager
+def kept_as_they_are(systems: Iterable[pt.Transformer], states: Mapping[str, Any] | None = None) -> Iterator[Callable[[], None]]:
+    """While this lasts, no search of these systems takes another index than the one that a run began with.
+
+    Args:
+        systems: that the run uses.
+        states: of their models, indexes and folders when the run began, as in :func:`parameters_of`; None takes those of now.
+
+    Yields:
+        A function that looks at all models, indexes and folders: it is to be called before anything that they made is kept.
+
+    Raises:
+        DataError: by that function, naming what was replaced or changed. A search raises one, too.
+    """
+    named = {name: part for name, (_, part) in _named(distinct_parts(systems)) if not isinstance(part, LLM)}
+    begun = {name: _state(part) for name, part in named.items()} if states is None else states
+    indexes = [(part, begun.get(name), part.promised) for name, part in named.items() if hasattr(part, "promised")]
+
+    def check() -> None:
+        for name, part in named.items():
+            if name in begun and _state(part) != begun[name]:
+                where = getattr(part, "path", part)
+                raise DataError(f"{where} was replaced or changed while a run used it: put back what the run began with, or {ANEW}")
+
+    for index, state, _ in indexes:
+        index.promised = state
+    try:
+        yield check
+    finally:
+        for index, _, before in indexes:
+            index.promised = before
 
 
 def _named(found: list[Any]) -> Iterator[tuple[str, tuple[str, Any]]]:

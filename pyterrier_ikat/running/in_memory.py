@@ -20,6 +20,7 @@ from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages
 from ..runs import write_run
 from .comparison import prepare_comparison
+from .identity import kept_as_they_are
 from .systems import System, methods_in
 
 Keep = Callable[[str, pd.DataFrame], None]
@@ -96,6 +97,7 @@ def experiment(
     under_way = UnderWay()
 
     def keep(name: str, found: pd.DataFrame) -> None:
+        check_parts()
         if len(found) == 0:
             raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
         check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
@@ -103,15 +105,16 @@ def experiment(
         if name in files:
             write_run(found, files[name], name)
 
-    for manual in {entry.manual for entry in comparison.methods.values()}:
-        together = {name: system for name, system in comparison.systems.items() if comparison.methods[name].manual == manual}
-        asked = comparison.topics[next(iter(together))]
-        with under_way.noted():
-            _run_tree(together, asked, comparison.qrels, keep)
-        if under_way.waiting:  # the tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too
-            for system in together.values():
+    with kept_as_they_are(comparison.systems.values()) as check_parts:
+        for manual in {entry.manual for entry in comparison.methods.values()}:
+            together = {name: system for name, system in comparison.systems.items() if comparison.methods[name].manual == manual}
+            asked = _judged(comparison.topics[next(iter(together))], comparison.qrels)
+            with under_way.noted():
+                _run_tree(together, asked, comparison.qrels, keep)
+            # The tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too.
+            for system in together.values() if under_way.waiting else ():
                 with under_way.noted():
-                    system.transform(_judged(asked, comparison.qrels))
+                    system.transform(asked)
     if under_way.waiting:
         for path in files.values():  # the same call goes on later, and finds no place taken
             path.unlink(missing_ok=True)
@@ -149,7 +152,7 @@ def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels
     # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage a turn.
     pt.Experiment(
         ending,
-        _judged(topics, qrels),
+        topics,
         qrels.drop_duplicates("qid"),
         [NumQ],
         names=list(systems),

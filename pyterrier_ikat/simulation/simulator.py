@@ -16,6 +16,7 @@ from ..errors import IkatError, advice, list_first
 from ..evaluation.evaluator import check_baseline
 from ..llms.failures import StageEnded
 from ..progress import bar
+from ..running.identity import kept_as_they_are
 from ..running.in_folders import check_places
 from ..running.systems import Systems
 from ..runs.dialogues import DialogueLog
@@ -141,7 +142,7 @@ def run_sessions(setting: Setting, out: str | Path, threads: int = THREADS) -> N
     least_one("threads", threads)
     runs = setting.runs()
     check_places(runs, Path(out))
-    with lock_folders(*(Path(out) / name for name in runs)):
+    with lock_folders(*(Path(out) / name for name in runs)), kept_as_they_are(setting.systems.values()):
         logs = {name: DialogueLog.create(Path(out) / name, header_of(setting, name)) for name in runs}
         _play_all(setting, logs, threads)
 

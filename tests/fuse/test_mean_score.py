@@ -1,6 +1,7 @@
 """The weighted mean over sub-queries and scorers, against a plain definition and worked examples."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -61,6 +62,28 @@ def plain_mean(lists, weights, scores):
         for docno in candidates
     }
     return sorted(mean.items(), key=lambda pair: (-round(pair[1], 9), candidates.index(pair[0])))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_equal_means_keep_the_order_of_the_candidates_in_any_order_of_the_scorers(data):
+    """Scores and weights on a grid of tenths: exact fractions say which means are equal."""
+    docnos = list("abcdef"[: data.draw(st.integers(2, 6))])
+    weights = data.draw(st.lists(st.integers(1, 10), min_size=1, max_size=3))
+    queries = list("xyz"[: len(weights)])
+    tables = [
+        {(query, docno): data.draw(st.integers(-10, 10)) for query in queries for docno in docnos}
+        for _ in range(data.draw(st.integers(1, 4)))
+    ]
+    exact = {
+        docno: sum(Fraction(weight * table[query, docno]) for table in tables for query, weight in zip(queries, weights, strict=True))
+        for docno in docnos
+    }
+    found = expanded({"t": [(query, docnos) for query in queries]}, {"t": [weight / 10 for weight in weights]})
+    scorers = [Table(lambda query, docno, table=table: table[query, docno] / 10) for table in tables]
+    rankings = [ikat.MeanScore(order)(found) for order in (scorers, scorers[::-1])]
+    assert rankings[0]["docno"].tolist() == sorted(docnos, key=lambda docno: -exact[docno])
+    assert rankings[0][["docno", "score"]].values.tolist() == rankings[1][["docno", "score"]].values.tolist()
 
 
 def test_the_worked_example():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -70,6 +71,13 @@ def test_a_turn_sees_what_was_learned_before_it(memory):
     assert memory.known("u1", "b", 2) == memory.known("u1", "c") == memory.known("u1") == {"2": dog, "3": oslo}
     assert memory.known("u2") == {}
     assert memory.users() == ["u1"]
+
+
+def test_a_memory_can_be_sent_to_another_process(memory):
+    memory.learn("u1", "a", chat("I own a dog."))
+    sent = pickle.loads(pickle.dumps(memory))
+    sent.learn("u1", "b", chat("I like tea."))
+    assert memory.known("u1") == sent.known("u1") == {"1": "I own a dog.", "2": "I like tea."}
 
 
 def test_each_turn_is_asked_once_with_the_earlier_ones_as_context(memory, notes):

@@ -130,6 +130,14 @@ def test_batches_that_openvino_works_on_side_by_side_keep_their_order(folders, f
     assert np.corrcoef(many, together)[0, 1] > NEAR
 
 
+@pytest.mark.parametrize("kind", ["ettin-mean", "modernbert"])
+def test_openvino_scores_short_pairs_beside_a_long_one_where_layers_see_a_window(folders, four_threads, kind):
+    pairs = [*PAIRS[:12], ("tea", "green " * 60), ("tea", "green " * 30)]
+    exact, found = (score_pairs(folders[kind], 128, backend, 100_000, pairs) for backend in ("fp32", "openvino"))
+    assert np.isfinite(found).all()
+    assert np.corrcoef(found, exact)[0, 1] > NEAR
+
+
 @pytest.mark.parametrize(
     ("backend", "pairs", "most"), [("openvino", 3, 512), ("openvino", 10, 750), ("openvino", 90, 2048), ("bf16", 3, 2048)]
 )

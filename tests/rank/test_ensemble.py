@@ -5,6 +5,8 @@ import math
 import os
 import subprocess
 import sys
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -63,6 +65,26 @@ def test_equal_scores_count_a_half_and_a_missing_passage_nothing():
     ranked = ikat.Ensemble([scores(a=7.0, b=7.0), scores(a=1.0, b=2.0, c=2.0), scores(c=5.0)])(found(*ABC))
     # a: (.5 + 0 + 0) / 3, b: (.5 + 1 + 0) / 3, c: (0 + 1 + .5) / 3
     assert ranking(ranked) == [("c", 0.5, 0), ("b", 0.5, 1), ("a", round(1 / 6, 9), 2)]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
+    """Scores on a grid of tenths: exact fractions say which means are equal."""
+    docnos, of_grid = "abcdefgh"[: data.draw(st.integers(2, 8))], st.integers(0, 10)
+    tables = data.draw(st.lists(st.tuples(*[of_grid] * len(docnos)), min_size=2, max_size=5))
+    exact = {docno: Fraction(0) for docno in docnos}
+    for table in tables:
+        low, high = min(table), max(table)
+        for docno, score in zip(docnos, table, strict=True):
+            exact[docno] += Fraction(score - low, high - low) if high > low else Fraction(1, 2)
+    expected = sorted(sorted(docnos, reverse=True), key=lambda docno: -exact[docno])
+    scorers = [scores(**{docno: score / 10 for docno, score in zip(docnos, table, strict=True)}) for table in tables]
+    rankings = [ikat.Ensemble(order)(found(*(("t", docno) for docno in docnos))) for order in (scorers, scorers[::-1])]
+    for ranked in rankings:
+        assert ranked["docno"].tolist() == expected
+        assert [first == then for first, then in pairwise(ranked["score"])] == [exact[a] == exact[b] for a, b in pairwise(expected)]
+    assert rankings[0]["score"].tolist() == rankings[1]["score"].tolist()
 
 
 def test_a_scorer_that_leaves_a_turn_out_lets_the_others_decide():

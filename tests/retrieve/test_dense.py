@@ -162,6 +162,19 @@ def test_a_vector_is_searched_in_the_place_of_the_query(index, letters):
             index.dense()(asked.assign(query_vec=[vector("a"), wrong]))
 
 
+@pytest.mark.parametrize("scale", [1e300, 1e-300, 5e-324])
+def test_a_vector_beyond_32_bits_is_searched_by_its_direction_and_no_dot_product_is_lost(index, letters, tmp_path, scale):
+    direction = np.zeros(SIZE)
+    direction[[1, 3]] = 1.0
+    asked, dot = topics("tea"), ikat.DenseIndex(tmp_path / "dot").index(CORPUS, "some/letters", similarity="dot").dense()
+    expected = index.dense()(asked.assign(query_vec=[direction]))
+    pd.testing.assert_frame_equal(index.dense()(asked.assign(query_vec=[direction * scale])), expected)
+    assert len(dot(asked.assign(query_vec=[direction * 1e30]))) == len(expected)
+    for lost in (direction * scale, direction * 1e38):
+        with pytest.raises(ikat.DataError, match="query_vec of 0 is .* beyond 32-bit floats: scale it"):
+            dot(asked.assign(query_vec=[lost]))
+
+
 def test_the_query_encoder_adds_a_vector_to_each_row_and_encodes_each_query_once(index, letters):
     asked = topics("green tea", "the train", "green tea")
     found = index.query_encoder()(asked)

@@ -30,6 +30,10 @@ def test_a_file_that_changed_in_its_middle_is_another_index(index, tmp_path):
         file.seek(ENDS + 4)
         file.write(b"1")
     os.utime(path, ns=(1, 1))
+    with pytest.raises(ikat.DataError, match="is damaged: splade/inv.docs has other content"):
+        index.fingerprint()
+    (tmp_path / "index" / META).unlink()
+    write_description(tmp_path / "index" / META, {"format": FORMAT, "model": str(tmp_path / "model"), "count": 1})
     assert index.fingerprint() != known
 
 
