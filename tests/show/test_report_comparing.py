@@ -91,17 +91,25 @@ def press(browser, key, shift=False):
 def test_a_sentence_per_turn_names_what_makes_the_difference_for_any_pair(browser, url):
     browser.open(url)
     assert reasons(browser) == [
-        "high finds yes (label 4) at rank 1, low at 2.",
-        "low and high rank all relevant passages alike.",
-        "low finds yes (label 3) at rank 1, high at 2.",
+        "high leads by .5000 in RR(rel=1). high finds yes (label 4) at rank 1, low at 2. In low low-1, not judged, came in at rank 1.",
+        "No difference in RR(rel=1): both rank the relevant passages alike.",
+        "low leads by .5000 in RR(rel=1). low finds yes (label 3) at rank 1, high at 2. In high high-1, not judged, came in at rank 1.",
     ]
     choose(browser, baseline="2")
     assert reasons(browser)[1:] == [
-        "lost finds yes (label 2) at rank 1, high at 4.",
-        "high finds yes (label 3) at rank 2, lost does not find it.",
+        "lost leads by .7500 in RR(rel=1). lost finds yes (label 2) at rank 1, high at 4. "
+        "In high high-1, not judged, came in at rank 1; high-2, not judged, came in at rank 2.",
+        "high leads by .5000 in RR(rel=1). high finds yes (label 3) at rank 2, lost does not find it. "
+        "In lost lost-1, not judged, came in at rank 1; lost-2, not judged, came in at rank 2.",
     ]
-    choose(browser, run="0")
-    assert reasons(browser)[2] == "low finds yes (label 3) at rank 1, lost does not find it."
+    choose(browser, measure="1")  # the text is about the measure that is shown
+    assert reasons(browser)[1:] == [
+        "lost leads by 1.0000 in P(rel=1)@1. lost finds yes (label 2) at rank 1, high at 4 (+1.0000). "
+        "In high high-1, not judged, came in at rank 1.",
+        "No difference in P(rel=1)@1: neither high nor lost finds a relevant passage among its first 1.",
+    ]
+    choose(browser, run="0", measure="0")
+    assert reasons(browser)[2].startswith("low leads by 1.0000 in RR(rel=1). low finds yes (label 3) at rank 1, lost does not find it.")
     choose(browser, run="2")
     assert reasons(browser) == []  # a run isn't compared with itself
     assert browser.errors == []

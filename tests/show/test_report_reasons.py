@@ -1,12 +1,20 @@
+import re
+
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures import AP, RR, Bpref, P, R, nDCG
 from small_runs import ranking
 
-from pyterrier_ikat.show.report.reasons import Relevant, explain, further_down, reasons_by_turn, relevant_by_turn
+from pyterrier_ikat.evaluation import label, per_turn
+from pyterrier_ikat.evaluation.shares import is_sum, shares
+from pyterrier_ikat.show.report import reasons
+from pyterrier_ikat.show.report.reasons import Explainer, Relevant, further_down, reasons_by_turn, relevant_by_turn
 from pyterrier_ikat.show.report.runs import RunData
 
 QRELS = pd.DataFrame({"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]})
-QR, AQD = ("qr", 0), ("aqd", 1)
 
 
 def test_relevant_passages_have_their_ranks_at_any_depth_the_highest_label_first():
@@ -17,42 +25,128 @@ def test_relevant_passages_have_their_ranks_at_any_depth_the_highest_label_first
     assert relevant_by_turn([one], None) == {}
 
 
+def told(measure, labels, one, other):
+    """What is told of two rankings, by the scores that the evaluator gives them."""
+    runs = [ranking([("1_1", docno, 100.0 - place) for place, docno in enumerate(docnos)]) for docnos in (one, other)]
+    qrels = pd.DataFrame({"qid": "1_1", "docno": list(labels), "label": list(labels.values())})
+    lead = np.subtract(*(per_turn(run, qrels, [measure])[label(measure)][0] if len(run) else 0.0 for run in runs))
+    ranks = [{docno: rank for rank, docno in enumerate(docnos, 1)} for docnos in (one, other)]
+    return Explainer(measure, labels, ["qr", "aqd"], ranks).explain(0, 1, lead), lead
+
+
 @pytest.mark.parametrize(
-    ("relevant", "told"),
+    ("measure", "labels", "one", "other", "expected"),
     [
-        ([("walk-019", 4, (4, 1))], "aqd finds walk-019 (label 4) at rank 1, qr at 4."),
-        ([("walk-019", 4, (1, 4))], "qr finds walk-019 (label 4) at rank 1, aqd at 4."),
-        ([("a", 2, (None, 57))], "aqd finds a (label 2) at rank 57, qr does not find it."),
-        # 3 / log2(2) - 3 / log2(6) = 1.84 for qr, 2 / log2(3) - 2 / log2(4) = 0.26 for aqd
+        # of 4 at rank 1: 4/4 against 4/log2(3)/4
         (
-            [("a", 3, (1, 5)), ("b", 2, (3, 2))],
-            "qr finds a (label 3) at rank 1, aqd at 5. aqd finds b (label 2) at rank 2, qr at 3.",
+            nDCG @ 3,
+            {"a": 4, "024:0": 0},
+            ["024:0", "a"],
+            ["a", "024:0"],
+            "aqd leads by .3691 in nDCG@3. aqd finds a (label 4) at rank 1, qr at 2 (+.3691). "
+            "In qr 024:0, not relevant, moved up to rank 1.",
         ),
-        # for aqd a gives 1 / log2(2) - 1 / log2(3) = 0.37, b 4 / log2(4) - 4 / log2(8) = 0.67
-        ([("a", 1, (2, 1)), ("b", 4, (7, 3))], "aqd finds b (label 4) at rank 3, qr at 7."),
-        ([("a", 1, (2, 2)), ("b", 4, (None, None))], "qr and aqd rank all relevant passages alike."),
-        ([("a", 1, (None, None))], "Neither qr nor aqd finds a relevant passage."),
-        ([], "No passage is judged relevant."),
+        # Before, aqd was named first, for what is below the cutoff; the best sum is 4 + 1/log2(3)
+        (
+            nDCG @ 3,
+            {"a": 4, "b": 1, "024:0": 0},
+            ["x", "y", "b", "z", "u"],
+            ["x", "024:0", "y", "a"],
+            "qr leads by .1080 in nDCG@3. qr finds b (label 1) at rank 3, aqd does not find it (+.1080). "
+            "In aqd 024:0, not relevant, came in at rank 2.",
+        ),
+        (
+            P(rel=2) @ 2,
+            {"a": 2, "b": 3, "c": 2, "d": 1},
+            ["a", "c"],
+            ["d", "b"],
+            "qr leads by .5000 in P(rel=2)@2. qr finds a (label 2) at rank 1, aqd does not find it (+.5000). "
+            "qr finds c (label 2) at rank 2, aqd does not find it (+.5000). aqd finds b (label 3) at rank 2, qr does not find it (−.5000). "
+            "In aqd d, not relevant, came in at rank 1.",
+        ),
+        (
+            R @ 5,
+            {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1},
+            ["a"],
+            ["b", "c", "d", "e"],
+            "aqd leads by .6000 in R(rel=1)@5. aqd finds b (label 1) at rank 1, qr does not find it (+.2000). aqd finds c (label 1) at "
+            "rank 2, qr does not find it (+.2000). qr finds a (label 1) at rank 1, aqd does not find it (−.2000). "
+            "2 more relevant passages: +.4000.",
+        ),
+        (
+            RR,
+            {"a": 1},
+            ["x", "a"],
+            ["a"],
+            "aqd leads by .5000 in RR(rel=1). aqd finds a (label 1) at rank 1, qr at 2. In qr x, not judged, came in at rank 1.",
+        ),
+        (
+            nDCG @ 3,
+            {"a": 1},
+            ["x", "y", "z", "a"],
+            ["x"],
+            "No difference in nDCG@3: neither qr nor aqd finds a relevant passage among its first 3.",
+        ),
+        (nDCG @ 3, {"a": 1}, ["a", "x"], ["a", "y"], "No difference in nDCG@3: both rank the relevant passages alike."),
+        (P @ 3, {"a": 1}, ["a", "x"], ["y", "a"], "No difference in P(rel=1)@3: both find the same relevant passages."),
+        (P @ 3, {"a": 1, "b": 1}, ["a"], ["b"], "No difference in P(rel=1)@3."),
+        (nDCG, {"a": 0}, ["a"], [], "No difference in nDCG: no passage is judged relevant."),
     ],
 )
-def test_the_passages_that_make_the_difference_are_named(relevant, told):
-    assert explain(QR, AQD, [Relevant(*one) for one in relevant]) == told
+def test_the_passages_that_make_the_difference_are_named(measure, labels, one, other, expected):
+    assert told(measure, labels, one, other)[0] == expected
 
 
-def test_every_pair_of_runs_has_a_sentence_and_a_run_that_lacks_the_turn_says_so():
+DOCNOS = list("abcdefgh")
+rankings = st.permutations(DOCNOS).flatmap(lambda order: st.integers(0, len(order)).map(lambda size: order[:size]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([nDCG, nDCG @ 3, nDCG @ 5, P @ 3, P(rel=2) @ 5, R @ 3, R(rel=3) @ 5, AP, RR, RR @ 2, Bpref]),
+    st.dictionaries(st.sampled_from(DOCNOS), st.integers(-1, 4), min_size=1),
+    rankings,
+    rankings,
+)
+def test_the_shares_sum_to_the_scores_and_the_winner_is_named_first(measure, labels, one, other):
+    said, lead = told(measure, labels, one, other)
+    if abs(lead) < 1e-9:
+        assert said.startswith(f"No difference in {label(measure)}")
+        return
+    assert said.startswith(f"{'qr' if lead > 0 else 'aqd'} leads by ")
+    if is_sum(measure):
+        sums = [sum(shares(measure, labels, {docno: rank for rank, docno in enumerate(docnos, 1)}).values()) for docnos in (one, other)]
+        assert sums[0] - sums[1] == pytest.approx(lead, abs=1e-9)
+        parts = [float(text.replace("−", "-")) for text in re.findall(r"[+−][0-9]*\.[0-9]{4}", said)]
+        assert sum(parts) == pytest.approx(abs(lead), abs=3e-4)
+        assert said.split(". ")[1].startswith(said.split()[0] + " finds")
+
+
+def test_every_pair_of_runs_has_a_text_by_each_measure_and_a_run_that_lacks_the_turn_says_so():
     runs = [
         RunData("one", ranking([("1_1", "b", 2.0)])),
         RunData("two", ranking([("1_1", "a", 2.0)])),
         RunData("new", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"method": "new"}),
     ]
-    assert reasons_by_turn(runs, relevant_by_turn(runs, QRELS)) == {
-        "1_1": [
-            "one finds b (label 4) at rank 1, two does not find it. two finds a (label 1) at rank 1, one does not find it.",
-            "new was not run on this turn.",
-            "new was not run on this turn.",
+    scores = {"1_1": [[1.0, 1.0], [0.25, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
+    found = reasons_by_turn(runs, QRELS, scores, [nDCG @ 1, P @ 1])
+    assert found["1_1"] == [
+        [
+            "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it (+1.0000). "
+            "two finds a (label 1) at rank 1, one does not find it (−.2500).",
+            *["new was not run on this turn."] * 2,
         ],
-        "1_2": ["No passage is judged relevant."] * 3,
-    }
+        ["No difference in P(rel=1)@1.", *["new was not run on this turn."] * 2],
+    ]
+    assert found["1_2"][0] == ["No difference in nDCG@1: no passage is judged relevant."] * 3
+    assert reasons_by_turn(runs, None, scores, [nDCG @ 1]) == {}
+
+
+def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
+    monkeypatch.setattr(reasons, "MOST", 2)
+    runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
+    found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
+    assert [len(texts) for texts in found["1_1"]] == [6]
 
 
 def test_relevant_passages_that_no_run_shows_are_listed_the_best_first():

@@ -18,7 +18,7 @@ from .calls import pack
 from .dialogues import find_logs, refuse_arguments, report_sessions
 from .page import OF_RANKINGS, Report, render, shown_first
 from .reasons import reasons_by_turn, relevant_by_turn
-from .results import Scores, mean_scores, passages_by_turn, scores_by_turn
+from .results import Scores, mean_scores, measures_to_show, passages_by_turn, scores_by_turn
 from .runs import Runs, find_material, name_runs, only_turns, read_runs
 from .turns import build_conversations, turns_to_show
 
@@ -40,7 +40,8 @@ def report(
     Runs of topics are shown turn by turn. Each turn has its utterance and for every run the rewrite, the final query, the chosen
     statements of the persona, the sub-queries, the draft answer, the response and the passages that it is based on, the scores, the best
     passages with score and relevance label, and the LLM calls. In the page you choose the baseline and the run compared with it, and hide
-    runs; differences from the baseline are marked, and a sentence names the relevant passages that make them. The page sorts turns by
+    runs; differences from the baseline are marked, and sentences name the passages that make them, by the
+    measure that is chosen. The page sorts turns by
     gain or loss, filters and searches them.
 
     Conversations with simulated users (``ikat simulate``, ``ikat interact``) are shown session by session, because what such a user
@@ -93,9 +94,10 @@ def report(
     names, scores = scores_by_turn(read, material.qrels, shown, measures)
     listed, words = passages_by_turn(read, material.qrels, material.texts, passages)
     relevant, means = relevant_by_turn(read, material.qrels), mean_scores(scores)
-    compared, sentences = _best_but_first(means) if means else 1, reasons_by_turn(read, relevant)
-    packed, cut = pack(shown, [run.calls for run in read], sentences if len(read) > 2 else {})  # noqa: PLR2004
-    first = {qid: texts[compared - 1] for qid, texts in sentences.items() if texts}
+    compared = _best_but_first(means) if means else 1
+    reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures))
+    packed, cut = pack(shown, [run.calls for run in read], reasons if len(read) > 1 else {})
+    first = {qid: texts[0][compared - 1] for qid, texts in reasons.items() if texts[0]}
     page = render(
         "report.html.jinja",
         OF_RANKINGS,

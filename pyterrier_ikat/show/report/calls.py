@@ -73,13 +73,15 @@ def _call(stage: str, asked: Mapping[str, Any]) -> Call:
     return Call(name or "call", stage, asked["messages"], asked["failure" if failed else "completion"], failed)
 
 
-def pack(turns: Sequence[str], runs: Sequence[Mapping[str, Sequence[Call]]], reasons: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+def pack(
+    turns: Sequence[str], runs: Sequence[Mapping[str, Sequence[Call]]], reasons: Mapping[str, Sequence[Sequence[str]]]
+) -> tuple[str, str]:
     """The calls and the sentences of a page, compressed.
 
     Args:
         turns: the turns, in the order of the page.
         runs: for each run its calls by turn.
-        reasons: for each turn the sentence of every pair of runs.
+        reasons: for each turn and measure the text on every pair of runs.
 
     Returns:
         The JSON ``{"reasons", "lines", "calls"}``, deflated and in base64, or nothing where there is nothing; and a note on what was

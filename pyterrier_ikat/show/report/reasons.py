@@ -1,13 +1,24 @@
-"""Why one run is better than another on a turn: the relevant passages that they rank differently, in a sentence."""
+"""Why one run is better than another on a turn, by the measure that is shown: the passages that make the difference, in sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import log2
+from math import inf, log2
 
+import ir_measures
 import pandas as pd
 
+from ...evaluation import label
+from ...evaluation.evaluator import format_score
+from ...evaluation.scores import SAME
+from ...evaluation.shares import cutoff_of, is_sum, level_of, shares
+from .results import Scores
 from .runs import RunData
+
+UP, DOWN, INTRUDERS = 2, 1, 2
+"""So many passages are named that gain the winner the most, that gain the loser the most, and that came in before the first of them."""
+MOST = 60_000
+"""A page has so many texts at most, unless those for its first measure are more."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +56,8 @@ def relevant_by_turn(runs: Sequence[RunData], qrels: pd.DataFrame | None) -> dic
     wanted = set(zip(positive["qid"], positive["docno"], strict=True))
     ranks = [_ranks(run.results[run.results["docno"].isin(positive["docno"])], wanted) for run in runs]
     found: dict[str, list[Relevant]] = {qid: [] for qid in qrels["qid"].unique()}
-    for qid, docno, label in zip(positive["qid"], positive["docno"], positive["label"], strict=True):
-        found[qid].append(Relevant(docno, int(label), tuple(of_run.get((qid, docno)) for of_run in ranks)))
+    for qid, docno, grade in zip(positive["qid"], positive["docno"], positive["label"], strict=True):
+        found[qid].append(Relevant(docno, int(grade), tuple(of_run.get((qid, docno)) for of_run in ranks)))
     return {qid: sorted(one, key=lambda passage: (-passage.label, passage.best or 10**9, passage.docno)) for qid, one in found.items()}
 
 
@@ -55,56 +66,147 @@ def _ranks(results: pd.DataFrame, wanted: set[tuple[str, str]]) -> dict[tuple[st
     return {(qid, docno): int(rank) + 1 for qid, docno, rank in rows if (qid, docno) in wanted}
 
 
-def reasons_by_turn(runs: Sequence[RunData], relevant: Mapping[str, Sequence[Relevant]]) -> dict[str, list[str]]:
-    """For each judged turn a sentence on every pair of runs, in the order of ``itertools.combinations``."""
-    pairs = list(combinations(range(len(runs)), 2))
-    ran = {run.name: run.run_on for run in runs}
+class Explainer:
+    """Says what makes the difference between two runs on a judged turn, by a measure.
 
-    def compare(qid: str, one: int, other: int) -> str:
-        lacking = [run.name for run in (runs[one], runs[other]) if qid not in (ran[run.name] or {qid})]
-        if lacking:
-            return f"{' and '.join(lacking)} {'was' if len(lacking) == 1 else 'were'} not run on this turn."
-        return explain((runs[one].name, one), (runs[other].name, other), relevant[qid])
-
-    return {qid: [compare(qid, *pair) for pair in pairs] for qid in relevant}
-
-
-def explain(one: tuple[str, int], other: tuple[str, int], relevant: Sequence[Relevant]) -> str:
-    """A sentence on what makes the difference between two runs on a turn.
-
-    A passage counts as in DCG: its label, divided by the logarithm of its rank. The passage that gains one run the most over the other
-    is named, and the one that gains the other the most.
+    A passage counts by its share of the measure (:mod:`~pyterrier_ikat.evaluation.shares`). For measures that are no sum over passages it
+    counts as in DCG, which only orders what is told: the passages that came in and out.
 
     Args:
-        one: the name of a run, and its place in ``ranks``.
-        other: that of another run.
-        relevant: the relevant passages of the turn.
-
-    Example:
-        >>> explain(("qr", 0), ("aqd", 1), [Relevant("walk-019", 4, (4, 1))])
-        'aqd finds walk-019 (label 4) at rank 1, qr at 4.'
+        measure: the measure.
+        labels: the turn's judgements.
+        names: the runs' names.
+        ranks: for each run docno -> rank from 1, the best first.
     """
-    if not relevant:
-        return "No passage is judged relevant."
-    clauses = []
-    for (name, number), (theirs, theirs_number) in ((one, other), (other, one)):
-        gain, passage = max(
-            ((_gain(passage, number) - _gain(passage, theirs_number), passage) for passage in relevant), key=lambda pair: pair[0]
-        )
-        if gain > 0:
-            rank = passage.ranks[theirs_number]
-            rest = f"{theirs} at {rank}" if rank else f"{theirs} does not find it"
-            clauses.append((gain, f"{name} finds {passage.docno} (label {passage.label}) at rank {passage.ranks[number]}, {rest}."))
-    if clauses:
-        return " ".join(text for _, text in sorted(clauses, key=lambda clause: -clause[0]))
-    if not any(passage.ranks[number] for passage in relevant for number in (one[1], other[1])):
-        return f"Neither {one[0]} nor {other[0]} finds a relevant passage."
-    return f"{one[0]} and {other[0]} rank all relevant passages alike."
+
+    def __init__(
+        self, measure: ir_measures.Measure, labels: Mapping[str, int], names: Sequence[str], ranks: Sequence[Mapping[str, int]]
+    ) -> None:
+        self.measure, self.labels, self.names, self.ranks = measure, labels, names, ranks
+        cutoff = cutoff_of(measure)
+        self.end = inf if cutoff is None else cutoff + 1  # the first rank that the measure does not see
+        relevant = [docno for docno, grade in labels.items() if grade >= level_of(measure)]
+        self.relevant = bool(relevant)
+        self.gains = [self._gains({docno: of_run[docno] for docno in relevant if docno in of_run}) for of_run in ranks]
+
+    def _gains(self, ranks: Mapping[str, int]) -> Mapping[str, float]:
+        if is_sum(self.measure):
+            return shares(self.measure, self.labels, ranks)
+        return {docno: self.labels[docno] / log2(rank + 1) for docno, rank in ranks.items() if rank < self.end}
+
+    def explain(self, one: int, other: int, lead: float) -> str:
+        """A sentence on each of the passages that matter most, the winner's first.
+
+        Args:
+            one: the number of a run.
+            other: that of another run.
+            lead: the score of one less that of the other.
+
+        Example:
+            >>> from ir_measures import nDCG
+            >>> Explainer(nDCG @ 3, {"b": 2}, ["qr", "aqd"], [{"a": 1, "b": 2}, {"b": 1}]).explain(0, 1, 0.6309 - 1)
+            'aqd leads by .3691 in nDCG@3. aqd finds b (label 2) at rank 1, qr at 2 (+.3691). In qr a, not judged, came in at rank 1.'
+        """
+        if abs(lead) < SAME:
+            return f"No difference in {label(self.measure)}{self._why_alike(one, other)}."
+        first, second = (one, other) if lead > 0 else (other, one)
+        ours, theirs = self.gains[first], self.gains[second]
+        changes = {docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}}
+        moved = sorted(((change, docno) for docno, change in changes.items() if abs(change) > SAME), key=lambda pair: -pair[0])
+        up, down = [pair for pair in moved if pair[0] > 0], [pair for pair in reversed(moved) if pair[0] < 0]
+        told = [self._found(first, second, *pair) for pair in up[:UP]] + [self._found(second, first, *pair) for pair in down[:DOWN]]
+        rest = self._rest([*up[UP:], *down[DOWN:]])
+        intruders = self._intruders(first, second, up[0][1]) if up else ""
+        said = [f"{self.names[first]} leads by {format_score(abs(lead))} in {label(self.measure)}.", *told, rest, intruders]
+        return " ".join(filter(None, said))
+
+    def _found(self, who: int, whom: int, change: float, docno: str) -> str:
+        lower = self.ranks[whom].get(docno)
+        rest = f"{self.names[whom]} at {lower}" if lower else f"{self.names[whom]} does not find it"
+        share = f" ({_signed(change)})" if is_sum(self.measure) else ""
+        return f"{self.names[who]} finds {docno} (label {self.labels[docno]}) at rank {self.ranks[who][docno]}, {rest}{share}."
+
+    def _rest(self, moved: Sequence[tuple[float, str]]) -> str:
+        if not moved:
+            return ""
+        what = f"{len(moved)} more relevant {'passage' if len(moved) == 1 else 'passages'}"
+        return f"{what}: {_signed(sum(change for change, _ in moved))}." if is_sum(self.measure) else f"{what} came in or out."
+
+    def _intruders(self, winner: int, loser: int, docno: str) -> str:
+        """Passages that are not relevant and stand before a relevant one, or in its place, in the losing run alone."""
+        ours, theirs = self.ranks[winner], self.ranks[loser]
+        end = min(theirs.get(docno, ours[docno] + 1 if self.end == inf else inf), self.end)
+        found = []
+        for other, rank in theirs.items():
+            if rank >= end or len(found) == INTRUDERS:
+                break
+            if self.labels.get(other, 0) < level_of(self.measure) and ours.get(other, ours[docno] + 1) > ours[docno]:
+                how = "moved up to" if ours.get(other, inf) < self.end else "came in at"
+                found.append(f"{other}, not {'relevant' if other in self.labels else 'judged'}, {how} rank {rank}")
+        return f"In {self.names[loser]} {'; '.join(found)}." if found else ""
+
+    def _why_alike(self, one: int, other: int) -> str:
+        if not self.relevant:
+            return ": no passage is judged relevant"
+        ours, theirs = self.gains[one], self.gains[other]
+        if not ours and not theirs:
+            within = "" if self.end == inf else f" among its first {self.end - 1}"
+            return f": neither {self.names[one]} nor {self.names[other]} finds a relevant passage{within}"
+        if ours.keys() != theirs.keys():
+            return ""
+        alike = all(self.ranks[one][docno] == self.ranks[other][docno] for docno in ours)
+        return ": both rank the relevant passages alike" if alike else ": both find the same relevant passages"
 
 
-def _gain(passage: Relevant, number: int) -> float:
-    rank = passage.ranks[number]
-    return passage.label / log2(rank + 1) if rank else 0.0
+def _signed(change: float) -> str:
+    return f"{'+' if change >= 0 else '−'}{format_score(abs(change))}"
+
+
+def reasons_by_turn(
+    runs: Sequence[RunData], qrels: pd.DataFrame | None, scores: Mapping[str, Scores], measures: Sequence[ir_measures.Measure]
+) -> dict[str, list[list[str]]]:
+    """For each scored turn and measure a text on every pair of runs, in the order of ``itertools.combinations``.
+
+    Pages of many runs have the texts for the first measures only.
+    """
+    if qrels is None or not scores or len(runs) < 2:  # noqa: PLR2004
+        return {}
+    pairs = list(combinations(range(len(runs)), 2))
+    told = measures[: max(1, MOST // max(1, len(pairs) * len(scores)))]
+    names, rankings = [run.name for run in runs], [_Ranking(run.results) for run in runs]
+    labels = {qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True)) for qid, rows in qrels.groupby("qid", sort=False)}
+    found = {}
+    for qid, of_turn in scores.items():
+        ranks = [ranking.of(qid) for ranking in rankings]
+        lacking = [run.run_on is not None and qid not in run.run_on for run in runs]
+        explained = [(place, Explainer(measure, labels[qid], names, ranks)) for place, measure in enumerate(told)]
+        found[qid] = [
+            [_not_run(names, pair, lacking) or one.explain(*pair, _lead(of_turn, pair, place)) for pair in pairs]
+            for place, one in explained
+        ]
+    return found
+
+
+def _lead(scores: Scores, pair: tuple[int, int], place: int) -> float:
+    return scores[pair[0]][place] - scores[pair[1]][place]
+
+
+def _not_run(names: Sequence[str], pair: tuple[int, int], lacking: Sequence[bool]) -> str:
+    found = [names[run] for run in pair if lacking[run]]
+    return f"{' and '.join(found)} {'was' if len(found) == 1 else 'were'} not run on this turn." if found else ""
+
+
+class _Ranking:
+    """The ranks of a run, turn by turn."""
+
+    def __init__(self, results: pd.DataFrame) -> None:
+        ordered = results.sort_values("rank", kind="stable")
+        self._docnos = ordered["docno"].tolist()
+        self._places = ordered.reset_index(drop=True).groupby("qid", sort=False).indices
+
+    def of(self, qid: str) -> dict[str, int]:
+        """Docno -> rank from 1, the best first."""
+        return {self._docnos[place]: rank for rank, place in enumerate(self._places.get(qid, ()), 1)}
 
 
 def further_down(relevant: Sequence[Relevant], shown: set[str], most: int = 5) -> list[Relevant]:

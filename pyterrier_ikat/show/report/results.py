@@ -172,14 +172,19 @@ def scores_by_turn(
         if judged.empty:
             first = qrels["qid"].iloc[0] if len(qrels) else "none at all"
             raise DataError(f"none of the turns ({turns[0]}, ...) is judged: the qrels have turns like {first}")
-        kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
-        wanted = [*TRACK_2023, *computable(kept)] if measures is None else measures
+        wanted = measures_to_show(runs, measures)
         tables = [per_turn(run.results, judged, wanted) for run in runs]
     if not tables or tables[0].empty:
         return [], {}
     names = [name for name in tables[0].columns if name != "qid"]
     values = [dict(zip(table["qid"], table[names].to_numpy(dtype=float).tolist(), strict=True)) for table in tables]
     return names, {qid: [rows[qid] for rows in values] for qid in values[0]}
+
+
+def measures_to_show(runs: Sequence[RunData], measures: Sequence[ir_measures.Measure | str] | None = None) -> list[ir_measures.Measure]:
+    """The measures that were asked for; by default the track's, and those that a run folder has beside them."""
+    kept = [name for run in runs if run.scores is not None for name in run.scores.columns]
+    return as_measures([*TRACK_2023, *computable(kept)] if measures is None else measures)
 
 
 def mean_scores(scores: Mapping[str, Scores]) -> Scores:

@@ -114,7 +114,7 @@ def build_conversations(
         passages: the passages that each turn shows.
         scores: the scores of each judged turn.
         relevant: the relevant passages of each judged turn.
-        reasons: for each judged turn the sentence that compares two runs.
+        reasons: for each judged turn the text that compares two runs.
 
     Raises:
         DataError: when a run has a turn that the dataset lacks.

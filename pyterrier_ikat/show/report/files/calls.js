@@ -3,10 +3,13 @@
   async function explain() {
     const [low, high] = [baseline(), compared()].sort((a, b) => a - b);
     const pair = low * names.length - (low * (low + 1)) / 2 + high - low - 1;
-    const reasons = names.length > 2 ? (await data()).reasons : null;
-    for (const turn of turns.filter((one) => one.reason)) {
-      turn.reason.hidden = low === high;
-      if (reasons && low !== high) turn.reason.textContent = reasons[turn.place][pair];
+    const explained = turns.filter((one) => one.reason);
+    if (!explained.length) return;
+    const { reasons } = await data();
+    for (const turn of explained) {
+      const told = low === high ? null : reasons[turn.place][measure()]?.[pair]; // a page of many runs explains its first measures
+      turn.reason.hidden = !told;
+      if (told) turn.reason.textContent = told;
     }
   }
 
