@@ -47,7 +47,7 @@ def breakdown(
     from ..evaluation import breakdown as break_down
 
     topics = None if dataset_name is None else dataset_named(dataset_name).get_topics()
-    table = break_down(load_runs(paths), judged_by(dataset_name, qrels, turns), measure, by, topics=topics)
+    table = break_down(load_runs(paths), judged_by(dataset_name, qrels, turns, paths), measure, by, topics=topics)
     if plot is not None:
         from ..show.plots import plot_breakdown, save_plot
 
@@ -85,7 +85,7 @@ def tradeoff_command(
     from ..show.tradeoff import check_amount, plot_tradeoff, tradeoff, tradeoff_table
 
     check_amount(given["against"])
-    judged = judged_by(dataset_name, qrels, turns)
+    judged = judged_by(dataset_name, qrels, turns, paths)
     depths, queries = (_numbers(f"--{name}", given[name]) for name in ("depths", "queries"))
     methods = {} if given["source"] is None else {entry.name: entry for entry in find_all(given["source"])}
     table = tradeoff(paths, judged, given["measure"], depths=depths, queries=queries or (), methods=methods)

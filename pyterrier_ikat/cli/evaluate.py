@@ -1,7 +1,7 @@
 """Commands that evaluate runs, and write and check submissions."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,8 +58,8 @@ def evaluate(
 ) -> None:
     """Evaluate the rankings of RUNs.
 
-    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Scores are means over all judged turns; a turn without results
-    counts 0.
+    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset. Scores are means over all judged
+    turns; a turn without results counts 0. Turns of a run or of the judgements that match nothing are named.
     """
     from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, turn_scores
     from ..evaluation.experiment_table import experiment_table
@@ -68,10 +68,8 @@ def evaluate(
     from ..store.trec import name_runs
 
     wanted = list(TRACK_2023) if measures is None else as_measures(measures)
-    if dataset_name is None and qrels is None:
-        raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-    judged = _judged(dataset_name, qrels, turns)
     named = name_runs(paths)
+    judged = _judged(dataset_name, qrels, turns, paths)
     groups = _groups(named, samples)
     rankings = {name: _ranking(path) for name, path in named.items()}
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
@@ -92,10 +90,30 @@ def evaluate(
         show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * samples), form)
     else:
         show(experiment_table(sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)), form)
-    for name, ranking in rankings.items():
-        lost = sorted(judged.keys() - ranking)
-        if lost:
-            click.echo(wrapped(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}"), err=form != "text")
+    for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=turns is not None):
+        click.echo(wrapped(line), err=form != "text")
+
+
+def _unmatched(
+    rankings: Mapping[str, Mapping[str, object]], judged: Mapping[str, object], dataset_name: str | None, qrels: str | None, chosen: bool
+) -> Iterator[str]:
+    """The turns of runs and judgements that match nothing, a line for each run; one line where all runs have the same ones."""
+    topics = set() if dataset_name is None else set(dataset_named(dataset_name).get_topics()["qid"])
+    if topics and qrels is not None and (strange := sorted(judged.keys() - topics)):
+        yield f"{qrels} judges {len(strange)} turns that {dataset_name} lacks: {list_first(strange)}"
+    yield from _per_run({name: sorted(judged.keys() - ranking) for name, ranking in rankings.items()}, "lacks {} judged turns")
+    if chosen and not topics:
+        return  # the run's other turns were left out on purpose
+    unknown = "are not judged" if dataset_name is None else f"{dataset_name} lacks"
+    strangers = {name: sorted(ranking.keys() - judged.keys() - topics) for name, ranking in rankings.items()}
+    yield from _per_run(strangers, f"has {{}} turns that {unknown}")
+
+
+def _per_run(turns: Mapping[str, list[str]], what: str) -> Iterator[str]:
+    same = len(turns) > 1 and len(set(map(tuple, turns.values()))) == 1
+    for name, found in list(turns.items())[: 1 if same else None]:
+        if found:
+            yield f"{'each run' if same else name} {what.format(len(found))}: {list_first(found)}"
 
 
 def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
@@ -110,19 +128,19 @@ def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
     return groups
 
 
-def _judged(dataset_name: str | None, qrels: str | None, turns: str | None) -> dict[str, dict[str, int]]:
+def _judged(dataset_name: str | None, qrels: str | None, turns: str | None, paths: Sequence[str]) -> dict[str, dict[str, int]]:
     """The judgements by turn."""
     from ..evaluation.evaluator import judgements_by_turn
 
-    if dataset_name is None and turns is None:  # without a frame, see below
+    if dataset_name is None and turns is None and qrels is not None:  # without a frame, see below
         from ..store.trec import read_judgements
 
-        return judgements_by_turn(read_judgements(str(qrels)))
-    return judgements_by_turn(judged_by(dataset_name, qrels, turns).itertuples(index=False, name=None))
+        return judgements_by_turn(read_judgements(qrels))
+    return judgements_by_turn(judged_by(dataset_name, qrels, turns, paths).itertuples(index=False, name=None))
 
 
-def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None) -> "pd.DataFrame":
-    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name.
+def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()) -> "pd.DataFrame":
+    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two those that the run folders know.
 
     Raises:
         UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
@@ -131,9 +149,14 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
     from ..conversations.choice import find_qrels, of_turns
 
     if dataset_name is None:
-        if qrels is None:
-            raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE")
-        return of_turns(read_qrels(qrels), turns, qrels)
+        if qrels is not None:
+            return of_turns(read_qrels(qrels), turns, qrels)
+        from ..evaluation.finished import folders_in, qrels_of
+        from ..store.trec import name_runs
+
+        if not paths or not (folders := folders_in(name_runs(paths))):
+            raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
+        return of_turns(qrels_of(folders), turns, "the dataset of the runs")
     data = dataset_named(dataset_name)
     found, name = find_qrels(qrels, data), f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
     return of_turns(found if found.empty else check_qrels(found), turns, name)

@@ -200,7 +200,9 @@ TURNS = click.option("--turns", help="only these turns: ids separated by commas,
 QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
 JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")
 TEXTS = click.option("--index", "index_path", help="the passage index that has the texts")
-DATASET = click.option("--dataset", "dataset_name", help="evaluate against this dataset's qrels, such as ikat:2023-mini")
+DATASET = click.option(
+    "--dataset", "dataset_name", help="evaluate against this dataset's qrels, such as ikat:2023-mini; run folders know theirs"
+)
 FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
 BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
 

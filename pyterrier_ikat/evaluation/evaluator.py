@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import ir_measures
 import numpy as np
 
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, list_first
 from .measures import is_own, label, provider_of
 
 Judged: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -273,6 +273,26 @@ def check_common_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> 
     given, wanted = list(ours), list(theirs)
     if given and not set(given) & set(wanted):
         raise DataError(f"{who} has no turn of the qrels: {describe_mismatch(given[0], wanted[0])}")
+
+
+class OtherTurnsWarning(UserWarning):
+    """A run lacks judged turns, and has turns that nobody judged: they may be of another dataset, or named in another way."""
+
+
+def warn_of_other_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) -> None:
+    """Warn where a run and the judgements each have turns that match nothing of the other: the judged ones count 0.
+
+    Example:
+        >>> warn_of_other_turns("run a", ["1_1", "1_2"], ["1_1"])
+    """
+    foreign, lost = sorted({*ours} - {*theirs}), sorted({*theirs} - {*ours})
+    if foreign and lost:
+        warnings.warn(
+            f"{who} lacks {len(lost)} judged turns, each of which counts 0 ({list_first(lost)}), and has {len(foreign)} turns that are not "
+            f"judged ({list_first(foreign)})",
+            OtherTurnsWarning,
+            stacklevel=4,
+        )
 
 
 def with_deviation(score: str, deviation: float | None) -> str:

@@ -13,8 +13,9 @@ from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import check_qrels
 from ..errors import DataError, UsageError, advice, list_first
 from ..runs.trec import scores_by_turn, strictly_decreasing
-from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn
+from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn, warn_of_other_turns
 from .experiment_table import experiment_table
+from .finished import Finished, folders_in, name_finished, qrels_of, read_finished
 from .measures import TRACK_2023, as_measures, label
 
 RANKING = ("qid", "docno", "score", "rank")
@@ -72,8 +73,8 @@ def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def evaluate(
-    runs: Mapping[str, pd.DataFrame],
-    qrels: pd.DataFrame,
+    runs: Finished,
+    qrels: pd.DataFrame | None = None,
     measures: Sequence[Measure] = TRACK_2023,
     baseline: str | None = None,
 ) -> pd.DataFrame:
@@ -84,8 +85,10 @@ def evaluate(
     :func:`pyterrier_ikat.run` and :func:`pyterrier_ikat.experiment`. Run files are read as trec_eval ranks them: ties by docno.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); turns that are not judged are ignored.
-        qrels: ``qid``, ``docno``, ``label``; they alone define the turns.
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder or run file, or a list of folders and files; turns
+            that are not judged are ignored.
+        qrels: ``qid``, ``docno``, ``label``; they alone define the turns. Run folders know theirs: their dataset's default ones, of
+            the turns that they were made for.
         measures: ir_measures measures, or their names.
         baseline: the run that the others are compared with, by a two-sided paired t-test with Bonferroni correction.
 
@@ -94,7 +97,8 @@ def evaluate(
         its significance columns, and ``turns``, how many turns the means are over.
 
     Raises:
-        UsageError: when there is no run, they are no frames by name, the baseline is none of them, or one lacks a column.
+        UsageError: when there is no run, a frame has no name, the baseline is none of the runs, one lacks a column, or nothing says the
+            judgements.
         DataError: when a run shares no turn with the qrels or names them with hyphens, or run or qrels are not clean.
 
     Example:
@@ -103,10 +107,18 @@ def evaluate(
         >>> evaluate({"one": run}, qrels, [nDCG @ 5])[["name", "nDCG@5", "turns"]].values.tolist()
         [['one', 0.5, 2]]
     """
-    check_runs(runs)
-    check_baseline(runs, baseline)
-    rankings = ((name, check_ranking(name, run)) for name, run in runs.items())
-    return pd.DataFrame(compare(rankings, make_evaluator(qrels, measures), baseline))
+    named = name_finished(runs)
+    check_baseline(named, baseline)
+    if qrels is None:
+        if not (folders := folders_in(named)):
+            raise UsageError("nothing says the judgements: give qrels=..., which only run folders of a dataset know themselves")
+        qrels = qrels_of(folders)
+    evaluator = make_evaluator(qrels, measures)
+    rankings = {name: check_ranking(name, run) for name, run in read_finished(named).items()}
+    rows = compare(rankings.items(), evaluator, baseline)
+    for name, ranking in rankings.items():
+        warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
+    return pd.DataFrame(rows)
 
 
 @checked

@@ -53,7 +53,7 @@ def shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mappi
         ideal = _dcg(sorted(relevant.values(), reverse=True)[:cutoff])
         weights = {docno: label / log2(ranks[docno] + 1) / ideal for docno, label in relevant.items() if docno in ranks}
     else:
-        whole = cutoff if measure.NAME == "P" else len(relevant)
+        whole = int(measure["cutoff"]) if measure.NAME == "P" else len(relevant)
         weights = {docno: 1 / whole for docno in relevant if docno in ranks}
     return {docno: weight for docno, weight in weights.items() if cutoff is None or ranks[docno] <= cutoff}
 

@@ -249,7 +249,7 @@ def test_categories_are_texts():
     [
         (lambda runs: runs["one"], r'runs.*: give each frame its name, {"name": frame, ...}'),
         (lambda runs: list(runs.values()), "runs.*: give each frame its name"),
-        (lambda runs: runs | {"two": "two.trec"}, r"run two is a str: give a frame, such as read_run\(path\)"),
+        (lambda runs: runs | {"two": 2}, "run two is a int: give a frame"),
         (lambda runs: {}, "there is no run: give at least one"),
     ],
 )
@@ -259,11 +259,16 @@ def test_runs_are_frames_by_name(call, change, message):
         call(change(runs), qrels)
 
 
-@pytest.mark.parametrize("given", ["ikat:sample", None])
+def test_runs_without_judgements_are_not_evaluated(tmp_path):
+    with pytest.raises(UsageError, match=r"nothing says the judgements: give qrels=\.\.\., which only run folders"):
+        evaluate(random_runs(turns=4)[0])
+
+
+@pytest.mark.parametrize("given", ["ikat:sample", 7])
 def test_qrels_are_a_frame(given):
     runs, _ = random_runs(turns=4)
     for call in (evaluate, lambda runs, qrels: per_turn(runs["one"], qrels)):
-        with pytest.raises(UsageError, match=f"qrels.*{given}.*: give a frame, such as pt.get_dataset"):
+        with pytest.raises(UsageError, match="qrels.*: give a frame, such as pt.get_dataset"):
             call(runs, given)
 
 

@@ -113,7 +113,8 @@ class Explainer:
         ours, theirs = self.gains[first], self.gains[second]
         changes = {docno: ours.get(docno, 0.0) - theirs.get(docno, 0.0) for docno in {**ours, **theirs}}
         moved = sorted(((change, docno) for docno, change in changes.items() if abs(change) > SAME), key=lambda pair: -pair[0])
-        up, down = [pair for pair in moved if pair[0] > 0], [pair for pair in reversed(moved) if pair[0] < 0]
+        up = [pair for pair in moved if pair[0] > 0]
+        down = [pair for pair in reversed(moved) if pair[0] < 0 and up]  # alone they would speak for the loser
         told = [self._found(first, second, *pair) for pair in up[:UP]] + [self._found(second, first, *pair) for pair in down[:DOWN]]
         rest = self._rest([*up[UP:], *down[DOWN:]])
         intruders = self._intruders(first, second, up[0][1]) if up else ""
@@ -136,7 +137,7 @@ class Explainer:
         """Passages that are not relevant and stand before a relevant one, or in its place, in the losing run alone."""
         ours, theirs = self.ranks[winner], self.ranks[loser]
         end = min(theirs.get(docno, ours[docno] + 1 if self.end == inf else inf), self.end)
-        found = []
+        found: list[str] = []
         for other, rank in theirs.items():
             if rank >= end or len(found) == INTRUDERS:
                 break

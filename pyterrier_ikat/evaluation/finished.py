@@ -1,0 +1,107 @@
+"""Finished runs by name, whether frames, run folders or run files, and the judgements that a run folder knows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
+
+from ..conversations.choice import find_qrels
+from ..conversations.datasets import IkatDataset, dataset, full_name
+from ..errors import UsageError, advice, list_first, option
+from ..runs import RunFolder, read_run
+from ..runs.turns import checksum_of
+from ..store.trec import name_runs
+
+Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
+Finished: TypeAlias = Mapping[str, Source] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
+
+
+def name_finished(runs: Finished) -> dict[str, Source]:
+    """The runs by name; that of a folder or a file is its own.
+
+    Raises:
+        UsageError: when there is none, two have one name, or one has none.
+    """
+    if isinstance(runs, Mapping):
+        found = dict(runs)
+    else:
+        given = list(runs) if isinstance(runs, list | tuple) else [runs]
+        if nameless := [type(one).__name__ for one in given if not isinstance(one, RunFolder | str | Path)]:
+            raise UsageError(f'the runs are of type {nameless[0]}: give each frame its name, {{"name": frame, ...}}, or give run folders')
+        found = dict(name_runs([str(one.path if isinstance(one, RunFolder) else one) for one in given]))  # type: ignore[union-attr]
+    if not found:
+        raise UsageError("there is no run: give at least one")
+    return found
+
+
+def read_finished(runs: Mapping[str, Source]) -> dict[str, pd.DataFrame]:
+    """The rankings of runs.
+
+    Raises:
+        UsageError: when something is no run.
+        DataError: when a folder or file can't be read.
+    """
+    return {name: _read(name, run) for name, run in runs.items()}
+
+
+def _read(name: str, run: Source) -> pd.DataFrame:
+    if isinstance(run, pd.DataFrame):
+        return run
+    if isinstance(run, RunFolder):
+        return run.results()
+    if not isinstance(run, str | Path):
+        raise UsageError(f"run {name} is a {type(run).__name__}: give a frame, a run folder or a run file")
+    return RunFolder(run).results() if Path(run).is_dir() else read_run(run)
+
+
+def folders_in(runs: Mapping[str, Source]) -> list[RunFolder]:
+    """The runs as folders; none where one is no folder."""
+    found = [RunFolder(one) if isinstance(one, str | Path) else one for one in runs.values()]
+    folders = [one for one in found if isinstance(one, RunFolder) and one.path.is_dir()]
+    return folders if len(folders) == len(found) else []
+
+
+def dataset_of(folders: Sequence[RunFolder]) -> IkatDataset:
+    """The dataset that the runs of these folders were made on.
+
+    Raises:
+        UsageError: when one doesn't say it, or they were made on several.
+    """
+    names = {folder.path.name: folder.parameters().get("dataset") for folder in folders}
+    given = f"give {option('dataset')} or {option('qrels')}"
+    if unknown := [name for name, data in names.items() if data is None]:
+        raise UsageError(f"{list_first(unknown)}: the run does not say which dataset it was made on: {given}")
+    if len({full_name(str(data)) for data in names.values()}) > 1:
+        pairs = ", ".join(f"{name} on {data}" for name, data in names.items())
+        raise UsageError(f"the runs were made on different datasets ({pairs}): evaluate those of each apart")
+    return dataset(str(next(iter(names.values()))))
+
+
+def qrels_of(folders: Sequence[RunFolder]) -> pd.DataFrame:
+    """The judgements that these runs were scored by: their dataset's default ones, of the turns that they were made for.
+
+    Raises:
+        UsageError: as :func:`dataset_of`, and when a run was scored by other judgements, or there are none.
+        DataError: when the dataset's file is missing.
+    """
+    data = dataset_of(folders)
+    whole = find_qrels(None, data)
+    if whole.empty:
+        raise UsageError(f"{data.name} has no judgements: give {option('qrels')}")
+    turns = {qid for folder in folders for qid in _scored(folder, whole, data.name)}
+    return whole[whole["qid"].isin(turns)].reset_index(drop=True)
+
+
+def _scored(folder: RunFolder, whole: pd.DataFrame, name: str) -> set[str]:
+    """The turns of the judgements that a run was scored by."""
+    known = folder.parameters().get("qrels_sha256")
+    if known in (None, checksum_of(whole)):
+        return set(whole["qid"])
+    own = whole[whole["qid"].isin({turn["qid"] for turn in folder.turns()})].reset_index(drop=True)
+    if known != checksum_of(own):
+        repair = advice(
+            f"qrels=..., or those of {name} by pt.get_dataset({name!r}).get_qrels()", f"--qrels, or --dataset {name} for its own"
+        )
+        raise UsageError(f"{folder.path} was scored by other judgements than the default ones of {name}: give {repair}")
+    return set(own["qid"])

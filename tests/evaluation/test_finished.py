@@ -1,0 +1,93 @@
+"""Run folders are evaluated as they lie: they know their dataset; turns that match nothing are named."""
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations import write_qrels
+from pyterrier_ikat.evaluation.evaluator import OtherTurnsWarning
+from pyterrier_ikat.runs import RunFolder, write_run
+
+SAMPLE = ikat.dataset("ikat:sample")
+TURNS = SAMPLE.get_topics()["qid"].tolist()
+
+
+def finding(docno):
+    found = pd.DataFrame({"docno": [docno, "sample-walk-002:0"], "score": [2.0, 1.0], "rank": [0, 1]})
+    return pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Makes runs of the sample in folders, and gives their table."""
+
+    def make(**given):
+        systems = {"one": finding("sample-walk-001:0"), "two": finding("sample-walk-084:0")}
+        return ikat.run(systems, "ikat:sample", out=tmp_path / "runs", **given)
+
+    make.folders = [tmp_path / "runs" / name for name in ("one", "two")]
+    return make
+
+
+def evaluate(*arguments):
+    return CliRunner().invoke(main, ["evaluate", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("given", [{}, {"turns": TURNS[:3]}])
+def test_folders_are_evaluated_as_they_were_run(made, given):
+    """Also those of a few turns, over which the means are."""
+    table = made(**given)
+    for runs in (
+        made.folders,
+        list(map(str, made.folders)),
+        list(map(RunFolder, made.folders)),
+        {path.name: path for path in made.folders},
+    ):
+        pd.testing.assert_frame_equal(ikat.evaluate(runs), table)
+    pd.testing.assert_frame_equal(ikat.evaluate(made.folders[0]), table.head(1))
+    done = evaluate(*made.folders)
+    assert done.exit_code == 0, done.output
+    assert f"Mean over {3 if given else 24} judged turns" in done.output
+    assert evaluate(*made.folders, "--turns", TURNS[0]).exit_code == 0
+    shown = CliRunner().invoke(main, ["breakdown", *map(str, made.folders)])
+    assert shown.exit_code == 0, shown.output
+
+
+def test_folders_that_were_scored_by_other_judgements_say_so(made):
+    made(qrels="provenance")
+    refused = evaluate(*made.folders)
+    assert refused.exit_code == 2
+    assert "scored by other judgements than the default ones of ikat:sample: give --qrels, or --dataset ikat:sample" in refused.output
+    with pytest.raises(ikat.UsageError, match="one was scored by other judgements"):
+        ikat.evaluate(made.folders)
+    assert ikat.evaluate(made.folders, SAMPLE.get_qrels())["turns"].tolist() == [24, 24]
+
+
+def test_a_run_of_no_dataset_needs_judgements(tmp_path):
+    topics = pd.DataFrame({"qid": ["1_1"], "query": "tea"})
+    qrels = pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1})
+    ikat.run({"mine": finding("a")}, out=tmp_path, topics=topics, qrels=qrels)
+    with pytest.raises(ikat.UsageError, match=r"mine: the run does not say which dataset it was made on: give dataset=... or qrels=..."):
+        ikat.evaluate([tmp_path / "mine"])
+    assert ikat.evaluate([tmp_path / "mine"], qrels)["nDCG@3"].tolist() == [1.0]
+
+
+def test_turns_that_match_nothing_are_named(tmp_path):
+    """By hand: of two judged turns one is misspelt in the run, and one of the judgements is of no turn."""
+    frame = finding("a")(pd.DataFrame({"qid": [TURNS[0], "1-1_02"]}))
+    qrels = pd.DataFrame({"qid": [TURNS[0], TURNS[1]], "docno": "a", "label": 1})
+    with pytest.warns(OtherTurnsWarning, match=r"run x lacks 1 judged turns.*\(1-1_2\), and has 1 turns that are not judged \(1-1_02\)"):
+        assert ikat.evaluate({"x": frame}, qrels, ["nDCG@3"])["nDCG@3"].tolist() == [0.5]
+    write_run(frame, tmp_path / "x.trec")
+    write_run(frame, tmp_path / "y.trec")
+    write_qrels(pd.concat([qrels, qrels.assign(qid="7_7").head(1)]), tmp_path / "mine.txt")
+    of_one = " ".join(evaluate(tmp_path / "x.trec", "--qrels", tmp_path / "mine.txt", "--dataset", "ikat:sample").output.split())
+    assert of_one.endswith(
+        "mine.txt judges 1 turns that ikat:sample lacks: 7_7 x lacks 2 judged turns: 1-1_2, 7_7 x has 1 turns that "
+        "ikat:sample lacks: 1-1_02"
+    )
+    of_two = evaluate(tmp_path / "x.trec", tmp_path / "y.trec", "--qrels", tmp_path / "mine.txt").output.splitlines()
+    assert of_two[-2:] == ["each run lacks 2 judged turns: 1-1_2, 7_7", "each run has 1 turns that are not judged: 1-1_02"]
