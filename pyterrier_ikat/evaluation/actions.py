@@ -128,7 +128,7 @@ def actions_by_turn(system: System) -> dict[str, str]:
     else:
         folder = RunFolder(system)
         folder.check_finished()
-        folder.check_lines("turns.jsonl")
+        folder.check_file("turns.jsonl")
         pairs = [(turn["qid"], turn.get("qaction")) for turn in folder.turns()]
     decided: dict[str, str] = {}
     for qid, given in pairs:

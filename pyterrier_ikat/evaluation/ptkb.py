@@ -59,7 +59,7 @@ def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]
     else:
         folder = RunFolder(system)
         folder.check_finished()
-        folder.check_lines("turns.jsonl")
+        folder.check_file("turns.jsonl")
         lists = [(turn["qid"], turn.get("qstatements", [])) for turn in folder.turns()]
     first: dict[str, Any] = {}
     for qid, chosen in lists:

@@ -218,7 +218,7 @@ def _run_one(
     if comparison.dataset is not None:
         about["dataset"] = comparison.dataset
     folder.write_parts(
-        scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame(), batches.stages()
+        scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame(), batches.stages(), name
     )
     batches.remove()
 

@@ -63,13 +63,14 @@ def score_again(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_me
     results = folder.results()
     scores.add(results["qid"].unique(), results)
     # Killed in between, the run says of no qrels that its scores were made with them.
-    folder.write_parameters(known | {"qrels_sha256": None})
+    bound = {name: {file: one for file, one in known.get(name, {}).items() if file != "measures.csv"} for name in ("lines", "sha256")}
+    folder.write_parameters(known | bound | {"qrels_sha256": None})
     with atomic_write(folder.path / "measures.csv") as file:
         scores.frame().to_csv(file, index=False)
     with atomic_write(folder.path / ir_metadata.NAME) as file:
         about = ir_metadata.ir_metadata(folder.path.name, known, scores.columns, known.get("versions", {}))
         file.write(ir_metadata.as_yaml(about))
-    folder.write_parameters(known | scores.about() | {"lines": folder.lines()})
+    folder.write_parameters(known | scores.about() | folder.bound())
 
 
 def scores_of_folders(

@@ -9,10 +9,14 @@
                           written by ``RunFolder.write`` has none
 ``ledger.csv``            LLM calls, cache hits, failures, tokens, seconds and cost of this system, per stage
 ``ir_metadata.yml``       platform, software, method and data in the form of https://www.ir-metadata.org, to be published with a run
-``run.json``              method, expression, dataset, parameters and versions; written last: its presence says "complete"
+``run.json``              method, expression, dataset, parameters, versions, and a checksum of each file above but ``ir_metadata.yml``;
+                          written last: its presence says "complete"
 ========================  ==========================================================================================
+
+A file that differs from its checksum is refused wherever it is read. Of ``turns.jsonl`` a person may add or edit each ``response``.
 """
 
+import hashlib
 import json
 import shutil
 import warnings
@@ -116,6 +120,7 @@ class RunFolder:
             found = read_run(path)
         if self.complete or (self.path / "turns.jsonl").is_file():
             self._check_passages(found)
+        self.check_file(path.name)
         return found
 
     def _check_passages(self, results: pd.DataFrame) -> None:
@@ -130,10 +135,26 @@ class RunFolder:
                     f"again; to evaluate what is left, give a copy of the file outside of the folder"
                 )
 
-    def lines(self) -> dict[str, int]:
-        """The number of lines of each file but ``run.json``."""
+    def bound(self) -> dict[str, dict[str, Any]]:
+        """What ``run.json`` says of the other files: the number of lines and the checksum of each."""
         kept = (stages_file.NAME,) if (self.path / stages_file.NAME).is_file() else ()
-        return {name: self._lines(name) for name in (*FILES, *kept)}
+        there = [name for name in (*FILES, *kept) if (self.path / name).is_file()]
+        return {
+            "lines": {name: self._lines(name) for name in (*FILES, *kept)},
+            "sha256": {name: self._checksum(name) for name in there},
+        }
+
+    def _checksum(self, name: str) -> str:
+        """The checksum of a file; of ``turns.jsonl`` that of the turns without their responses."""
+        found = hashlib.sha256()
+        with (self.path / name).open("rb") as file:
+            if name != "turns.jsonl":
+                while block := file.read(1 << 20):
+                    found.update(block)
+                return found.hexdigest()
+        for turn in self._turns_in():
+            found.update(json.dumps({key: value for key, value in turn.items() if key != "response"}, sort_keys=True).encode() + b"\n")
+        return found.hexdigest()
 
     def _lines(self, name: str) -> int:
         """Its lines; what follows the last line end may be cut, and is none, but of ``turns.jsonl``, where it would be no JSON."""
@@ -147,18 +168,24 @@ class RunFolder:
                 count, last = count + block.count(b"\n"), block[-1:]
         return count + (name == "turns.jsonl" and last != b"\n")
 
-    def check_lines(self, name: str) -> None:
-        """Whether a file of a finished run has the lines that were written.
+    def check_file(self, name: str) -> None:
+        """Whether a file of a finished run is the one that was written; a folder of an earlier version says only how many lines it had.
 
         Raises:
             DataError: when not.
         """
-        written = self.parameters().get("lines") if self.complete else None
+        known = self.parameters() if self.complete else {}
+        written, checksums = known.get("lines"), known.get("sha256")
         if not isinstance(written, dict) or name not in written or not (self.path / name).is_file():
             return  # a folder of an earlier version, or one that lacks the file, which its reader says
         there = self._lines(name)
         if there != written[name]:
             raise DataError(f"{self.path / name} has {there} lines, {written[name]} were written: the file was cut, repeat the run")
+        if isinstance(checksums, dict) and checksums.get(name) not in (None, self._checksum(name)):
+            raise DataError(
+                f"{self.path / name} is not the file that this run wrote, or its run.json is that of another run: put the right one back, "
+                "or repeat the run"
+            )
 
     def turns(self) -> list[dict[str, Any]]:
         """The line of ``turns.jsonl`` for each turn.
@@ -189,6 +216,7 @@ class RunFolder:
         written = self.parameters().get("lines", {}).get(path.name, count)
         if count != written:
             raise DataError(f"{path} has {count} lines, {written} were written: the file was cut, repeat the run")
+        self.check_file(path.name)
 
     def measures(self) -> pd.DataFrame:
         """The scores turn by turn: index ``qid``, a column per measure.
@@ -197,13 +225,17 @@ class RunFolder:
             DataError: when ``measures.csv`` can't be read.
         """
         path = self.path / "measures.csv"
-        self.check_lines(path.name)
+        self.check_file(path.name)
         try:
             return pd.read_csv(path, dtype=str).set_index("qid").astype(float)  # exactly what was written, from texts
         except (OSError, ValueError, KeyError) as error:
             raise DataError(f"{path} can't be read ({error}): repeat the run") from None
 
     def _each_turn(self) -> Iterator[dict[str, Any]]:
+        yield from self._turns_in()
+        self.check_file("turns.jsonl")
+
+    def _turns_in(self) -> Iterator[dict[str, Any]]:
         path = self.path / "turns.jsonl"
         if not path.is_file():
             self.check_finished()
@@ -212,14 +244,13 @@ class RunFolder:
                 yield from (_turn(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path} can't be read ({error}): repeat the run") from None
-        self.check_lines(path.name)
 
     def reusable(self, parameters: dict[str, Any]) -> bool:
         """Whether the run made with just these parameters is here already; other versions are a warning.
 
         Raises:
             UsageError: when another run, or anything else, is here.
-            DataError: when the ranking lost lines.
+            DataError: when a file is not the one that was written.
         """
         elsewhere = f"choose another {option('out')}, or remove it"
         if not self.complete:
@@ -237,7 +268,8 @@ class RunFolder:
             raise UsageError(f"{self.path} holds a run with {differs}: {elsewhere}")
         if not (self.path / "run.trec").is_file():
             raise DataError(f"{self.path} has no run.trec: remove the folder to repeat the run")
-        self.check_lines("run.trec")
+        for name in (*FILES, stages_file.NAME):
+            self.check_file(name)
         if differs := describe_difference(found, {"versions": versions()}):
             warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
         return True
@@ -251,7 +283,7 @@ class RunFolder:
             DataError: when the results have turns that the topics lack, a turn of the topics is there twice, the ranking is not
                 clean, or a column of the turns can't be kept.
         """
-        self.write_parts([(topics, results)], lambda: (measures, parameters), ledger)
+        self.write_parts([(topics, results)], lambda: (measures, parameters), ledger, tag=parameters.get("method"))
 
     def write_parts(
         self,
@@ -259,6 +291,7 @@ class RunFolder:
         about: Callable[[], tuple[pd.DataFrame, dict[str, Any]]],
         ledger: pd.DataFrame,
         stages: Sequence[Path] = (),
+        tag: str | None = None,
     ) -> None:
         """As :meth:`write`, for a run that comes in parts, of which no more than one is in memory.
 
@@ -267,6 +300,7 @@ class RunFolder:
             about: gives the measures and the parameters once all parts were written.
             ledger: the whole ledger.
             stages: files that say what the stages did, in the order of the run.
+            tag: the last column of ``run.trec``, the method's name; by default the folder's.
 
         Raises:
             DataError: as :meth:`write`, and when one of these files is missing.
@@ -277,7 +311,7 @@ class RunFolder:
             with atomic_write(partial / "run.trec", "wb") as ranking, atomic_write(partial / "turns.jsonl", "wb") as turns:
                 for topics, results in parts:
                     check_turns(topics, results)
-                    write_run(results, partial / "part", self.path.name)
+                    write_run(results, partial / "part", tag or self.path.name)
                     _move(partial / "part", ranking)
                     write_turns(topics, results, partial / "part")
                     _move(partial / "part", turns)
@@ -293,7 +327,7 @@ class RunFolder:
             with atomic_write(partial / ir_metadata.NAME) as file:
                 file.write(ir_metadata.as_yaml(ir_metadata.ir_metadata(self.path.name, parameters, columns, versions())))
             with atomic_write(partial / "run.json") as file:
-                json.dump(parameters | {"lines": RunFolder(partial).lines(), "versions": versions()}, file, indent=1)
+                json.dump(parameters | RunFolder(partial).bound() | {"versions": versions()}, file, indent=1)
             partial.rename(self.path)  # takes the place of an empty folder
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)

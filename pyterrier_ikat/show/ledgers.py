@@ -167,7 +167,7 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
         account = found[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): repeat the run") from None
-    folder.check_lines(path.name)
+    folder.check_file(path.name)
     return account
 
 

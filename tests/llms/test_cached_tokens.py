@@ -76,7 +76,7 @@ def test_the_ledger_of_an_earlier_version_is_read(tmp_path, monkeypatch):
     spent.count("answer", "m", calls=1, prompt_tokens=5, cost=0.5)
     spent.frame().drop(columns="cached_tokens").to_csv(tmp_path / "ledger.csv", index=False)
     monkeypatch.setattr(RunFolder, "complete", True)
-    monkeypatch.setattr(RunFolder, "check_lines", lambda self, name: None)
+    monkeypatch.setattr(RunFolder, "check_file", lambda self, name: None)
     frame = read_ledger(RunFolder(tmp_path))
     assert frame["cached_tokens"].isna().all()
     assert frame["prompt_tokens"].tolist() == [5]

@@ -313,6 +313,7 @@ def test_turns_that_cannot_be_read_name_the_line(written, text, message):
 
 def test_line_separators_inside_a_text_are_no_line_ends(written):
     (written.path / "turns.jsonl").write_text('{"qid": "1_1", "response": "one\u2028two\x85three"}\n{"qid": "1_2"}\n', encoding="utf-8")
+    written.write_parameters(written.parameters() | written.bound())
     assert written.turns() == [{"qid": "1_1", "response": "one\u2028two\x85three"}, {"qid": "1_2"}]
 
 
@@ -380,7 +381,7 @@ def test_a_ranking_that_lost_lines_is_refused_naming_the_turn(tmp_path, left):
 def test_other_files_that_were_cut_are_refused(written, name, cut):
     whole = (written.path / name).read_bytes()
     (written.path / name).write_bytes(cut(whole))
-    reading = {"turns.jsonl": written.turns, "measures.csv": written.measures, "ledger.csv": lambda: written.check_lines("ledger.csv")}
+    reading = {"turns.jsonl": written.turns, "measures.csv": written.measures, "ledger.csv": lambda: written.check_file("ledger.csv")}
     with pytest.raises(DataError, match=rf"{name}(, line 2: not JSON| has . lines, . were written: the file was cut, repeat the run)"):
         reading[name]()
 

@@ -140,7 +140,7 @@ def _of_folder(name: str, folder: RunFolder) -> RunData:
 
 def _read_scores(folder: RunFolder) -> pd.DataFrame:
     path = folder.path / "measures.csv"
-    folder.check_lines(path.name)
+    folder.check_file(path.name)
     try:
         return pd.read_csv(path, dtype={"qid": object})
     except (OSError, ValueError) as error:

@@ -1,0 +1,113 @@
+"""The files of a run folder belong together: one of another run is refused by whatever reads the folder."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.runs import RunFolder
+
+SUBMIT = ("--run-id", "a", "--run-type", "automatic", "--out", "s.json")
+READERS = {
+    "evaluate": ("evaluate", "FOLDER", "--dataset", "ikat:sample"),
+    "breakdown": ("breakdown", "FOLDER", "--dataset", "ikat:sample"),
+    "submit": ("submit", "FOLDER", "--dataset", "ikat:sample", *SUBMIT),
+    "report": ("report", "FOLDER", "--dataset", "ikat:sample", "--out", "r.html"),
+    "ledger": ("ledger", "FOLDER"),
+}
+READ_BY = {
+    "run.trec": ("evaluate", "breakdown", "submit", "report", "resume"),
+    "run.json": ("evaluate", "breakdown", "submit", "report", "resume"),
+    "turns.jsonl": ("submit", "report", "resume"),
+    "measures.csv": ("report", "resume"),
+    "ledger.csv": ("ledger", "report", "resume"),
+    "stages.jsonl.gz": ("report", "resume"),
+}
+
+
+class Model:
+    def __init__(self, said):
+        self.said = said
+
+    def generate(self, chats):
+        return [type("Reply", (), {"text": self.said}) for _ in chats]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two runs whose files have the same numbers of lines, and the function that makes them."""
+    out = tmp_path_factory.mktemp("made")
+    index = ikat.PassageIndex(out / "i").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+
+    def make(where):
+        def system(said):
+            return ikat.Rewrite(ikat.llm(Model(said), identity=said)) >> index.bm25(num_results=5)
+
+        return ikat.run(
+            {"tea": system("a cup of hot tea"), "heath": system("a day on the heath")}, "ikat:sample", out=where, turns=["1-1_1", "1-1_2"]
+        )
+
+    make(out / "runs")
+    return out / "runs", make
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", READ_BY)
+def test_a_file_of_another_run_is_refused_by_all_that_read_it(made, name, tmp_path, monkeypatch):
+    runs, make = made
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(runs, "runs")
+    own, other = (runs / "tea" / name).read_bytes(), (runs / "heath" / name).read_bytes()
+    Path("runs/tea", name).write_bytes(other if other != own else own.replace(b"2", b"3", 1))
+    for reader in READ_BY[name]:
+        if reader == "resume":
+            with pytest.raises(Exception, match=r"is not the file that this run wrote|holds a run with different "):
+                make("runs")
+            continue
+        done = CliRunner().invoke(main, [word.replace("FOLDER", "runs/tea") for word in READERS[reader]])
+        assert done.exit_code == 2, (reader, done.output)
+        assert "is not the file that this run wrote, or its run.json is that of another run" in done.output, (reader, done.output)
+
+
+def test_responses_may_be_added_by_hand_and_nothing_else(made, tmp_path):
+    shutil.copytree(made[0] / "tea", tmp_path / "tea")
+    folder, file = RunFolder(tmp_path / "tea"), tmp_path / "tea" / "turns.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("\n".join(json.dumps({"response": "By hand."} | line) for line in lines))
+    assert [turn["response"] for turn in folder.turns()] == ["By hand."] * 2
+    file.write_text("\n".join(json.dumps(line | {"qrewrite": "By hand."}) for line in lines))
+    with pytest.raises(DataError, match=r"turns\.jsonl is not the file that this run wrote"):
+        folder.turns()
+
+
+def test_the_tag_of_a_ranking_is_the_name_of_the_method(made, tmp_path):
+    def tags(path):
+        return {line.split()[-1] for line in (path / "run.trec").read_text().splitlines()}
+
+    assert tags(made[0] / "tea") == {"tea"}
+    frame = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
+    RunFolder(tmp_path / "copy of it").write(pd.DataFrame({"qid": ["1_1"]}), frame, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"})
+    assert tags(tmp_path / "copy of it") == {"aqd"}
+
+
+def test_new_scores_are_bound_too_also_after_a_kill_between_the_two_files(made, tmp_path, monkeypatch):
+    from pyterrier_ikat.running import scores
+
+    shutil.copytree(made[0] / "tea", tmp_path / "tea")
+    folder, qrels = RunFolder(tmp_path / "tea"), ikat.dataset("ikat:sample").get_qrels().query("qid == '1-1_1'")
+    with monkeypatch.context() as killed:
+        killed.setattr(scores.ir_metadata, "ir_metadata", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            scores.score_again(folder, qrels, [])
+    scores.score_again(folder, qrels, [])
+    assert list(folder.measures().index) == ["1-1_1"]
+    (folder.path / "measures.csv").write_text((folder.path / "measures.csv").read_text().replace("1-1_1", "1-1_2"))
+    with pytest.raises(DataError, match=r"measures\.csv is not the file"):
+        folder.measures()
