@@ -12,7 +12,8 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import one_of
-from .completions.usable import is_refusal, without_next_prompt, without_reasoning
+from .completions.refusals import is_refusal
+from .completions.usable import readable, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
 from .errors import UsageError
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
@@ -139,10 +140,10 @@ class AsksLLM:
     def _read(self, qid: str, outcome: Completion | LLMFailure) -> Any:
         if isinstance(outcome, LLMFailure):  # the LLM has counted it
             return outcome
-        text = without_next_prompt(outcome.text)
-        if text != outcome.text:
-            self.count(dropped=1)
-            log.info("stage %s: turn %s: dropped the next prompt, which the model invented: %r", self.stage, qid, outcome.text[len(text) :])
+        text, omitted = readable(outcome.text)
+        if omitted:
+            self.count(dropped=len(omitted))
+            log.info("stage %s: turn %s: dropped %s", self.stage, qid, "; ".join(omitted))
         value = self.parse(text)
         if value is not None:
             return value

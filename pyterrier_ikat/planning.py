@@ -7,9 +7,9 @@ import pandas as pd
 import pyterrier as pt
 
 from .chains import in_chain
-from .completions.usable import without_next_prompt
+from .completions.usable import readable
 from .conversations.frame import column, object_frame
-from .llms import LLM, Reply, Request
+from .llms import LLM, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN
 from .llms.request import of_chain
 from .operator import Operator, stages, subpipelines
@@ -164,7 +164,7 @@ class Plan:
         """Count the requests of a stage on ``frame``; return cached completions, and typical outcomes for the others."""
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
-        parsed = [None if completion is None else stage.parse(without_next_prompt(completion.text)) for completion in known]
+        parsed = [None if completion is None else stage.parse(readable(completion.text)[0]) for completion in known]
         left = zip(requests, known, stage.llm.in_batches(requests), strict=True)
         missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
         new = [request for request in missing if self._first(stage.llm, request)]
@@ -196,5 +196,5 @@ def _cost(llm: LLM, new: Sequence[Request], typical: Sequence[Any]) -> dict[str,
     prompt = sum(len(message["content"]) for request in new for message in request.messages) // CHARACTERS_PER_TOKEN
     mean = sum(len(str(value)) for value in typical) / max(len(typical), 1)
     completion = int(mean * len(new)) // CHARACTERS_PER_TOKEN
-    cost = llm.budget.cost(Reply(None, prompt_tokens=prompt, completion_tokens=completion)) if new else 0.0
+    cost = llm.budget.price(prompt, completion) if new else 0.0
     return {"prompt_tokens": prompt, "completion_tokens": completion, "cost": cost}

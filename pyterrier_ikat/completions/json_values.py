@@ -16,7 +16,7 @@ _BARE_WORD = re.compile(r"(?<![\w\"'])(?:null|true|false)(?![\w\"'])")
 def json_values(text: str) -> list[Any]:
     """All lists and objects in ``text``, outermost ones, in order; what cannot be read as one is passed over.
 
-    Beside JSON: single quotes, numbers as keys, commas before a closing bracket.
+    Beside JSON: single quotes, numbers as keys, commas before a closing bracket, sets as lists.
 
     Example:
         >>> json_values("I chose {'3': 0.9, 7: .4,} and [4, 1,], not {those}.")
@@ -53,7 +53,10 @@ def _literal(piece: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's remarks on odd escapes in a model's text
-            return json.loads(json.dumps(ast.literal_eval(_BARE_WORD.sub(lambda word: _WORDS[word[0]], piece))))
+            written = _BARE_WORD.sub(lambda word: _WORDS[word[0]], piece)
+            value = ast.literal_eval(written)
+            # A set has no order of its own, but the model wrote it in one.
+            return json.loads(json.dumps(ast.literal_eval(f"[{written[1:-1]}]") if isinstance(value, set) else value))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 

@@ -10,7 +10,9 @@ from .numbers import ranges_spelled
 from .usable import FENCE, own_turn, usable_text
 
 _LABEL = r"(?:[^\W\d_]+ ){0,3}(?:provenance|statement|ptkb|number|id|fact|information|answer|relevant)s?"
-NONE = re.compile(rf"\W*(?:{_LABEL}\W*:\W*)?(?:none\b|nothing\b|n/a\b|not any\b|no\W*$|no (?:\w+ ){{0,2}}statements?\b)", re.IGNORECASE)
+NONE = re.compile(
+    rf"\W*(?:{_LABEL}\W{{0,9}}?:\W{{0,99}})?(?:none\b|nothing\b|n/a\b|not any\b|no\W*$|no (?:\w+ ){{0,2}}statements?\b)", re.IGNORECASE
+)
 """How a text begins that says that no statement matters."""
 EXCEPT = re.compile(r"\b(?:except|apart from|other than|besides)\b", re.IGNORECASE)
 """What makes an exception to none."""
@@ -47,14 +49,18 @@ _ITEM = re.compile(
 _CALLED = re.compile(
     r"\b(?:statement|number|ptkb|id|no|one)s?\b\.?(?: (?:is|are))?\W{0,3}(\d{1,3}\b(?:(?:,|,? and| &) \d{1,3}\b)*)", re.IGNORECASE
 )
-_ENDED = re.compile(r"(?s:.*)(?:\n|\S[ \t]+\S*[.!?]\s)")
+_ENDED = re.compile(r"(?s:.*)(?:\n|\S[ \t]{1,9}\S{0,99}[.!?]\s)")
 """Whole lines and sentences; a number before a line is no sentence."""
 _BRACKET = re.compile(r"[\[{]")
 _WITHIN = re.compile(r"\[([\s\d,#*\"']*)(\]|\Z)")
 _NEXT = re.compile(r"[ \t]*(?:,|;|&|and\b)[ \t]*\[\s*#?(\d{1,3})\s*\]")
-_LISTED = re.compile(
-    r"(?:^[ \t]*(?:[-*•–][ \t]+)?|(?P<label>\w+[*_]*:[*_]*[ \t]*\n?[ \t]*))\[(?P<numbers>(?:\s*\d{1,3}\s*,?)*)\]", re.MULTILINE
-)
+_LISTED = re.compile(r"\[([\s\d,]*)\]")
+_BEFORE_LISTED = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–][ \t]+)?\Z|(?P<label>\w{1,60}[*_]{0,9}:[*_]{0,9}[ \t]{0,9}\n?[ \t]{0,9})\Z")
+_BEFORE = 90
+"""Characters before a list that its label can have."""
+_SEPARATED = re.compile(r"[^\w\s,;&.:()\[\]{}\"'*#•–—-]")
+"""Marks around ids, which are neither digits nor known to separate: of money, of code, of a table."""
+_LABELLED = re.compile(rf"\b(?:{_LABEL}|and)\b", re.IGNORECASE)
 _ID_KEYS = ("id", "index", "number", "statement_id", "statement")
 _SCORE_KEYS = ("score", "relevance")
 _NO = (False, "false", "no", "not relevant", "irrelevant")
@@ -83,7 +89,7 @@ def read_ids(text: str) -> Found | None:
         >>> read_ids("[4, 1]. Note that [2] is not relevant."), read_ids("1, 4"), read_ids("None of them."), read_ids("Sure!")
         (['4', '1'], ['1', '4'], [], None)
     """
-    said = ranges_spelled(FENCE.sub("", usable_text(text)))
+    said = ranges_spelled(_without_marks(FENCE.sub("", usable_text(text))))
     found = _first_list(own_turn(said).strip())
     if found is not None and not found.rest:
         found.rest += _other_choices(said, found)
@@ -93,11 +99,17 @@ def read_ids(text: str) -> Found | None:
 def _other_choices(text: str, chosen: Sequence[str]) -> list[str]:
     """A later list with a label, or on its own line, that differs: few-shot models answer for every turn of the conversation."""
     for listed in _LISTED.finditer(text):
-        numbers = set(re.findall(r"\d+", listed["numbers"]))
-        other = numbers != set(chosen) if listed["label"] else not numbers <= set(chosen)
-        if other:
-            return [f"other lists, such as {listed[0].strip()!r}"]
-    return []
+        before = _BEFORE_LISTED.search(text[max(0, listed.start() - _BEFORE) : listed.start()])
+        numbers = set(re.findall(r"\d+", listed[1]))
+        if before and (numbers != set(chosen) if before["label"] else not numbers <= set(chosen)):
+            return [f"other lists, such as {(before[0] + listed[0]).strip()!r}"]
+    later = [line for line in own_turn(text).split("\n") if _numbers(line)]
+    return [f"later lines, such as {line.strip()!r}" for line in later if not set(_numbers(line)) <= set(chosen)][:1]
+
+
+def _without_marks(text: str) -> str:
+    """A text without letters but labels, with nothing else in it than digits and what separates them; any other text as it is."""
+    return text if re.search(r"[^\W\d_]", _LABELLED.sub("", text)) else _SEPARATED.sub(" ", text)
 
 
 def _first_list(text: str) -> Found | None:

@@ -13,8 +13,8 @@ _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|reso
 _NOUN = r"(?:re-?write|query|question|utterance|message|version)"
 _REWRITE_NAME = rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*{_NOUN}|{_CHANGED})"
 _REWRITE_LABEL = re.compile(
-    rf"^[\W_]*(?:(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?"
-    rf"|(?:\w+\W+){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}})[\W_]*[:\uff1a]\s*",
+    rf"^[\W_]{{0,99}}(?:(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?"
+    rf"|(?:\w{{1,40}}\W{{1,9}}){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}})[\W_]{{0,9}}?[:\uff1a]\s*",
     re.IGNORECASE,
 )
 _REWRITE_HEADING = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*$", re.IGNORECASE)
@@ -163,7 +163,7 @@ def parse_rewrite(text: str) -> str:
 
 
 _PART = re.compile(
-    rf"^[^\S\n]*[*_#>-]*\s*(?P<name>{_REWRITE_NAME}|response|answer|reply|reason(?:ing)?)[*_]*\s*[:\uff1a][*_]*",
+    rf"^[^\S\n]{{0,99}}[*_#>-]{{0,9}}[^\S\n]{{0,9}}(?P<name>{_REWRITE_NAME}|response|answer|reply|reason(?:ing)?)[*_]*\s*[:\uff1a][*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER_NAME = re.compile("response|answer|reply", re.IGNORECASE)

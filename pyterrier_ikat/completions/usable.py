@@ -1,9 +1,10 @@
 r"""The usable part of a completion: without reasoning, refusals, and turns or prompts that the model invented after its answer.
 
-Marks of reasoning are tags (``<think>``, ``<thinking>``, ``<reasoning>``, ``<thought>``, ``<seed:think>``, ``[THINK]``,
-``<|START_THINKING|>`` and the like, in any case, with attributes and blanks), harmony's channels, what is left of those when a server
-strips the special tokens (``analysis...assistantfinal``), and Granite's two sentences. An end without a beginning ends reasoning, too:
-servers eat beginnings.
+Marks of reasoning are tags (``<think>``, ``<thinking>``, ``<reasoning>``, ``<thought>``, ``<ponder>``, ``<plan>``, ``<seed:think>``,
+``[THINK]``, ``<|START_THINKING|>`` and the like, in any case, with attributes and blanks, also as ``&lt;think&gt;`` and with fullwidth
+brackets), harmony's channels, what is left of those when a server strips the special tokens (``analysis...assistantfinal``), Granite's two
+sentences, Ollama's ``Thinking...`` and ``...done thinking.``, and a block of code in the language ``think``. An end without a beginning
+ends reasoning, too, but for that of a block: servers eat beginnings.
 
 A mark alone in quotation marks or backticks, as in "models write ``"<think>"`` first", is only mentioned and stays; so does the word
 without brackets. Everywhere else a mark counts, also in code: an open one is a failure that is named, never a text that lost its half.
@@ -13,13 +14,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .outside import collapsed
+from .refusals import is_refusal
+
 _NAMES = (
     r"think(?:ing)?(?:[_-]process)?|thoughts?(?:[_-]process)?|reason(?:ing)?(?:[_-](?:process|content))?|reflection|analysis|scratchpad|cot"
-    r"|chain[_-]of[_-]thought|monologue|deliberation"
+    r"|chain[_-]of[_-]thought|monologue|deliberation|ponder(?:ing)?|plan(?:ning)?"
 )
+_OPENS, _CLOSES = r"(?:[<◁\uff1c\u3008]|&(?:lt|#60|#x3c);)", r"(?:[>▷\uff1e\u3009]|&(?:gt|#62|#x3e);)"
 _TAG = (
-    rf"[<◁]\|?\s{{0,9}}(?P<end>/)?\s{{0,9}}(?:[\w-]{{1,20}}:|ant|(?:longcat|inner|internal|hidden|private)[_-])?(?P<name>{_NAMES})"
-    r"(?:\s[^<>\n]{0,200}?)?\s{0,9}(?P<empty>/)?\|?[>▷]"
+    rf"{_OPENS}\|?\s{{0,9}}(?P<end>[/\uff0f])?\s{{0,9}}"
+    rf"(?:[\w-]{{1,20}}:|ant|(?:longcat|inner|internal|hidden|private)[_-])?(?P<name>{_NAMES})"
+    rf"(?:\s[^<>\n]{{0,200}}?)?\s{{0,9}}(?P<empty>[/\uff0f])?\|?{_CLOSES}"
 )
 _OTHERS = (
     (r"\[\s?think(?:ing)?\s?\]", r"\[\s?/\s?think(?:ing)?\s?\]"),
@@ -28,8 +34,10 @@ _OTHERS = (
     (r"<\|channel>thought\b", r"<channel\|>"),
     (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
     (r"<unused94>(?:thought\b)?", r"<unused95>"),
+    (r"\A\s*thinking(?=(?:\.{3}|…)[ \t]*(?:\n|(?s:.*)done thinking\.))", r"(?:\.{3}|…)\s?done thinking\."),
     (r"\A\s*here(?:['’]s| is) my thought process:", r"^[ \t]{0,9}here(?:['’]s| is) my response:"),
 )
+_BLOCK = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*(?:think(?:ing)?|thoughts?|reasoning)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _PAIRS = "|".join(rf"(?P<b{number}>{begin})|(?P<e{number}>{end})" for number, (begin, end) in enumerate(_OTHERS))
 _MARK = re.compile(f"{_TAG}|{_PAIRS}", re.IGNORECASE | re.MULTILINE)
 _ANY = re.sub(r"\?P<\w+>", "?:", _MARK.pattern)
@@ -64,7 +72,8 @@ def split_reasoning(text: str) -> Said:
         >>> split_reasoning("<think>hm</think> Paris"), split_reasoning("Paris? <thinking>or Rome")
         (Said(text='Paris', open=False), Said(text='', open=True))
     """
-    left = _final(text)
+    blocks = _without_blocks(text)
+    left = None if blocks is None else _final(blocks)
     pieces = [""] if left is None else _outside(left)
     while pieces and len(pieces) > 1:  # what stood around reasoning may make up a mark
         left = "".join(pieces)
@@ -106,6 +115,16 @@ def opening_mark(prompt: str) -> str:
     return "".join(mark[0] for mark, ends in last if not ends and not prompt[mark.end() :].strip())
 
 
+def _without_blocks(text: str) -> str | None:
+    """The text without blocks of code that hold reasoning; None where one has no end."""
+    while (block := _BLOCK.search(text)) is not None:
+        end = re.compile(rf"^[ \t]*{block[1]}[ \t]*$", re.MULTILINE).search(text, block.end())
+        if end is None:
+            return None
+        text = text[: block.start()] + text[end.end() :].lstrip("\n")
+    return text
+
+
 def _final(text: str) -> str | None:
     """The text of harmony's final channel; all of a text without channels; None where the final channel is missing."""
     if _CHANNEL.search(text):
@@ -141,65 +160,6 @@ def _marks(text: str) -> Iterator[tuple[re.Match[str], str, bool]]:
         group = mark.lastgroup or ""
         name = "" if mark["empty"] and not mark["end"] else (mark["name"] or group[1:]).casefold()  # <think/> holds nothing
         yield mark, name, bool(mark["end"]) if mark["name"] else group.startswith("e")
-
-
-LONGEST = 300
-"""Characters of a completion that can be nothing but a refusal."""
-
-_SORRY = (
-    r"(?:(?:i['’]?m|i am|we['’]?re|we are)\s+(?:\w+\s+)?sorry|sorry|(?:i|we)\s+apologi[sz]e|my apologies|unfortunately|regrettably)"
-    r"[\s,.:!-]*(?:but\s+)?"
-)
-_MACHINE = (
-    r"as an?\s+(?:(?:ai|artificial\s+intelligence)(?:[\s-]+(?:powered|based))?(?:\s+(?:language\s+)?(?:model|assistant|chatbot|system))?"
-    r"|(?:large\s+)?language\s+model)\b(?:\s+\w+\s+by\s+\w+)?,?\s+"
-)
-_UNABLE = (
-    r"(?:(?:i|we)\s+(?:can\s*not|can['’]?t|could\s*not|couldn['’]t|won['’]t|will\s+not|must\s+decline\s+to|have\s+to\s+decline\s+to"
-    r"|(?:do\s+not|don['’]t)\s+feel\s+comfortable)|(?:(?:i['’]?m|i\s+am|we['’]re|we\s+are)\s+)?(?:unable|not\s+able|not\s+allowed)\s+to)"
-    r"(?:\s+be\s+able\s+to)?"
-)
-_WANTED = (
-    r"\s+(?:(?:help|assist)(?:ing)?\b(?:\s+you)?(?=\s+(?:with|in|on)\b|\W*\Z)"
-    r"|do\s+(?:that|this|so)\b"
-    r"|(?:answer|respond\s+to|comply|fulfil+|complete|process|discuss|engage|provid|generat|creat|produc|writ|rewrit|offer|support"
-    r"|continu)(?:e|ing)?\b(?=[^,;:]*\b(?:request|question|query|queries|content|conversation|information|advice|topic|task|text"
-    r"|that|this|it|passage|response|rewrite)s?\b))"
-)
-_ASIDE = re.compile(
-    r"(?:please|if\s+you|is\s+there|can\s+i|would\s+you|feel\s+free|let\s+me|i['’]m|i\s+(?:am|can|could|cannot|can['’]t|do|don['’]t)\b"
-    r"|my\s+(?:purpose|guidelines|role)|it\s+(?:goes|violates|would)|this\s+(?:request|content|topic|violates|goes)|such\s+|sorry)",
-    re.IGNORECASE,
-)
-_TURN = r"\b(?:but|however|although|though|instead|yet)\b"
-_OFFER = (
-    r",?\s*(?:but|however|instead),?\s+(?:please\b|feel\s+free|if\s+you|i(?:['’]m|\s+am|['’]d|\s+would|\s+can|\s+could)\s+"
-    r"(?:be\s+)?(?:happy|glad|try|help)\b)"
-)
-_LACK = r"(?:i|we)\s+(?:can\s*not|can['’]?t|do\s+not|don['’]t|am\s+not|am\s+unable)\b"
-_REST = rf"(?:(?!{_TURN})[^;:?.!])*(?:{_OFFER}[^;:?.!]*)?"
-_DECLINES = re.compile(
-    rf"(?:(?:{_MACHINE})?(?:{_SORRY})?(?:{_MACHINE})?{_UNABLE}(?:{_WANTED}{_REST})?|(?:{_SORRY})?{_MACHINE}{_LACK}{_REST})"
-    r"(?:[.!]+(?:\s+|\Z)|\Z)",
-    re.IGNORECASE,
-)
-
-
-def is_refusal(text: str) -> bool:
-    """Whether the whole text does nothing but decline: short, from its first words on, and nothing but offers after it.
-
-    English ones only.
-
-    Example:
-        >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("I'm sorry, but rooibos has no caffeine.")
-        (True, False)
-    """
-    text = " ".join(text.split()).strip("*_\"'“”` ")
-    declined = _DECLINES.match(text)
-    if len(text) > LONGEST or declined is None:
-        return False
-    others = [other for other in re.split(r"(?<=[.!?])\s+", text[declined.end() :]) if other]
-    return all(_ASIDE.match(other) and not re.search(_TURN, other, re.IGNORECASE) for other in others)
 
 
 FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
@@ -269,3 +229,17 @@ def without_next_prompt(text: str) -> str:
     """
     found = _NEXT_PROMPT.search(text)
     return text[: found.start()] if found and text[: found.start()].strip() else text
+
+
+def readable(text: str) -> tuple[str, list[str]]:
+    """What a parser sees of a completion, and what it doesn't, in words: an invented prompt, and long repetitions, of which a part is left.
+
+    Example:
+        >>> said, omitted = readable("oat milk\\n" + "and so on " * 500)
+        >>> len(said), omitted
+        (249, ['1 long repetition'])
+    """
+    own = without_next_prompt(text)
+    said, count = collapsed(own)
+    repeated = [f"{count} long repetition{'s' if count > 1 else ''}"] if count else []
+    return said, ([f"the next prompt, which the model invented: {text[len(own) :]!r}"] if own != text else []) + repeated

@@ -125,7 +125,9 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 def _labelled(text: str, key: str) -> list[tuple[str, str]]:
     marks = r"[\"'*_ ]*"
     inline = rf"(?<![^\W_])(?<![^\W_]_){key}(?![^\W_]){marks}(?:\([^)\n]*\))?{marks}(?:\bis\b|[:=\uff1a])"
-    label = re.compile(rf"(?:{inline}|^(?:[^\w\[]|_)*{key}(?:[^\w\[]|_)*\n)[\s\"'*_:]*([^\n]*)", re.IGNORECASE | re.MULTILINE)
+    label = re.compile(
+        rf"(?:{inline}|^(?:[^\w\[\n]|_){{0,99}}{key}(?:[^\w\[\n]|_){{0,99}}\n)[\s\"'*_:]*([^\n]*)", re.IGNORECASE | re.MULTILINE
+    )
     return [(found[1], _flat(text[: found.start()] + text[found.end() :]) or _beside(found[1])) for found in label.finditer(text)]
 
 

@@ -19,7 +19,7 @@ from .cache import CompletionCache
 from .failures import BatchUnderWay, BudgetExceeded, FatalLLMError, LLMFailure, Refused, Transient, Unavailable, UnderWay
 from .ledger import CHARACTERS_PER_TOKEN
 from .openai import OpenAIBackend, half_a_character
-from .request import Reply, Request
+from .request import Request
 from .sending import Outcome, Sending
 
 SETTLED = 60.0
@@ -240,7 +240,7 @@ class _Round:
                 "a budget for batches needs max_tokens=...: nothing stops a batch, so that its cost has to be bounded before"
             )
         prompt = sum(len(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN
-        return self.llm.budget.cost(Reply(None, prompt_tokens=prompt, completion_tokens=most)) or 0.0
+        return self.llm.budget.price(prompt, most) or 0.0
 
     def _check_budget(self, lines: Mapping[str, bytes]) -> None:
         """Whether the budget allows for the new batches beside those under way."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
+from ..completions.outside import printable
 from ..errors import IkatError, advice, list_first
 
 KEPT = {
@@ -14,6 +15,8 @@ KEPT = {
 """What to say by where an LLM keeps its completions; nothing where it keeps none."""
 SHOWN = 5
 REASON_LENGTH = 300
+LONGEST = 20_000
+"""Characters of a server's words that are read at all."""
 
 
 class LLMFailure(IkatError):
@@ -281,6 +284,6 @@ def _kept(kept_in: str) -> str:
 
 
 def shorten(reason: str) -> str:
-    """``reason`` as one line of bounded length: servers answer with whole pages."""
-    line = " ".join(reason.split())
+    """``reason`` as one printable line of bounded length: servers answer with whole pages."""
+    line = " ".join(printable(reason[:LONGEST]).split())
     return line if len(line) <= REASON_LENGTH else line[: REASON_LENGTH - 3] + "..."

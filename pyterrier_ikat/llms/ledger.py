@@ -250,11 +250,14 @@ class Budget(Remade):
 
     def cost(self, reply: Reply | Completion) -> float | None:
         """US dollars for the call that gave ``reply``, or None when a price or a token count is not known."""
-        if self.price_in is None or self.price_out is None or reply.prompt_tokens is None or reply.completion_tokens is None:
+        return self.price(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens or 0)
+
+    def price(self, read: int | None, written: int | None, cached: int = 0) -> float | None:
+        """US dollars for so many tokens, ``cached`` of the read ones in the provider's own cache; None when a price or number isn't known."""
+        if self.price_in is None or self.price_out is None or read is None or written is None:
             return None
-        full = self.price_in * reply.prompt_tokens + self.price_out * reply.completion_tokens
-        kept = 0 if self.price_cached is None else min(reply.cached_tokens or 0, reply.prompt_tokens)
-        return (full if not kept else full - kept * (self.price_in - (self.price_cached or 0.0))) / 1e6
+        full = self.price_in * read + self.price_out * written
+        return (full if self.price_cached is None or not cached else full - cached * (self.price_in - self.price_cached)) / 1e6
 
     def spend(self, cost: float | None) -> None:
         """Add the cost of a call.

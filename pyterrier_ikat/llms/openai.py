@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urljoin
 
+from ..completions.outside import printable
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
 from .limits import seconds_of
 from .network import HIDDEN, Address, addresses, deadline
@@ -19,8 +20,9 @@ OPENAI = "https://api.openai.com/v1"
 PATIENCE_HERE = 0.05
 """Seconds in which a server on this machine refuses a wrong key, model or quota."""
 TRY_AGAIN = (408, 409, 425, 429)
-MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-MASKED = re.compile(r"\S*\*{3,}\S*")
+NO_WORDS = re.compile(r"<(style|script)\b", re.IGNORECASE)
+LONGEST = 20_000
+"""Characters of an error that are read at all: what comes behind them is not shown."""
 TOO_LONG = re.compile(
     r"context.(?:length|size|window|limit)|(?:prompt|input) is too long|(?:maximum|allowed) (?:model|prompt|input) length"
     r"|longer than the (?:model|maximum)|reduce (?:the length|your message)|input token count|too large for model|model token limit",
@@ -203,10 +205,33 @@ def quoted(server: Server, answer: Any) -> str:
     """What the server said, in one line: its message where it has one, the words of a page, or all of it."""
     for name in ("error", "message", "detail"):
         answer = (answer.get(name) or answer) if isinstance(answer, dict) else answer
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    words = MARKUP.sub(" ", text) if text.lstrip().startswith("<") else text
+    # Without its codes first: they may part what is secret.
+    words = server.clean(printable(answer if isinstance(answer, str) else _dumped(answer)))
+    words = words if len(words) <= LONGEST else " ".join(words[:LONGEST].split()[:-1])
+    words = _without_markup(words) if words.lstrip().startswith("<") else words
     # Servers name a wrong key by its ends, with stars between them.
-    return shorten(MASKED.sub(HIDDEN, server.clean(words))) or "nothing"
+    return shorten(" ".join(HIDDEN if HIDDEN in word else word for word in words.split())) or "nothing"
+
+
+def _dumped(answer: Any) -> str:
+    try:
+        return json.dumps(answer, ensure_ascii=False)
+    except (RecursionError, ValueError):
+        return "an answer that is nested too deeply"
+
+
+def _without_markup(page: str) -> str:
+    """The words of a page in HTML. What is never closed ends it: no part of a page is looked through twice."""
+    words, place = list[str](), 0
+    while (start := page.find("<", place)) >= 0:
+        words.append(page[place:start])
+        hidden = NO_WORDS.match(page, start)
+        closing = re.compile(f"</{hidden[1]}", re.IGNORECASE).search(page, start) if hidden else None
+        end = -1 if hidden and not closing else page.find(">", closing.start() if closing else start)
+        if end < 0:
+            return " ".join(words)
+        place = end + 1
+    return " ".join([*words, page[place:]])
 
 
 def _target(server: Server, location: str) -> str:

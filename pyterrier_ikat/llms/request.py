@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..chains import current_chain
+from ..completions.outside import one_line, printable
 from ..completions.usable import split_reasoning, without_reasoning
-from ..conversations.frame import well_formed
 from ..operator import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
@@ -120,6 +120,9 @@ class Completion:
     cached: bool
     cached_tokens: int | None = None
 
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -135,6 +138,9 @@ class Reply:
     """True when the server has put reasoning beside the text."""
     cached_tokens: int | None = None
 
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+
     @classmethod
     def of(cls, answer: Any, clean: Callable[[str], str]) -> "Reply":
         """The reply in an OpenAI chat completion; ``clean`` takes what is secret out of its texts before anybody shows or keeps them.
@@ -142,17 +148,29 @@ class Reply:
         Raises:
             TypeError, KeyError, IndexError, AttributeError: when it is no chat completion.
         """
-        choice, usage = answer["choices"][0], answer.get("usage") or {}
+        choice, usage = answer["choices"][0], answer.get("usage")
         message = choice["message"]
         text, thought = _written(message.get("content"))
-        texts = text, answer.get("model"), message.get("refusal"), "error" if choice.get("error") else choice.get("finish_reason")
-        if not all(isinstance(one, str | None) for one in texts):
+        if not isinstance(text, str | None):
             raise TypeError
-        text, model, refusal, reason = (one and clean(one) for one in texts)
-        read, written = (_tokens(usage, name) for name in ("prompt_tokens", "completion_tokens"))
-        kept = _tokens(usage.get("prompt_tokens_details"), "cached_tokens")
+        reason = "error" if choice.get("error") else choice.get("finish_reason")
+        if str(reason or "").casefold() in WHOLE and any(message.get(name) for name in CALLS):
+            reason = "tool_calls"
+        text = None if text is None else _hidden(text, clean)
+        model, refusal, reason = (_hidden(_as_text(one or ""), clean) for one in (answer.get("model"), message.get("refusal"), reason))
+        read, written = (_told(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+        kept = _told(_told(usage, "prompt_tokens_details"), "cached_tokens")
         reasoned = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
-        return cls(text, model or None, reason, read, written, refusal, reasoned, kept)
+        return cls(
+            text,
+            model if isinstance(answer.get("model"), str) and model else None,
+            reason or None,
+            read,
+            written,
+            refusal or None,
+            reasoned,
+            kept,
+        )
 
     def completion(self, model: str, seconds: float) -> Completion:
         """The completion that it is when it is usable, as ``model`` wrote it."""
@@ -161,10 +179,51 @@ class Reply:
         return Completion(text, name, self.finish_reason, *tokens, seconds=seconds, cached=False, cached_tokens=self.cached_tokens)
 
 
-def _tokens(usage: Any, name: str) -> int | None:
-    """A number of tokens reported by a server, or None."""
-    tokens = usage.get(name) if isinstance(usage, Mapping) else None
-    return tokens if isinstance(tokens, int) else None
+CALLS = ("tool_calls", "function_call")
+"""Where a message asks for a tool: none was offered, so that its text announces the call and is no answer."""
+
+MOST_TOKENS = 10**9
+"""No call has more: a larger number is none."""
+
+
+def _check_numbers(told: "Reply | Completion") -> None:
+    """Make unknown what can be no number of tokens, and one line of each word of the server."""
+    read, written, kept = (_tokens(one) for one in (told.prompt_tokens, told.completion_tokens, told.cached_tokens))
+    kept = None if kept is None or read is None or kept > read else kept
+    words = {"model": _word(told.model), "finish_reason": _reason(told.finish_reason)}
+    for name, value in {**words, "prompt_tokens": read, "completion_tokens": written, "cached_tokens": kept}.items():
+        object.__setattr__(told, name, value)
+
+
+def _tokens(number: Any) -> int | None:
+    """A number of tokens reported by a server or a library, or None."""
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS else None
+
+
+def _word(value: Any) -> str | None:
+    return None if value is None else one_line(str(value))
+
+
+def _reason(value: Any) -> str | None:
+    """A reason to stop; one with codes in it is none that is known."""
+    reason = _word(value)
+    return reason if reason is None or str(value).strip().isprintable() else f"unreadable: {reason}"
+
+
+def _told(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _hidden(text: str, clean: Callable[[str], str]) -> str:
+    """The text without secrets, also such as codes part that nobody sees later."""
+    cleaned = clean(text)
+    seen = printable(cleaned)
+    return cleaned if clean(seen) == seen else clean(seen)
+
+
+def _as_text(value: Any) -> str:
+    """A word of a server, which may be of any type."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, default=str)
 
 
 def _written(content: Any) -> tuple[Any, bool]:
@@ -287,7 +346,7 @@ def fault_of(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
 
 
 def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | None:
-    written = reply.text or ""
+    written = printable(reply.text or "")
     text, is_open = split_reasoning(written)
     if is_open:
         return OnlyReasoning, "the completion ends within the model's reasoning: raise max_tokens, or turn reasoning off"
@@ -299,8 +358,8 @@ def _lacks_text(reply: Reply | Completion) -> tuple[type[LLMFailure], str] | Non
 
 
 def as_read(completion: Completion) -> Completion:
-    """The completion as everybody reads it: without reasoning, its half characters mended. What the cache keeps is what the model wrote."""
-    return replace(completion, text=without_reasoning(well_formed(completion.text)))
+    """The completion as everybody reads it: printable, without reasoning. What the cache keeps is what the model wrote."""
+    return replace(completion, text=without_reasoning(printable(completion.text)))
 
 
 def as_text(messages: Sequence[Mapping[str, str]]) -> str:

@@ -20,7 +20,7 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, llm
 from pyterrier_ikat.llms.cache import CompletionCache, default_path
 
-COMPLETION = Completion("text \u2028 \x00 🙂", "m", "stop", 5, None, 0.5, cached=True)
+COMPLETION = Completion("text \u2028 🙂", "m", "stop", 5, None, 0.5, cached=True)
 ROOT = Path(__file__).parents[2]
 
 

@@ -53,8 +53,8 @@ def test_a_server_that_does_not_tell_leaves_them_unknown_and_is_paid_in_full(mod
     assert made.ledger.frame()["cost"].item() == pytest.approx((1000 * 2 + 10 * 10) / 1e6)
 
 
-def test_more_cached_than_read_costs_no_less_than_nothing():
-    assert Budget(price_in=2, price_out=10, price_cached=0).cost(Reply("x", prompt_tokens=5, completion_tokens=0, cached_tokens=9)) == 0
+def test_more_cached_than_read_are_unknown_and_cost_the_full_price():
+    assert Budget(price_in=2, price_out=10, price_cached=0).cost(Reply("x", prompt_tokens=5, completion_tokens=0, cached_tokens=9)) == 1e-5
 
 
 def test_their_price_alone_is_an_error():

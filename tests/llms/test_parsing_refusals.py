@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.statements import read_copies
 from pyterrier_ikat.completions.texts import parse_passage, parse_queries, parse_rewrite
-from pyterrier_ikat.completions.usable import LONGEST, is_refusal, usable_text
+from pyterrier_ikat.completions.refusals import LONGEST, is_refusal
+from pyterrier_ikat.completions.usable import usable_text
 
 REFUSALS = [
     "I'm sorry, I cannot help with that.",
@@ -30,6 +31,25 @@ REFUSALS = [
     '"I cannot help with that."',
     "I'm really sorry, but I can't help with that.",
 ]
+ELSEWHERE = [
+    "Es tut mir leid, aber dabei kann ich nicht helfen.",
+    "Leider kann ich diese Anfrage nicht beantworten.",
+    "Als KI-Sprachmodell kann ich diese Frage nicht beantworten.",
+    "Je suis désolé, mais je ne peux pas vous aider avec cela.",
+    "Désolé, je ne peux pas répondre à cette question.",
+    "Lo siento, pero no puedo ayudarte con eso. ¿Hay algo más en lo que pueda ayudarte?",
+    "Como modelo de lenguaje, no puedo proporcionar esa información.",
+    "Het spijt me, maar ik kan je daar niet mee helpen.",
+    "Sorry, maar ik kan deze vraag niet beantwoorden.",
+    "Mi dispiace, ma non posso aiutarti con questo.",
+    "Mi dispiace, non sono in grado di rispondere a questa domanda.",
+    "Desculpe, mas não posso ajudar com isso.",
+    "Sinto muito, não consigo responder a essa pergunta.",
+    "抱歉，我无法回答这个问题。",
+    "很抱歉，我无法满足您的要求。",
+    "申し訳ありませんが、そのご質問にはお答えできません。",
+    "すみませんが、お手伝いできません。",
+]
 ANSWERS = [
     "I'm sorry, but rooibos has no caffeine, so it does not help you stay awake.",
     "I cannot help my dog with its allergy. What food is safe?",
@@ -51,13 +71,24 @@ ANSWERS = [
     "Lo siento, pero el rooibos no tiene cafeína.",
     "Leider kann ich meinem Hund nicht helfen.",
     "Helaas kan ik mijn hond niet helpen.",
+    "Je ne peux pas dormir, que faire ?",
+    "Je ne peux pas répondre au téléphone en conduisant",
+    "Lo siento, no puedo ayudarte con eso. El rooibos no tiene cafeína.",
+    "Ich kann diese Frage nicht beantworten: Welcher Tee hat kein Koffein?",
+    "Non posso mangiare noci",
+    "Não posso comer nozes",
+    "Ik kan niet helpen met de afwas",
+    "我无法入睡怎么办",
+    "我不能吃坚果",
+    "眠れません",
+    "お手伝いできますか",
     "We cannot help with homework policies at schools in Oslo: see the rules.",
     "Unfortunately, rooibos cannot help with that.",
     "I'm sorry, but rooibos has no caffeine, so it will not keep you awake.",
 ]
 
 
-@pytest.mark.parametrize("text", REFUSALS)
+@pytest.mark.parametrize("text", REFUSALS + ELSEWHERE)
 def test_what_only_declines_is_nothing_said(text):
     assert is_refusal(text)
     assert usable_text(f"<think>no</think>\n{text}") == ""

@@ -83,11 +83,8 @@ FIRST = [
     ("4\n2. Provenance: 9\n3. Provenance: 4", ["4"]),
     ("5\nProvenance: 6\nProvenance: 7", ["5", "6", "7"]),
     ("Provenance: 5\nProvenance: 6, 7", ["5", "6", "7"]),
-    ("5\nProvenance: 6\n\nProvenance: 7", ["5", "6"]),
-    ("5\nProvenance: 6\nand so on\nProvenance: 7", ["5", "6"]),
     ("5\nStatement 6\nFacts: 7", ["5", "6", "7"]),
     ("5, 6\n5\n7.", ["5", "6", "5", "7"]),
-    ("[5]\n6\n7", ["5"]),
     ("3\n5\n\n1 is about cars.", ["3", "5"]),
     ("1) 3\n2) 5", ["3", "5"]),
     ("[3] and [5]. [1] is about cars.", ["3", "5"]),
@@ -114,7 +111,6 @@ FIRST = [
     ("[[3, 5]]", ["3", "5"]),
     ("Provenance: 3, 5 (diet)\nProvenance: 7", ["3", "5", "7"]),
     ("3 (the diet)\n\n1 is about cars.", ["3"]),
-    ("Provenance: None\nProvenance: 3", []),
     ("Nothing else matters: [3]", ["3"]),
 ]
 """First lists, and what stands behind them: decided by reading them."""
@@ -143,6 +139,21 @@ def test_remarks_in_parentheses_hide_no_number_and_no_is_no(text, ids):
     assert read_ids(text) == ids
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["$2, $6", "[$2, $6]", "`2, 6`", "`[2, 6]`", "2 | 6", "| 2 | 6 |", "{'2', '6'}", "{2, 6}", "I choose {'2', '6'}.", "\\[2, 6\\]"]
+    + ["Statements: $2, $6", "2 > 6", "<2>, <6>", "$2$, $6$", "“2”, “6”", "2 / 6", "@2 @6", "```\n$2\n$6\n```", "2; 6!", "~2~ ~6~"],
+)
+def test_marks_around_bare_ids_hide_none(text):
+    found = read_ids(text)
+    assert (found, found.rest) == (["2", "6"], [])
+
+
+@pytest.mark.parametrize("text", ["It costs $2, or $6.", "€2 pro Stück", "$2.50", "2% 6x"])
+def test_marks_among_words_make_no_id(text):
+    assert read_ids(text) is None
+
+
 def test_a_list_with_remarks_that_cannot_be_read_is_no_shorter_list():
     assert read_ids("5 (he has (2) dogs), 7 (x)") is None
 
@@ -158,6 +169,11 @@ def test_a_list_with_remarks_that_cannot_be_read_is_no_shorter_list():
         ("None.\n[3] is about cars.", [], ["other lists, such as '[3]'"]),
         ("[None]\n\n2. Response: Sure.\n   Provenance: [3]", [], ["other lists, such as 'Provenance: [3]'"]),
         ("Not relevant: [1]\nRelevant: [3]", ["3"], ["other lists, such as 'relevant: [1]'"]),
+        ("5\nProvenance: 6\n\nProvenance: 7", ["5", "6"], ["later lines, such as 'Provenance: 7'"]),
+        ("5\nProvenance: 6\nand so on\nProvenance: 7", ["5", "6"], ["later lines, such as 'Provenance: 7'"]),
+        ("[5]\n6\n7", ["5"], ["later lines, such as '6'"]),
+        ("Provenance: None\nProvenance: 3", [], ["later lines, such as 'Provenance: 3'"]),
+        ("$2\nand\n$6", ["2"], ["later lines, such as '6'"]),
         ("[3]: nuts\n[1]: the flat", ["3"], ["other lists, such as '[1]'"]),
         ("Statement 3 matters for the 2 children; number 1 too.", ["3"], ["statement 1"]),
         ("Statement 3 is relevant. Statement 5 is relevant too. Statement 1 is not.", ["3"], ["statement 5"]),

@@ -10,12 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.json_values import json_values
-from pyterrier_ikat.completions.matching import choose
+from pyterrier_ikat.completions.learned import merge, read_learned
+from pyterrier_ikat.completions.matching import choose, match_label
 from pyterrier_ikat.completions.rankings import permutation, read_ranking
+from pyterrier_ikat.completions.refusals import is_refusal
 from pyterrier_ikat.completions.statements import read_copies, read_ids, read_scores
-from pyterrier_ikat.completions.texts import parse_label, parse_passage, parse_queries, parse_rewrite
-from pyterrier_ikat.completions.usable import is_refusal, usable_text, without_reasoning
-from pyterrier_ikat.completions.verdicts import read_choice, read_numbers, read_score, read_yes_no
+from pyterrier_ikat.completions.texts import (
+    parse_label,
+    parse_passage,
+    parse_queries,
+    parse_reasoned_rewrite,
+    parse_rewrite,
+    parse_rewrite_and_answer,
+)
+from pyterrier_ikat.completions.usable import opening_mark, readable, split_reasoning, usable_text, without_reasoning
+from pyterrier_ikat.completions.verdicts import read_action, read_choice, read_numbers, read_score, read_yes_no
 from pyterrier_ikat.evaluation.judge import parse_judgement
 from trust.corpus.corpora import CORPORA
 from trust.corpus.statements import PERSONA
@@ -183,16 +192,68 @@ def test_no_text_breaks_a_parser(text):
     check_all(text)
 
 
-LONG = ["[", "{", '{"a":', '"', "1. ", "tea ", " ", "\n", "*", "<think>", "</think>", "`", "statement 1, ", "1, ", "I'm sorry, "]
-LONG += ["Score: ", "Style: ", "the ", "[1] ", "{} ", "{1: 2} ", "0-4 ", "3/4 ", "No, ", "\ud800", "Query ", "Passage: ", "1"]
-LONG += ["// ", "'a", "1-2, ", "Nuggets: [", "{'a': ", "A, ", "except 1, ", "not statement 1 ", "# Query\n", "「"]
+LOOPS = [*"aé中0 \n\t\x00", *"-_*#`'\"“[](){}<>/\\|&;:,.!?=+~$%@^「、", "\ud800", "\r\n", "***", "*_", "**a** "]
+LOOPS += [
+    "[1] ",
+    "[1, ",
+    "[[",
+    "{} ",
+    '{"a":',
+    "{1: 2} ",
+    "{'1': ",
+    "'a",
+    '"a", ',
+    "// ",
+    "1, ",
+    "1\n",
+    "1-2, ",
+    "0-4 ",
+    "3/4 ",
+    "(1) ",
+    "1. a\n",
+]
+LOOPS += [
+    "- a\n",
+    "a:\n",
+    "# Query\n",
+    "```\n",
+    "<think>",
+    "</think>",
+    "<style>",
+    "<a ",
+    "&lt;",
+    "tea ",
+    "the ",
+    "A, ",
+    "No, ",
+    "not statement 1 ",
+]
+LOOPS += ["except 1, ", "I'm sorry, ", "Es tut mir leid, ", "抱歉", "Score: ", "Rewrite: ", "Passage: ", "Nuggets: [", "Question: a\n"]
+LOOP = 16_000
+FRONTS = ["", "[1]\n[", "Answer: ", "<think>", "1. ", "I'm sorry, ", '{"score": "', "<"]
 
 
-@pytest.mark.parametrize("piece", LONG)
-def test_a_model_that_repeats_itself_without_end_breaks_no_parser(piece):
-    started = time.process_time()
-    check_all((piece * 8_000)[:8_000])
-    assert time.process_time() - started < 10
+def readers():
+    """Every parser, by the name of its corpus, and those that no corpus has."""
+    others = {"learned": read_learned, "rewrite_and_answer": parse_rewrite_and_answer, "reasoned_rewrite": parse_reasoned_rewrite}
+    others |= {"action": read_action, "ranking": read_ranking, "reason": split_reasoning, "prompts": readable, "mark": opening_mark}
+    others |= {
+        "label": lambda text: match_label(text, PERSONA),
+        "merge": lambda text: merge([{"statement": text, "words": text}], {}, {1: text}),
+    }
+    return {name: lambda text, read=read: read({"text": text}) for name, read in READERS.items()} | others
+
+
+@pytest.mark.parametrize("piece", LOOPS, ids=ascii)
+def test_a_model_that_repeats_itself_without_end_holds_up_no_parser(piece):
+    assert len(LOOPS) >= 82
+    loop = (piece * LOOP)[:LOOP]
+    check_all(readable(loop)[0])
+    for front in FRONTS:
+        for name, read in readers().items():
+            started = time.process_time()
+            read(readable(front + loop)[0] if front else loop)
+            assert time.process_time() - started < 1, (name, front)
 
 
 @pytest.mark.parametrize(("opening", "closing"), ["[]", "{}", ('{"a":[', "]}")])

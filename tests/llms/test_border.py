@@ -1,0 +1,121 @@
+"""What a server sends, read once at the border: numbers that are none, words that a terminal would obey, errors without end."""
+
+import time
+
+import pytest
+from llms.chat_server import Answer, ask, refused, said
+from trust.test_parsers import LOOP, LOOPS
+
+from pyterrier_ikat.completions.outside import collapsed, one_line, printable
+from pyterrier_ikat.llms import BadRequest, Completion, Empty, FatalLLMError, Reply, Unfinished
+from pyterrier_ikat.llms.cache import CompletionCache
+from pyterrier_ikat.llms.network import Address
+from pyterrier_ikat.llms.openai import quoted
+from pyterrier_ikat.llms.servers import Server
+
+WRONG = [-1, -1000, True, False, 2**63, 10**400, 10**9 + 1, 1.5, 7.0, float("inf"), "7", [], {}, None]
+
+
+@pytest.mark.parametrize("number", WRONG, ids=lambda number: str(number)[:12])
+def test_what_can_be_no_number_of_tokens_is_unknown_and_no_budget_believes_it(server, model, number):
+    server.script = [said("fine", usage=None)]
+    server.script[0].body["usage"] = {"prompt_tokens": number, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
+    made = model("price_in=1 price_out=1 price_cached=1 budget=0.01 cache=none")
+    with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
+        made.ask(ask("a"))
+    row = made.ledger.frame().iloc[0]
+    assert row[["prompt_tokens", "cached_tokens", "cost"]].isna().all()
+    assert row["completion_tokens"] == 3
+    assert made.budget.spent == 0
+
+
+@pytest.mark.parametrize("cached", [*WRONG, 8], ids=lambda number: str(number)[:12])
+def test_cached_tokens_are_a_part_of_those_read_or_unknown(cached):
+    assert Reply("x", prompt_tokens=7, completion_tokens=1, cached_tokens=cached).cached_tokens is None
+    assert [Reply("x", prompt_tokens=7, cached_tokens=kept).cached_tokens for kept in (0, 7)] == [0, 7]
+
+
+@pytest.mark.parametrize("usage", [[], [1], "many", 5, True, {"prompt_tokens_details": [1]}, {"prompt_tokens_details": "x"}])
+def test_an_odd_account_of_tokens_costs_no_answer(server, model, usage):
+    server.script = [said("fine", usage=None)]
+    server.script[0].body["usage"] = usage
+    assert model().ask(ask("a"))[0].text == "fine"
+    assert server.calls == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("model", 5), ("model", ["m"]), ("refusal", False), ("refusal", [])])
+def test_an_odd_word_beside_an_answer_costs_no_answer(server, model, name, value):
+    server.script = [said("fine")]
+    place = server.script[0].body if name == "model" else server.script[0].body["choices"][0]["message"]
+    place[name] = value
+    assert model().ask(ask("a"))[0].text == "fine"
+    assert server.calls == 1
+
+
+def test_the_words_of_a_server_hold_no_codes_and_no_half_characters(server, model, home, recwarn):
+    wild = "m\x1b[31m\x1b]0;mine\x07-2\ud800\n\x00\x9bx" + "y" * 500
+    server.script = [
+        said("tea\x1b[2J\x00 and\ud800", model=wild),
+        refused(400, f"no \x1b[31m{wild}"),
+        said(None, refusal=f"\x1b[31m{wild}"),
+    ]
+    made = model()
+    answer, *failures = made.ask(ask("a"))[0], *made.ask(ask("b")), *made.ask(ask("c"))
+    assert answer.text == "tea and�"
+    shown = [answer.model, made.ledger.frame()["served"][0], *map(str, failures), *(str(one.message) for one in recwarn)]
+    assert all(text.isprintable() and text.encode() and len(text) < 800 for text in shown)
+    assert answer.model.startswith("m-2�")
+    again = CompletionCache(home / "llm.sqlite").get([ask("a")[0].key(made.backend.identity)])
+    assert [one.text for one in again.values()] == ["tea and�"]
+
+
+def test_a_key_that_codes_part_is_hidden(server):
+    made = Server(Address("http://localhost:1/v1?api-key=planted-0123456789"), "NO", 5)
+    assert quoted(made, "wrong planted-\x1b[0m0123456789") == "wrong ***"
+
+
+def test_a_text_of_nul_is_empty_and_a_call_of_a_tool_is_no_answer(server, model):
+    call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    server.script = [said("\x00"), said("Let me search.", tool_calls=[call]), said("Hm.", function_call=call["function"])]
+    server.script.append(said("fine", tool_calls=[]))
+    found = [model("cache=none").ask(ask("a"))[0] for _ in range(4)]
+    assert [type(one) for one in found] == [Empty, Unfinished, Unfinished, Completion]
+
+
+def test_texts_are_printable_and_names_short():
+    assert printable("a\tb\r\nc\x1b[1mbold\x1b[0m\x1b]8;;http://x\x1b\\link") == "a\tb\ncboldlink"
+    assert printable("מים, 中文, 🙂, é\u2028") == "מים, 中文, 🙂, é\u2028"
+    assert one_line("a\tb\n c" + "d" * 999) == "a b c" + "d" * 195
+
+
+@pytest.mark.parametrize("piece", ["no, ", "a", "0123456789" * 6, "x\n", "🙂 "])
+def test_a_long_repetition_is_collapsed_to_whole_pieces_and_counted(piece):
+    times = 16_000 // len(piece)
+    left, count = collapsed(f"Well: {piece * times}... yes. {piece * times}")
+    assert count == 2
+    pieces = -(-240 // len(piece))
+    assert left == f"Well: {piece * pieces}... yes. {piece * pieces}"
+    assert collapsed(left) == (left, 0)
+
+
+PAGES = ["{}", "<html>{}", "<style>{}", "x {}", "<{}"]
+
+
+@pytest.mark.parametrize("piece", LOOPS, ids=ascii)
+def test_no_error_of_a_server_holds_anybody_up(piece):
+    made = Server(Address("http://localhost:1/v1"), "NO", 5)
+    for page in PAGES:
+        text = page.format((piece * LOOP)[:LOOP]) if "{" not in piece else (piece * LOOP)[:LOOP]
+        for answer in (text, {"error": {"message": text}}, [text], {"detail": [{"msg": text}]}):
+            started = time.process_time()
+            assert len(quoted(made, answer)) <= 300
+            BadRequest("answer", "1_1", quoted(made, answer))
+            assert time.process_time() - started < 1
+
+
+def test_a_page_is_quoted_by_its_words():
+    made = Server(Address("http://localhost:1/v1"), "NO", 5)
+    page = "<html><head><STYLE a='b'>p {}</style ><script>if (a<b) c</SCRIPT></head><body><h1>502</h1> Bad<br>Gateway</body></html>"
+    assert quoted(made, page) == "502 Bad Gateway"
+    assert quoted(made, "Incorrect key: sk-ab*****yz.") == "Incorrect key: ***"
+    assert quoted(made, Answer().headers) == "{}"
