@@ -50,16 +50,18 @@ _ELSEWHERE = [
     )
     for sorry, machine, unable, offer in (
         (  # German
-            r"(?:es )?tut mir (?:sehr |wirklich )?leid[,.!]?(?: aber)?|entschuldigung[,.!]?(?: aber)?|leider|ich bedau[e]?re[,.]?(?: aber)?",
+            r"(?:es )?tut mir (?:sehr |wirklich )?leid[,.!]?(?: aber)?|entschuldigung[,.!]?(?: aber)?|leider|ich bedaue?re[,.]?(?: aber)?",
             r"als (?:eine? )?(?:ki|künstliche intelligenz|sprachmodell|assistent\w*|ki-\w+),?",
             r"(?:(?:dabei|damit|hierbei|das|dies) )?(?:ich )?(?:kann|darf|könnte)(?: ich| ihnen| dir| euch| leider)*"
-            r"(?: (?:dabei|damit|hierbei|das|dies|(?:bei |auf )?(?:dies|ihr|dein)e?[rnms]? (?:anfrage|frage|bitte|anliegen|thema)))?(?: leider)?"
+            r"(?: (?:dabei|damit|hierbei|das|dies|(?:bei |auf )?(?:dies|ihr|dein)e?[rnms]? (?:anfrage|frage|bitte|anliegen"
+            r"|thema)))?(?: leider)?"
             r" nicht (?:weiter)?(?:helfen|beantworten|antworten|erfüllen|bearbeiten|nachkommen|unterstützen|tun|behilflich sein)"
             r"|ich bin nicht in der lage,? (?:(?:dies|ihr|dein)e?[rnms]? (?:anfrage|frage|bitte) zu \w+|(?:dabei|damit) zu helfen)",
             r"kann ich|gibt es|wenn|falls|bitte|gerne|lassen sie|lass mich|aber (?:gerne|ich helfe)",
         ),
         (  # French
-            r"(?:je suis (?:vraiment )?)?désolée?[,.!]?(?: mais)?|je m['’]excuse[,.]?(?: mais)?|malheureusement,?|je regrette[,.]?(?: mais)?",
+            r"(?:je suis (?:vraiment )?)?désolée?[,.!]?(?: mais)?|je m['’]excuse[,.]?(?: mais)?|malheureusement,?"
+            r"|je regrette[,.]?(?: mais)?",
             r"en tant qu['’](?:ia|intelligence artificielle|assistante?|modèle de langage)[^,.]{0,30},",
             r"je (?:ne (?:peux|suis)|ne puis) pas (?:en mesure de |capable d['e’] ?)?(?:vous |t['’]|te |y )?"
             r"(?:aider|répondre|traiter|satisfaire|fournir|faire|accéder)"
@@ -67,10 +69,13 @@ _ELSEWHERE = [
             r"puis-je|y a-t-il|est-ce|si vous|n['’]hésitez|veuillez|mais je (?:peux|serai)",
         ),
         (  # Spanish
-            r"lo siento(?: mucho)?[,.!]?(?: pero)?|lo lamento[,.]?(?: pero)?|disculpa[,.]?(?: pero)?|lamentablemente,?|desafortunadamente,?",
+            r"lo siento(?: mucho)?[,.!]?(?: pero)?|lo lamento[,.]?(?: pero)?|disculpa[,.]?(?: pero)?|lamentablemente,?"
+            r"|desafortunadamente,?",
             r"como (?:una? )?(?:ia|inteligencia artificial|asistente|modelo de lenguaje)[^,.]{0,30},",
-            r"no (?:puedo|podré|me es posible|soy capaz de) (?:ayudar(?:te|le|los)?|responder|contestar|cumplir|completar|procesar|proporcionar|hacer)"
-            r"(?: (?:con|a|en))?(?: (?:eso|esto|ello|lo|(?:es[ae]|est[ae]|tu|su) (?:solicitud|pregunta|petición|consulta|tema|información)))?",
+            r"no (?:puedo|podré|me es posible|soy capaz de) (?:ayudar(?:te|le|los)?|responder|contestar|cumplir|completar"
+            r"|procesar|proporcionar|hacer)"
+            r"(?: (?:con|a|en))?(?: (?:eso|esto|ello|lo|(?:es[ae]|est[ae]|tu|su) (?:solicitud|pregunta|petición|consulta|tema"
+            r"|información)))?",
             r"¿|si (?:necesitas|tienes|quieres|desea)|por favor|puedo ayudarte",
         ),
         (  # Portuguese
@@ -84,15 +89,18 @@ _ELSEWHERE = [
         (  # Italian
             r"mi (?:di)?spiace[,.!]?(?: ma)?|sono (?:spiacente|desolat[oa])[,.]?(?: ma)?|purtroppo,?|mi scuso[,.]?(?: ma)?",
             r"(?:come|in quanto) (?:ia|intelligenza artificiale|assistente|modello linguistico)[^,.]{0,30},",
-            r"non (?:posso|sono in grado di|mi è possibile) (?:(?:ti |la )?aiutar(?:ti|la|vi|e)|rispondere|soddisfare|elaborare|fornire|farlo|fare)"
-            r"(?: (?:con|a|in|su))?(?: (?:ciò|questo|quest[oa] (?:richiesta|domanda|argomento|informazione)|(?:la )?(?:tua|sua) (?:richiesta|domanda)))?",
+            r"non (?:posso|sono in grado di|mi è possibile) (?:(?:ti |la )?aiutar(?:ti|la|vi|e)|rispondere|soddisfare|elaborare"
+            r"|fornire|farlo|fare)"
+            r"(?: (?:con|a|in|su))?(?: (?:ciò|questo|quest[oa] (?:richiesta|domanda|argomento|informazione)|(?:la )?(?:tua|sua) "
+            r"(?:richiesta|domanda)))?",
             r"posso aiutar|c['’]è (?:altro|qualcos)|se (?:hai|ha|vuoi|desideri)|per favore",
         ),
         (  # Dutch
             r"(?:het )?spijt me[,.!]?(?: maar)?|sorry[,.!]?(?: maar)?|helaas,?|mijn excuses[,.]?(?: maar)?",
             r"als (?:een )?(?:ai|kunstmatige intelligentie|taalmodel|assistent|ai-\w+),?",
             r"(?:daar|hier)? ?(?:ik )?(?:kan|mag)(?: ik)?(?: je| u| jou)?"
-            r"(?: (?:daar|hier|daarbij|hierbij|daarmee|hiermee|dat|dit|(?:op |aan |met )?(?:deze|dit|uw|je|jouw) (?:verzoek|vraag|onderwerp)))?(?: helaas)?"
+            r"(?: (?:daar|hier|daarbij|hierbij|daarmee|hiermee|dat|dit|(?:op |aan |met )?(?:deze|dit|uw|je|jouw) (?:verzoek"
+            r"|vraag|onderwerp)))?(?: helaas)?"
             r" niet (?:(?:mee|bij|aan) )?(?:verder )?(?:helpen|beantwoorden|antwoorden|voldoen|verwerken|doen|ingaan)",
             r"kan ik|is er|als (?:je|u)|laat (?:het )?me|gerust",
         ),

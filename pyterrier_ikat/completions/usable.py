@@ -232,10 +232,10 @@ def without_next_prompt(text: str) -> str:
 
 
 def readable(text: str) -> tuple[str, list[str]]:
-    """What a parser sees of a completion, and what it doesn't, in words: an invented prompt, and long repetitions, of which a part is left.
+    r"""What a parser sees of a completion, and what is omitted, in words: an invented prompt, the rest of long repetitions.
 
     Example:
-        >>> said, omitted = readable("oat milk\\n" + "and so on " * 500)
+        >>> said, omitted = readable("oat milk\n" + "and so on " * 500)
         >>> len(said), omitted
         (249, ['1 long repetition'])
     """

@@ -253,7 +253,7 @@ class Budget(Remade):
         return self.price(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens or 0)
 
     def price(self, read: int | None, written: int | None, cached: int = 0) -> float | None:
-        """US dollars for so many tokens, ``cached`` of the read ones in the provider's own cache; None when a price or number isn't known."""
+        """US dollars for so many tokens, ``cached`` of the read ones in the provider's own cache; None when one of them isn't known."""
         if self.price_in is None or self.price_out is None or read is None or written is None:
             return None
         full = self.price_in * read + self.price_out * written

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyterrier_ikat.completions.refusals import LONGEST, is_refusal
 from pyterrier_ikat.completions.statements import read_copies
 from pyterrier_ikat.completions.texts import parse_passage, parse_queries, parse_rewrite
-from pyterrier_ikat.completions.refusals import LONGEST, is_refusal
 from pyterrier_ikat.completions.usable import usable_text
 
 REFUSALS = [

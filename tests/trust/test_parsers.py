@@ -245,7 +245,7 @@ def readers():
 
 
 @pytest.mark.parametrize("piece", LOOPS, ids=ascii)
-def test_a_model_that_repeats_itself_without_end_holds_up_no_parser(piece):
+def test_a_model_that_repeats_itself_without_end_breaks_no_parser(piece):
     assert len(LOOPS) >= 82
     loop = (piece * LOOP)[:LOOP]
     check_all(readable(loop)[0])

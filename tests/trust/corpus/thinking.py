@@ -97,7 +97,22 @@ BY_HAND = [
     ("<thin", "<thin"),
     ("<th", "<th"),
     ("Oats </thi", "Oats </thi"),
-    ("&lt;think&gt;a&lt;/think&gt;", "&lt;think&gt;a&lt;/think&gt;"),
+    ("&lt;think&gt;a&lt;/think&gt;Oats.", "Oats."),
+    ("&lt;think&gt;a&lt;/think&gt;", ""),
+    ("a &lt; b and b &gt; c", "a &lt; b and b &gt; c"),
+    ("\uff1cthink\uff1ea\uff1c/think\uff1eOats.", "Oats."),
+    ("<ponder>a</ponder>Oats.", "Oats."),
+    ("<plan>\n1. a\n</plan>\nOats.", "Oats."),
+    ("<plan>\n1. a", ""),
+    ("<planet>Oats.", "<planet>Oats."),
+    ("```think\na\n```\nOats.", "Oats."),
+    ("```thinking\na", ""),
+    ("```python\nthink()\n```", "```python\nthink()\n```"),
+    ("Thinking...\na\n...done thinking.\n\nOats.", "Oats."),
+    ("Thinking... a ...done thinking. Oats.", "Oats."),
+    ("Thinking...\nThe user asks", ""),
+    ("Thinking... about oats makes me hungry.", "Thinking... about oats makes me hungry."),
+    ("I am done thinking. Oats.", "I am done thinking. Oats."),
 ]
 
 
