@@ -19,7 +19,7 @@ from ..errors import DataError, UsageError
 from ..llms.failures import Transient, shorten
 from ..llms.limits import Retry, seconds_of
 from .access import TOKEN, Token, safe_address
-from .failures import Failed, Late, NoSession, ResponseTooLong, ServerDown, ServerRefusal, Unsure, Untaken
+from .failures import Failed, KeepsFailing, Late, ResponseTooLong, ServerDown, ServerRefusal, Unsure, Untaken
 from .limits import TOKENS
 from .messages import RunStatus, UserMessage, cleaned
 
@@ -106,7 +106,7 @@ class TrackServer:
         """The current user message again, without answering it.
 
         Raises:
-            NoSession: when the server fails twice, as the released one does while no conversation is open.
+            KeepsFailing: when the server fails twice, as the released one does while no conversation is open.
         """
         return UserMessage.of(self._read(f"{self._calls}/session", {"run_id": run_id}, failures=2))
 
@@ -115,12 +115,16 @@ class TrackServer:
         return RunStatus.of(self._read("run/status", {"run_id": run_id}))
 
     def dump(self, run_id: str) -> list[Any]:
-        """The objects of the run file, which :func:`~.dumps.read_dump` reads: one for each response that the server took."""
-        found = self._read("run/dump", {"run_id": run_id})
+        """The objects of the run file, which :func:`~.dumps.read_dump` reads: one for each response that the server took.
+
+        Raises:
+            KeepsFailing: when the server fails twice, as the released one does before it has a response.
+        """
+        found = self._read("run/dump", {"run_id": run_id}, failures=2)
         return found if isinstance(found, list) else [found]
 
     def _read(self, path: str, query: Mapping[str, str], failures: int | None = None) -> Any:
-        """The content of an answer to a call that only reads; `NoSession` after so many failures of the server."""
+        """The content of an answer to a call that only reads; `KeepsFailing` after so many failures of the server."""
         failed = 0
 
         def read() -> Any:
@@ -130,7 +134,9 @@ class TrackServer:
             except Failed as error:
                 failed += 1
                 if failed == failures:
-                    raise NoSession(f"{self.shown} failed {failed} times at {path} ({error.reason}): start again later, {AGAIN}") from None
+                    raise KeepsFailing(
+                        f"{self.shown} failed {failed} times at {path} ({error.reason}): start again later, {AGAIN}"
+                    ) from None
                 raise
 
         try:
@@ -170,7 +176,7 @@ class TrackServer:
         except Untaken:
             raise
         except Transient as error:
-            raise Unsure(error.reason, late=isinstance(error, Late)) from None
+            raise Unsure(error.reason, late=isinstance(error, Late), failed=isinstance(error, Failed)) from None
         try:
             return UserMessage.of(self._content(answer))
         except DataError as error:

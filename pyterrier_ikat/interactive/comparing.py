@@ -84,16 +84,27 @@ def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
 
 
 def _of_topic(topic: str, ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[str]:
-    texts, their_texts = ([str(entry.text) for entry in entries] for entries in (ours, theirs))
-    for _, first, last, their_first, their_last in SequenceMatcher(None, texts, their_texts, autojunk=False).get_opcodes():
-        mine, other = ours[first:last], theirs[their_first:their_last]
-        for number, pair in enumerate(zip(mine, other, strict=False), first + 1):
-            yield from _of_turn(f"{topic}_{number}", *pair)
-        for number, entry in enumerate(mine[len(other) :], first + len(other) + 1):
-            yield f"turn {topic}_{number}: the server lacks the response {_short(entry.text)}"
-        for entry in other[len(mine) :]:
-            again = " again" if entry.text in texts else ""
-            yield f"topic {topic}, after turn {last}: the server{again} has the response {_short(entry.text)}, the log has not"
+    texts = [entry.text for entry in ours]
+    for mine, other in _aligned(ours, theirs):
+        for (number, entry), there in zip(mine, other, strict=False):
+            yield from _of_turn(f"{topic}_{number + 1}", entry, there)
+        for number, entry in mine[len(other) :]:
+            yield f"turn {topic}_{number + 1}: the server lacks the response {_short(entry.text)}"
+        for there in other[len(mine) :]:
+            if there.text in texts:
+                yield f"turn {topic}_{texts.index(there.text) + 1}: the server has the response once more: {_short(there.text)}"
+            else:
+                yield f"topic {topic}: the server has a response that the log lacks: {_short(there.text)}"
+
+
+def _aligned(ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[tuple[list[tuple[int, DumpEntry]], list[DumpEntry]]]:
+    """Runs of entries that stand beside each other, ours with their places: first by utterance and response, between those by response."""
+    said = [[(entry.utterance, entry.text) for entry in entries] for entries in (ours, theirs)]
+    for _, first, last, their_first, their_last in SequenceMatcher(None, said[0], said[1], autojunk=False).get_opcodes():
+        mine, other = list(enumerate(ours))[first:last], theirs[their_first:their_last]
+        texts, their_texts = [entry.text for _, entry in mine], [entry.text for entry in other]
+        for _, start, end, their_start, their_end in SequenceMatcher(None, texts, their_texts, autojunk=False).get_opcodes():
+            yield mine[start:end], list(other[their_start:their_end])
 
 
 def _of_turn(turn: str, mine: DumpEntry, other: DumpEntry) -> Iterator[str]:

@@ -21,11 +21,12 @@ class Unsure(Exception):  # noqa: N818 - a signal to the run, which finds out
 
     Attributes:
         late: whether the server may still be at work on it.
+        failed: whether the server said that it failed (500).
     """
 
-    def __init__(self, reason: str, *, late: bool = False) -> None:
+    def __init__(self, reason: str, *, late: bool = False, failed: bool = False) -> None:
         super().__init__(reason)
-        self.late = late
+        self.late, self.failed = late, failed
 
 
 class ServerRefusal(UsageError):
@@ -44,8 +45,8 @@ class ServerDown(IkatError):
     """The server gave no answer to a call that only reads, after all retries."""
 
 
-class NoSession(ServerDown):
-    """The server failed twice at showing the current user message: the released one does while no conversation is open."""
+class KeepsFailing(ServerDown):
+    """The server failed twice at a call that only reads, as the released one does where there is nothing to show."""
 
 
 class ResponseTooLong(Exception):  # noqa: N818 - a signal to the run, which cuts the response

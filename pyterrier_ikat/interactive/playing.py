@@ -17,6 +17,7 @@ from ..generate.respond import ABSTENTION
 from ..llms import StageError, Unavailable
 from ..runs.dialogues import DialogueTurn
 from .client import AGAIN, TrackServer
+from .dumps import more_than, read_dump
 from .failures import ResponseTooLong, ServerDown, ServerRefusal, Unsure
 from .journal import Journal
 from .limits import count_spacy_tokens, fit_citations, fit_response
@@ -42,6 +43,10 @@ class NoResponseWarning(UserWarning):
 
 class NothingLearnedWarning(UserWarning):
     """The memory could not learn from a conversation; the run continues without it."""
+
+
+class NotKeptWarning(UserWarning):
+    """The server failed at a response, goes on, and has not kept it."""
 
 
 class LostSessionWarning(UserWarning):
@@ -76,6 +81,7 @@ class Player:
     tell: Tell | None = None
     sleep: Callable[[float], None] = time.sleep
     _warned: set[str] = field(default_factory=set)
+    _unkept: int = 0
 
     def play(self, description: str, *, most: int | None = None) -> None:
         """Start or continue the run, until it ends or ``most`` conversations have ended."""
@@ -155,10 +161,34 @@ class Player:
                     raise ServerDown(self._lost(reason)) from None
                 if found.reply is None:
                     continue
+                if turn is not None and error.failed:
+                    self._check_kept(message, turn, reason)
             else:
                 found = Settled(reply, dropped=turn is not None and not _follows(message, turn, reply))
             return self._accept(message, turn, found, time.perf_counter() - began)
         raise ServerDown(f"{self.server.shown} did not take {_what(turn)} in {ATTEMPTS} attempts ({reason}): start again later, {AGAIN}")
+
+    def _check_kept(self, message: UserMessage, turn: DialogueTurn, reason: str) -> None:
+        """Check that a server that failed at a response, and yet went on, has it in its dump.
+
+        The released server's own simulated users let it fail so at each response, for ever, and none is assessed.
+
+        Raises:
+            ServerDown: when it lacks the second one in a row.
+        """
+        known, topic = self.journal.texts_on(message.topic), message.topic
+        try:
+            entries = [entry for entry in read_dump(self.server.dump(self.run_id)) if entry.topic == topic]
+        except (ServerDown, ServerRefusal):
+            entries = []
+        if more_than(known, entries)[turn.response]:
+            self._unkept = 0
+            return
+        self._unkept += 1
+        told = f"{self.server.shown} failed at {_what(turn)} ({reason}), goes on with the conversation, and its dump has no such response"
+        if self._unkept > 1:
+            raise ServerDown(f"{told}, nor the one before, so that they would not be assessed: ask the organisers; {AGAIN}")
+        warnings.warn(f"{told}: it may not be assessed", NotKeptWarning, stacklevel=4)
 
     def _lost(self, reason: str) -> str:
         told = f"{self.server.shown} was started again, has no conversation of run {self.run_id}, and fails at each call ({reason})"

@@ -8,7 +8,7 @@ from ..errors import DataError
 from ..runs.dialogues import DialogueTurn
 from .client import AGAIN, TrackServer
 from .dumps import DumpEntry, more_than, read_dump
-from .failures import NoSession, ServerDown, ServerRefusal
+from .failures import KeepsFailing, ServerDown, ServerRefusal
 from .messages import UserMessage
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
@@ -121,7 +121,7 @@ def settle_start(server: TrackServer, run_id: str, sleep: Callable[[float], None
         except ServerRefusal as error:
             _unless_forbidden(error)
             return None
-        except NoSession:
+        except KeepsFailing:
             if not _is_known(server, run_id):
                 return None
         if wait is not None:
