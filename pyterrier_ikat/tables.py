@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 FORMS = ("text", "markdown", "latex", "csv")
 WIDTH = 80
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What begins a cell that spreadsheets run."""
 HIGHER, LOWER = "\u2191", "\u2193"
 """The marks of a score that is significantly higher, or lower, than the baseline's."""
 
@@ -101,6 +103,17 @@ _LATEX = str.maketrans(
         "*": "{*}",
     }  # after the end of a row a bracket begins an option, and a star a command of its own
 )
+
+
+def _inert(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula, with the quotation mark that makes it a text; numbers as they are."""
+    if not isinstance(value, str) or not value.startswith(FORMULAS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def escape_latex(text: str) -> str:
@@ -211,7 +224,7 @@ class Table:
 
     def csv(self) -> str:
         """All columns of the frame, unrounded: for the experiment table with p-values and numbers of turns won and lost."""
-        return str(self.frame.to_csv(index=False))
+        return str(self.frame.map(_inert).rename(columns=_inert).to_csv(index=False))
 
     def _repr_html_(self) -> str:
         """A table for a notebook, title and notes as its caption."""

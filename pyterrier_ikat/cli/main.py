@@ -7,9 +7,11 @@ import signal
 import sqlite3
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce, wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -87,8 +89,19 @@ class _Group(click.Group):
                 raise
         except KeyboardInterrupt:
             reason, code = STOPPED, 2
+        except SystemExit as error:
+            if error.__traceback__ is None or (where := _exits_in(error)) is None:
+                raise
+            reason, code = f"{where} calls sys.exit, which ends the command before its work is done: remove that call", 2
         click.echo(f"ikat: {reason}", err=True)
         sys.exit(code)
+
+
+def _exits_in(error: SystemExit) -> str | None:
+    """The file and line, outside of this package, that ended the process."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = Path(last.filename).is_relative_to(Path(__file__).parent.parent)
+    return None if ours else f"{last.filename}, line {last.lineno},"
 
 
 def _at_home(word: str) -> str:

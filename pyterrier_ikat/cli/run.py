@@ -97,7 +97,7 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
 @click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini; `ikat datasets` lists them")
 @resources
-@click.option("--out", required=True, type=click.Path(), help="folder of the runs; each method gets one inside")
+@click.option("--out", default="runs", show_default=True, type=click.Path(), help="folder of the runs; each method gets one inside")
 @TURNS
 @QRELS
 @click.option(
@@ -167,9 +167,8 @@ def run(
         folders = run_in_folders(comparison, out, batch, wanted)
     _print_scores(folders, comparison.qrels, baseline, comparison.groups(), wanted, form)
     print_account(comparison, out, err=beside)
-    for name in folders:
-        for line in comparison.deviations[name] if comparison.sample(name).number == 1 else []:
-            click.echo(f"note: {name}: {line}", err=beside)
+    for note in _notes({name: comparison.deviations[name] for name in folders if comparison.sample(name).number == 1}):
+        click.echo(f"note: {note}", err=beside)
     if with_profile:
         spent = stages.frame()
         click.echo(err=beside)
@@ -180,6 +179,13 @@ def run(
             f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {out}: check that "
             f"the index has the passages judged in {comparison.dataset}, and look at the queries in turns.jsonl"
         )
+
+
+def _notes(lines: "Mapping[str, Sequence[str]]") -> list[str]:
+    """The notes on systems; one that holds for all of several is there once, and first."""
+    of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
+    others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
+    return [*(f"all systems: {line}" for line in of_all), *others]
 
 
 def _print_scores(

@@ -38,9 +38,23 @@ def load_json(text: str, place: Place, wrong: str, repair: str) -> Any:
         return built
 
     try:
-        return json.loads(text, object_pairs_hook=once_each)
+        found = json.loads(text, object_pairs_hook=once_each)
     except (ValueError, RecursionError) as error:
         place.fail(f"{wrong} ({error})", repair)
+    if half := half_character(text, found):
+        place.fail(f"a text has half of a character ({half})", "remove it, or save the file as UTF-8 again")
+    return found
+
+
+def half_character(text: str, found: Any) -> str:
+    """The escape of a lone surrogate in JSON, which no file can hold; empty for none."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return ""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return f"\\u{ord(error.object[error.start]):x}"
+    return ""
 
 
 def excerpt(value: Any) -> str:

@@ -18,6 +18,7 @@ from ..arguments import checked
 from ..errors import DataError, UsageError, list_first
 from ..operator import Operator
 from .frame import with_columns
+from .json_files import half_character
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.bz2")
 PASSAGES = tuple(f"passages{suffix}" for suffix in SUFFIXES)
@@ -165,6 +166,8 @@ def _passage(path: Path, number: int, line: str) -> dict[str, str]:
         item: Any = json.loads(line.removeprefix("\ufeff") if number == 1 else line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}: not JSON ({error}); the file may be cut short, fetch it again") from None
+    if half := half_character(line, item):
+        raise DataError(f"{path}, line {number}: a text has half of a character ({half}); remove it, or save the file as UTF-8 again")
     fields = item if isinstance(item, dict) else {}
     docno = next((fields[name] for name in ("id", "docno", "_id") if name in fields), _docno_in_parts(fields))
     text, url = fields.get("contents", fields.get("text", fields.get("passage_text"))), fields.get("url") or ""

@@ -217,7 +217,21 @@ class Method:
                 wanted = f"give it num_results={self.depth}"
                 raise UsageError(f"method {self.name} takes {self.depth} passages per query, the {called} returns {found}: {wanted}")
         with prompts_from(prompts):
-            return self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings)
+            built = self.system(**{name: value for name, value in taken.items() if value is not None}, **self.settings)
+        return self._checked(built)
+
+    def _checked(self, built: Any) -> pt.Transformer:
+        """What the method's function returned, if it is a pipeline."""
+        if isinstance(built, pt.Transformer):
+            return built
+        if inspect.iscoroutine(built):
+            built.close()  # else it warns that nobody waited for it
+            what = "a coroutine: write def, not async def"
+        else:
+            what = "nothing: end it with return" if built is None else f"{type(built).__name__}: return a PyTerrier pipeline"
+        code = getattr(self.system, "__code__", None)
+        where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+        raise UsageError(f"the function of method {self.name}{where} returns {what}")
 
     def _uses(self, name: str) -> bool:
         of_variants = name in OF_VARIANTS and inspect.signature(self.system).parameters[name].default is not inspect.Parameter.empty

@@ -50,7 +50,7 @@ def run(
     systems: Systems,
     dataset: IkatDataset | str | None = None,
     *,
-    out: str | Path,
+    out: str | Path = "runs",
     topics: pd.DataFrame | None = None,
     qrels: QrelsSource | None = None,
     turns: Turns | None = None,
@@ -74,7 +74,7 @@ def run(
             (``"aqd"``), a file of methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name resources, or
             any PyTerrier pipeline.
         dataset: an iKAT dataset or its name.
-        out: the folder of the runs.
+        out: the folder of the runs, by default ``runs``; nothing in it is overwritten.
         topics: the turns, instead of the dataset's; scores are over the judged turns among them.
         qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
         turns: only these turns: a list of ids, or the path of a file with one on each line.

@@ -356,4 +356,6 @@ def _turn(path: Path, number: int, line: str) -> dict[str, Any]:
         raise DataError(f"{path}, line {number}: not JSON ({error}): repeat the run") from None
     if not isinstance(found, dict) or not isinstance(found.get("qid"), str):
         raise DataError(f"{path}, line {number}: no turn, an object with a qid: repeat the run")
+    if not isinstance(found.get("response", ""), str):
+        raise DataError(f"{path}, line {number}: the response of turn {found['qid']} is {found['response']!r}: give a text")
     return found

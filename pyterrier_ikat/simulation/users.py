@@ -13,6 +13,8 @@ from ..store.files import atomic_write
 LEVELS = ("low", "medium", "high")
 FIELDS = ("id", "persona", "need", "rubrics", "patience", "vagueness", "willingness")
 """The fields that each line of a users file has."""
+MOST_TURNS = 1000
+"""The most turns of a session: each is planned and may be paid for."""
 OPTIONAL = ("person", "topic", "script")
 SAMPLE = Path(__file__).parent.parent / "conversations" / "sample" / "users.jsonl"
 """The users of the bundled sample."""
@@ -33,7 +35,7 @@ class SimulatedUser:
         persona: statements about the user.
         need: what the user wants to find out, in general.
         rubrics: rubric id -> a question that the system has to answer; a list is accepted, too, with the ids ``r1``, ``r2``, ...
-        patience: the most turns.
+        patience: the most turns, up to 1000.
         vagueness: how little an utterance says about what the user means; see :attr:`vagueness_level`.
         willingness: how much the user helps the system by speaking about themselves and by answering its questions.
         person: the person, where several users are the same person with different needs; by default the id.
@@ -79,7 +81,11 @@ class SimulatedUser:
         yield "need", "a text that is not blank", _is_text(self.need)
         rubrics = "a list of questions, or an object id -> question; at least one, none blank"
         yield "rubrics", rubrics, isinstance(self.rubrics, Mapping) and _are_texts([*self.rubrics, *self.rubrics.values()], 2)
-        yield "patience", "a whole number of turns, at least 1", _is_whole(self.patience) and self.patience >= 1
+        yield (
+            "patience",
+            f"a whole number of turns, from 1 to {MOST_TURNS:,}",
+            _is_whole(self.patience) and 1 <= self.patience <= MOST_TURNS,
+        )
         yield "vagueness", level, _is_level(self.vagueness)
         yield "willingness", level, _is_level(self.willingness)
         yield "person", ids, self.person == "" or _is_word(self.person)

@@ -1,0 +1,89 @@
+"""What a person may write into files and methods: one line that names the file, never a traceback, a hang or a run that made nothing."""
+
+import io
+import json
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.cli.run import _notes
+from pyterrier_ikat.conversations.passages import PassageFiles
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.simulation.users import SimulatedUser
+from pyterrier_ikat.tables import of_frame
+
+HEAD = "import sys\nimport pyterrier_ikat as ikat\nfrom pyterrier_ikat.methods import method\n\n\n@method\ndef mine(retriever):\n"
+BODIES = {
+    "sys.exit(0)": "calls sys.exit, which ends the command before its work is done",
+    "raise SystemExit": "calls sys.exit, which ends the command before its work is done",
+    "pass": "returns nothing: end it with return",
+    "return 5": "returns int: return a PyTerrier pipeline",
+    "return ikat.RawUtterance": "returns type: return a PyTerrier pipeline",
+}
+
+
+def run(tmp_path, source, out="runs"):
+    (tmp_path / "mine.py").write_text(source)
+    index = tmp_path / "i"
+    ikat.PassageIndex(index).index([{"docno": "a", "text": "tea", "url": ""}])
+    return CliRunner().invoke(main, ["run", f"{tmp_path}/mine.py", "--dataset", "ikat:sample", "--index", str(index), "--out", str(out)])
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_method_that_makes_nothing_ends_with_code_2(body, tmp_path):
+    done = run(tmp_path, HEAD + f"    {body}\n", tmp_path / "runs")
+    assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1), done.output
+    assert BODIES[body] in done.stderr
+    assert str(tmp_path / "mine.py") in done.stderr
+
+
+def test_an_exit_of_the_file_itself_and_a_coroutine_end_with_code_2(tmp_path):
+    assert "mine.py, line 1, calls sys.exit" in run(tmp_path, "import sys; sys.exit()\n" + HEAD + "    pass\n", tmp_path / "runs").stderr
+    late = HEAD.replace("def mine", "async def mine") + "    return ikat.RawUtterance() >> retriever\n"
+    assert "returns a coroutine: write def, not async def" in run(tmp_path, late, tmp_path / "runs").stderr
+
+
+def test_runs_go_into_the_folder_runs_where_nothing_else_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "raw").mkdir(parents=True)
+    (tmp_path / "runs" / "raw" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="raw is not empty and holds no finished run"):
+        ikat.run("raw", "ikat:sample", index=ikat.PassageIndex("i").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)))
+    assert [path.name for path in (tmp_path / "runs" / "raw").iterdir()] == ["notes.txt"]
+
+
+def test_half_a_character_in_a_file_is_named_before_anything_is_run(tmp_path):
+    topic = {"qid": "1_1", "messages": [{"role": "user", "content": "Tea\ud83d?"}]}
+    (tmp_path / "topics.jsonl").write_text(json.dumps(topic) + "\n")
+    with pytest.raises(DataError, match=r"topics\.jsonl.*half of a character \(\\ud83d\)"):
+        ikat.dataset(str(tmp_path)).get_topics()
+    (tmp_path / "passages.jsonl").write_text('{"docno": "a", "text": "tea"}\n' + json.dumps({"docno": "b", "text": "\udc00"}) + "\n")
+    with pytest.raises(DataError, match=r"passages\.jsonl, line 2: a text has half of a character \(\\udc00\)"):
+        list(PassageFiles(str(tmp_path / "passages.jsonl")))
+    (tmp_path / "passages.jsonl").write_text(json.dumps({"docno": "b", "text": "\U0001f375 \\udc00"}) + "\n")
+    assert [passage["text"] for passage in PassageFiles(str(tmp_path / "passages.jsonl"))] == ["\U0001f375 \\udc00"]
+
+
+@pytest.mark.parametrize("patience", [10**24, 1001, 0, True])
+def test_a_users_patience_is_bounded(patience):
+    with pytest.raises(UsageError, match="patience .*a whole number of turns, from 1 to 1,000"):
+        SimulatedUser("u", [], "tea", ["Which?"], patience)
+
+
+def test_cells_that_a_spreadsheet_would_run_are_quoted_and_numbers_are_not():
+    cells = ["+1+1", "@SUM(A1)", "=1", "-a", "\t=1", "-0.5", "+3", "a=1", "1_1"]
+    frame = pd.DataFrame({"=name": cells, "score": [-0.5] * len(cells)})
+    rows = pd.read_csv(io.StringIO(of_frame(frame).csv()), dtype=str)
+    assert rows.columns.tolist() == ["'=name", "score"]
+    assert rows["'=name"].tolist() == ["'+1+1", "'@SUM(A1)", "'=1", "'-a", "'\t=1", "-0.5", "+3", "a=1", "1_1"]
+    assert rows["score"].unique().tolist() == ["-0.5"]
+
+
+def test_a_note_that_holds_for_all_runs_is_there_once():
+    assert _notes({"a": ["same", "x"], "b": ["same"], "c": ["y", "same"]}) == ["all systems: same", "a: x", "c: y"]
+    assert _notes({"a": ["same"]}) == ["a: same"]
+    assert _notes({}) == []
