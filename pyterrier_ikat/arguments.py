@@ -10,7 +10,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from .errors import UsageError
+from .errors import UsageError, did_you_mean
 
 MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -30,6 +30,7 @@ CLASSES = {"Transformer": "a PyTerrier transformer", "DataFrame": "a DataFrame"}
 """The same for classes by their names, so that nothing is imported for them."""
 
 EXAMPLES: Mapping[str, str] = {
+    "system": 'a pipeline; ikat.chat.open_chat("rtg", llm=..., index=...) opens a chat with a method by its name',
     "runs": 'each frame its name, {"name": frame, ...}',
     "run": "a frame, such as read_run(path)",
     "qrels": 'a frame, such as pt.get_dataset("ikat:2023").get_qrels() or read_qrels(path)',
@@ -55,12 +56,56 @@ def checked(function: Made) -> Made:
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         args, options = _native(args), {name: _native(value) for name, value in options.items()}
-        for name, value in signature.bind(*args, **options).arguments.items():
+        _check_order(signature, args, options)
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError as error:
+            raise _wrong_call(function, signature, args, options, error) from None
+        for name, value in bound.arguments.items():
             if signature.parameters[name].kind not in MANY:
                 _check(name, value, signature.parameters[name].annotation)
         return function(*args, **options)
 
     return run  # type: ignore[return-value]
+
+
+def _wrong_call(function: Any, signature: inspect.Signature, args: Any, options: Any, error: TypeError) -> UsageError:
+    """What is wrong with the names or the number of arguments: whose they are, and what it takes."""
+    of_class = function.__name__ == "__init__"
+    called = type(args[0]).__name__ if of_class and args else function.__name__
+    parameters = list(signature.parameters.values())[of_class:]
+    known = [one.name for one in parameters if one.kind not in MANY]
+    by_name = next((place for place, one in enumerate(parameters) if one.kind is one.KEYWORD_ONLY), None)
+    shown = list(map(_shown, parameters))
+    if by_name is not None and not any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        shown.insert(by_name, "by name")
+    takes = f"it takes {', '.join(shown) or 'nothing'}".replace("by name, ", "and by name ")
+    unknown = [name for name in options if name not in known]
+    if unknown and not any(one.kind is one.VAR_KEYWORD for one in parameters):
+        near = did_you_mean(unknown[0], known)
+        return UsageError(f"{called} has no argument {unknown[0]}: {near}{' ' * bool(near)}{takes}")
+    by_place = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    given = {*by_place[: len(args) - of_class], *options}
+    lacking = [one.name for one in parameters if one.default is one.empty and one.kind not in MANY and one.name not in given]
+    if lacking and "missing" in str(error):
+        return UsageError(f"{called} lacks {', '.join(lacking)}: {takes}")
+    return UsageError(f"{called} can't be called so ({error}): {takes}")
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    if parameter.kind in MANY:
+        return str(parameter).partition(":")[0]
+    return parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+
+
+def _check_order(signature: inspect.Signature, args: Any, options: Any) -> None:
+    """Refuse frames in the order of ``pt.Experiment``, whose second and third argument are topics and judgements."""
+    names = [name for name in ("topics", "qrels") if name in signature.parameters]
+    if "dataset" not in signature.parameters or not names:
+        return
+    frames = [type(value).__name__ == "DataFrame" for value in (*args[1:3], *([options["dataset"]] if "dataset" in options else []))]
+    if all(frames[:1]) and frames and (len(frames) > 1 or "DataFrame" not in str(signature.parameters["dataset"].annotation)):
+        raise UsageError(f"the topics and judgements of pt.Experiment have names here: give {', '.join(f'{name}=FRAME' for name in names)}")
 
 
 def at_least(least: int, **numbers: int | None) -> None:

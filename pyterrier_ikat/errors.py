@@ -1,6 +1,7 @@
 """The errors a user can meet; each message says what was wrong, where, and how to repair it."""
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 _told_commands = False
@@ -62,6 +63,20 @@ def option(name: str) -> str:
         'second_llm=...'
     """
     return advice(f"{name}=...", "--" + name.replace("_", "-"))
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """The known name that a mistyped one means, as a question; empty where none is near. Letter case does not count.
+
+    Example:
+        >>> did_you_mean("temprature", ["temperature", "top_p"]), did_you_mean("x", ["temperature"])
+        ('did you mean temperature?', '')
+    """
+    names = list(known)
+    folded = {name.casefold(): name for name in reversed(names)}  # of an alias the first name
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.7)
+    near = near or [folded[name] for name in difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.7)]
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def list_first(names: Sequence[object], most: int = 5) -> str:

@@ -10,6 +10,7 @@ by the models and indexes in its attributes.
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -163,6 +164,7 @@ class Operator(pt.Transformer):
     activity: ClassVar[str] = ""
     """Its work in words for somebody who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
 
+    @checked
     def __init__(self) -> None:
         super().__init__()
 
@@ -315,7 +317,7 @@ def parts_of(value: Any) -> Iterator[Any]:
         for one in value:
             yield from parts_of(one)
     elif isinstance(value, str | Path):
-        if Path(value).is_dir():
+        if os.path.isdir(value):  # never an error, however long the text is
             yield str(value)
     elif callable(getattr(value, "fingerprint", None)):
         yield value

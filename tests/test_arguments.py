@@ -242,3 +242,27 @@ def test_an_unpickled_model_asks_and_keeps(tmp_path):
     other = pickle.loads(pickle.dumps(ikat.llm(says)))
     assert isinstance(other, LLM)
     assert [other.ask([request])[0].text, other.ask([request])[0].cached] == ["tea", True]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ikat.Rewrite(), r"Rewrite lacks llm: it takes llm, form='full', and by name prompts=None"),
+        (lambda: ikat.Rewrite(Says("x"), stle="llama"), r"Rewrite has no argument stle: did you mean style\? it takes llm, form='full'"),
+        (lambda: ikat.RRF(colour=3), r"RRF has no argument colour: it takes \*branches, k=60, num_results=1000$"),
+        (lambda: ikat.MultiQuery(), "Queries lacks llm: it takes llm, n=5"),
+        (lambda: ikat.run("raw", "ikat:sample"), "run lacks out: it takes systems, dataset=None, and by name out, topics=None"),
+        (lambda: ikat.PassageIndex("a", "b", "c"), "PassageIndex can't be called so .*: it takes path, and by name text=None"),
+        (lambda: ikat.RawUtterance(1), r"RawUtterance can't be called so .*: it takes nothing"),
+        (lambda: Mine(3, depth=4), r"Mine can't be called so \(multiple values for argument 'depth'\)"),
+    ],
+)
+def test_a_wrong_call_names_the_class_and_what_it_takes(call, message):
+    with pytest.raises(ikat.UsageError, match=message):
+        call()
+
+
+def test_a_mistyped_operator_is_named():
+    with pytest.raises(AttributeError, match=r"pyterrier_ikat has no Rewrit: did you mean Rewrite\?"):
+        ikat.Rewrit  # noqa: B018
+    assert not hasattr(ikat, "__path_of_nothing__")

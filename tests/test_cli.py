@@ -167,13 +167,19 @@ BAD = [
         "ikat:sample has no qrels 'nist'; there are the default, --qrels ptkb",
     ),
     (["demo", "--out", "AFILE"], "AFILE is no folder"),
+    (["run", "/etc/passwd:x", "--dataset", "ikat:sample", "--out", "OUT"], "/etc/passwd is no Python file: give a method's name"),
+    (["run", "raw", "--dataset", "ikat:sample", "--turns", ",".join(["1-1_1"] * 99), "--out", "OUT"], "method raw needs retriever"),
+    (["ledger", ""], "RUN... is empty: give a value"),
     (["demo", "--out", "/proc/x"], "--out /proc/x: /proc can't be written to"),
     *(
         (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", *more], message)
         for more, message in [
-            (["--turns", ""], "--turns '' lacks a turn"),
+            *(
+                ([name, ""], f"{name} is empty: give a value, or omit it")
+                for name in ("--turns", "--reranker", "--texts", "--cache", "--prompts")
+            ),
+            (["--out", ""], "--out is empty: give a value"),
             (["--turns", "1-1_1,"], "--turns '1-1_1,' lacks a turn"),
-            (["--reranker", ""], "--reranker '' lacks a model's name"),
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
             (["--reranker", "none,bi:m"], "--reranker 'none,bi:m': none stands alone"),
             (["--qrels", "ptkb"], "judge PTKB statements, and this is a run of passages"),
@@ -191,7 +197,9 @@ BAD = [
             ("P", "measure 'P' has no cutoff"),
             ("nDCG@0", "measure 'nDCG@0' has the cutoff 0"),
             ("judged_only", "measure 'judged_only' is unknown"),
-            ("", "measure '' is unknown"),
+            ("", "--measures is empty: give a value, or omit it"),
+            ("nDGC@5", "measure 'nDGC@5' is unknown: did you mean nDCG@5? write it"),
+            ("r(rel=2)@20", "did you mean R(rel=2)@20? write it"),
         ]
     ),
 ]

@@ -12,7 +12,7 @@ def test_every_name_is_there_and_listed():
     assert {name for name in ikat.__all__ if getattr(ikat, name, None) is None} == set()
     assert set(ikat.__all__) <= set(dir(ikat))
     assert ikat.show.report is ikat.report
-    with pytest.raises(AttributeError, match="No pyterrier_ikat attribute reprot"):
+    with pytest.raises(AttributeError, match="has no reprot: did you mean report"):
         ikat.reprot  # noqa: B018
 
 

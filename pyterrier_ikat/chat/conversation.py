@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
+from ..arguments import checked
 from ..conversations import conversation
+from ..conversations.frame import is_persona
 from ..errors import UsageError, advice, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger
@@ -108,6 +110,7 @@ class Chat:
         ('Which tea may I drink?', 0)
     """
 
+    @checked
     def __init__(
         self,
         system: pt.Transformer,
@@ -122,6 +125,8 @@ class Chat:
         memory: UserMemory | None = None,
         load: Callable[[str], Opened] | None = None,
     ) -> None:
+        if not is_persona(ptkb):
+            raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
         if number is not None and len(number.split()) != 1:
             raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
         if history is not None and history < 0:

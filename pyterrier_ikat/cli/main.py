@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..errors import IkatError, Terminated, commands_advised, was_interrupted
+from ..errors import IkatError, Terminated, UsageError, commands_advised, was_interrupted
 from ..tables import FORMS
 
 STOPPED = "stopped; finished work is kept, and the same command continues from there"
@@ -27,6 +27,8 @@ REPAIRS = {
 }
 
 
+MAY_BE_EMPTY = ("query_prefix", "passage_prefix")
+"""Options whose empty text means something: no prefix."""
 SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
 EXAMPLE = """\
 ikat demo
@@ -48,8 +50,21 @@ class _Command(click.Command):
         super().__init__(*args, **more)
         self.section, self.example = section, example
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a shell gives an empty text for an unset variable, and an empty path would mean the working folder."""
+        for parameter in self.params:
+            value = ctx.params.get(name := parameter.name or "")
+            if name not in MAY_BE_EMPTY and any(isinstance(one, str) and not one.strip() for one in _each(value)):
+                shown = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
+                raise UsageError(f"{shown} is empty: give a value" + ("" if parameter.required else ", or omit it"))
+        return super().invoke(ctx)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(formatter, self.example)
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _write_example(formatter: click.HelpFormatter, example: str) -> None:
@@ -61,6 +76,14 @@ class _Group(click.Group):
     """Prints our errors, and what the system refuses, as one line; anything else is a defect and keeps its traceback."""
 
     command_class = _Command
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        """As of any group; where a shell has closed stdout (``>&-``), results could not be given."""
+        if sys.stdout is None:
+            if sys.stderr is not None:
+                click.echo("ikat: stdout is closed: give it a file or a pipe, such as > FILE", err=True)
+            sys.exit(2)
+        return super().main(*args, **more)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_at_home(word) for word in args])

@@ -1,5 +1,6 @@
 """Commands that build indexes and run systems."""
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ def index(source: str, path: str, splade: str | None, dense: str | None, **optio
     if wrong is not None:
         of = "the vectors of --dense" if wrong in OF_DENSE else "an index for BM25"
         raise UsageError(f"--{wrong.replace('_', '-')} is an option for {of}: omit it")
-    corpus = PassageFiles(source) if Path(source).exists() else _dataset_not_file(source).get_corpus_iter(verbose=False)
+    corpus = PassageFiles(source) if os.path.exists(source) else _dataset_not_file(source).get_corpus_iter(verbose=False)
     built: PassageIndex | SpladeIndex | DenseIndex
     if splade is not None:
         built = Splade(splade).index(path, corpus)

@@ -1,9 +1,9 @@
 """A user's choice from a dataset: turns by their ids or a file, judgements by a variant's name or a file."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -11,8 +11,8 @@ from ..errors import DataError, UsageError, advice, list_first
 from .base import IkatDataset
 from .qrels import check_qrels, read_qrels
 
-Turns: TypeAlias = Sequence[str] | str | os.PathLike[str]
-"""A list of ids, a text of ids with commas between them, or the path of a file with an id on each line."""
+Turns: TypeAlias = Iterable[str] | str | os.PathLike[str] | pd.DataFrame
+"""A list or Series of ids, a frame with ``qid``, a text of ids with commas between them, or the path of a file with an id on each line."""
 QrelsSource: TypeAlias = pd.DataFrame | str | os.PathLike[str]
 """A frame, the name of a dataset's variant, or the path of a TREC qrels file."""
 
@@ -21,7 +21,8 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     r"""The ids of the turns that a user names, each once, in the order of ``known``.
 
     Args:
-        given: a list of ids, a text of ids with commas between them, or the path of a file with an id on each line.
+        given: a list or Series of ids, a frame with ``qid``, a text of ids with commas between them, or the path of a file with an id on
+            each line.
         known: the turns that there are.
         where: their source, for the message, such as the name of a dataset.
 
@@ -38,6 +39,7 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
         pyterrier_ikat.errors.UsageError: turns.txt: ikat:sample has no turn 9-9_9 (line 2): its turns are like 1-1_1
     """
     there = list(dict.fromkeys(known))
+    given = _as_text_or_list(given)
     path = _file(given)
     named = _ids(given) if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):
@@ -55,16 +57,29 @@ def _unknown(named: list[tuple[int, str]], there: list[str], where: str, path: P
     return f"{'' if path is None else f'{path}: '}{where} has no turn {list_first(shown)}{like}"
 
 
-def _file(given: Turns) -> Path | None:
+def _as_text_or_list(given: Any) -> str | os.PathLike[str] | list[Any]:
+    """A choice of turns as a text, a path or a list."""
+    if isinstance(given, str | os.PathLike):
+        return given
+    if isinstance(given, pd.DataFrame):
+        if "qid" not in given.columns:
+            raise UsageError(f"turns= is a frame without qid (it has {', '.join(map(str, given.columns))}): give the qids of the turns")
+        given = given["qid"]
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
+        raise UsageError(f"turns={repr(given)[:80]}: give a list of ids, a frame with qid, or the path of a file with an id on each line")
+    return list(given)
+
+
+def _file(given: str | os.PathLike[str] | list[Any]) -> Path | None:
     """The file that is meant: any path, and a text that is the name of a file or looks like one."""
     if not isinstance(given, str | os.PathLike):
         return None
     path = Path(given).expanduser()
-    return path if isinstance(given, os.PathLike) or path.is_file() or "/" in given else None
+    return path if isinstance(given, os.PathLike) or os.path.isfile(path) or ("/" in given and "," not in given) else None
 
 
-def _ids(given: Turns) -> list[tuple[int, str]]:
-    ids: Iterable[str] = given.split(",") if isinstance(given, str) else given  # type: ignore[assignment]
+def _ids(given: Any) -> list[tuple[int, str]]:
+    ids = given.split(",") if isinstance(given, str) else given
     return list(enumerate(str(turn).strip() for turn in ids))
 
 
@@ -102,7 +117,7 @@ def find_qrels(given: QrelsSource | None, dataset: IkatDataset) -> pd.DataFrame:
         return check_qrels(given)
     if given is not None and not is_variant(given, dataset):
         path = Path(given).expanduser()
-        if path.is_file():
+        if os.path.isfile(path):  # never an error, however long the name is
             return read_qrels(path)
         if isinstance(given, os.PathLike) or "/" in given:
             raise DataError(f"there is no file {path} of judgements")

@@ -1,6 +1,7 @@
 """Datasets by name: those of TREC iKAT, CAsT and MTRAG, the bundled sample, your own folder or object, ir_datasets' and PyTerrier's."""
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -182,8 +183,9 @@ def dataset(source: str | Path | Any) -> IkatDataset:
     Args:
         source: a name, with or without ``ikat:`` (``ikat datasets`` lists them); a name of ir_datasets, such as ``"irds:vaswani"``; a name
             of another provider of ``pt.get_dataset`` with its prefix; a folder with ``topics.jsonl``, ``passages.jsonl`` and
-            ``qrels.txt`` (a name with a slash or ``~`` is a path: ``"./mine"``); a topics file ``.json``, such as a saved chat; or an
-            object with ``get_topics()``, ``get_qrels()`` and ``get_corpus_iter()``, or its class.
+            ``qrels.txt`` (a name with a slash or ``~`` is a path, ``"./mine"``, and so is that of a folder which is no dataset's
+            name); a topics file ``.json``, such as a saved chat; or an object with ``get_topics()``, ``get_qrels()`` and
+            ``get_corpus_iter()``, or its class.
 
     Returns:
         The dataset; its files are read when they are first asked for.
@@ -212,7 +214,7 @@ def dataset(source: str | Path | Any) -> IkatDataset:
             raise UsageError(f"no dataset {name!r}: {error.args[0]}") from error
     if name.endswith(".json"):
         return TopicsFile(name)
-    if isinstance(source, Path) or "/" in name or name.startswith("~"):
+    if isinstance(source, Path) or "/" in name or name.startswith("~") or os.path.isdir(name):
         return FolderDataset(name)
     hint = _nearest(name) or of_its_year(name)
     known = f"{hint}{'; ' if hint else ''}there are {', '.join(full_names())}"

@@ -8,7 +8,7 @@ import ir_measures
 from ir_measures import AP, P, R, nDCG
 from ir_measures.providers import Provider
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 
 TRACK_2023 = (nDCG @ 3, nDCG @ 5, nDCG, P(rel=1) @ 20, R(rel=1) @ 20, R(rel=1) @ 1000, AP(rel=1))
 """nDCG with the labels 0-4 as linear gains; binary measures fit relevance >= 1, as in the track's overview."""
@@ -92,7 +92,7 @@ def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
         measure = ir_measures.parse_measure(given) if isinstance(given, str) else given
     except (NameError, ValueError, TypeError, SyntaxError):
         raise UsageError(
-            f"measure {text!r} is unknown: write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
+            f"measure {text!r} is unknown: {_meant(text)}write it as ir_measures does, such as nDCG@5, P(rel=2)@20, R(rel=1)@1000, AP"
         ) from None
     try:
         supported = provider_of(measure) is not None
@@ -106,6 +106,13 @@ def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
         also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"
         raise UsageError(f"measure {text!r} can't be computed here{_missing(measure)}: {also}")
     return measure
+
+
+def _meant(text: str) -> str:
+    """The measure that a mistyped name means, with what follows the name, as a question."""
+    name, rest = re.fullmatch(r"([^(@]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    near = did_you_mean(name, ir_measures.measures.registry)
+    return f"{near[:-1]}{rest}? " if near else ""
 
 
 def _name(measure: ir_measures.Measure) -> str:

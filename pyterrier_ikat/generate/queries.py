@@ -1,7 +1,9 @@
 """Several search queries written by an LLM, for the conversation, an answer or each chosen statement, and one row for each of them."""
 
 import inspect
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import KW_ONLY
 from typing import Any
 
@@ -72,6 +74,43 @@ def with_queries(frame: pd.DataFrame, lists: Sequence[list[str]]) -> pd.DataFram
     return with_columns(frame.drop(columns="qweights", errors="ignore"), qsubqueries=lists)
 
 
+class UnjoinedWarning(UserWarning):
+    """A system of ``pt.Experiment`` ends in sub-queries, whose qids are no turn's, so that every score is 0."""
+
+
+_warning: ContextVar[bool] = ContextVar("warning", default=False)
+
+
+def warn_of_unjoined(columns: list[str]) -> None:
+    """Name the systems that end in sub-queries, when ``pt.Experiment`` looks at its systems' columns, before it runs them.
+
+    PyTerrier finds all columns that it needs in such a result, and only the experiment knows where a system ends: so its own list is read.
+    """
+    if _warning.get() or not (systems := _under_experiment()):
+        return
+    token = _warning.set(True)
+    try:
+        outputs = {str(system): pt.inspect.transformer_outputs(system, columns, strict=False) for system in systems}
+    finally:
+        _warning.reset(token)
+    for name in [name for name, found in outputs.items() if found and "qid_0" in found]:
+        warnings.warn(
+            f"{name} ends in sub-queries, whose qids are no turn's, so that every score is 0: end it with ikat.Interleave, ikat.Union, "
+            "ikat.RRF, ikat.MeanScore or ikat.RerankAgainst",
+            UnjoinedWarning,
+            stacklevel=2,
+        )
+
+
+def _under_experiment() -> list[pt.Transformer]:
+    """The systems of the ``pt.Experiment`` that called us, if one did."""
+    frame, code = inspect.currentframe(), getattr(pt.Experiment, "__code__", None)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    given = frame.f_locals.get("retr_systems", []) if frame else []
+    return [system for system in (given.values() if isinstance(given, dict) else given) if isinstance(system, pt.Transformer)]
+
+
 class ExplodeQueries(Operator):
     """Make one row per sub-query, so that any retriever can search for each of them.
 
@@ -96,6 +135,8 @@ class ExplodeQueries(Operator):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """One row per sub-query, in order."""
+        if not len(inp):
+            warn_of_unjoined(list(inp.columns))
         pt.validate.query_frame(inp, extra_columns=["query", "qsubqueries"], context=self)
         if "qid_0" in inp.columns:
             raise UsageError(
@@ -225,7 +266,7 @@ class Queries(QueryLists):
         return with_queries(frame, [queries[: self.n] for queries in found])
 
 
-def MultiQuery(llm: Any, *arguments: Any, **options: Any) -> pt.Transformer:  # noqa: N802 (reads as an operator in an expression)
+def MultiQuery(*arguments: Any, **options: Any) -> pt.Transformer:  # noqa: N802 (reads as an operator in an expression)
     """``Queries(...) >> ExplodeQueries()``: one row per generated query, ready for a retriever.
 
     It makes two separate stages, so that systems that differ only in later stages share both. The arguments are those of :class:`Queries`.
@@ -235,7 +276,7 @@ def MultiQuery(llm: Any, *arguments: Any, **options: Any) -> pt.Transformer:  # 
         >>> ikat.MultiQuery(ikat.llm("recorded:sample"), n=3)
         (ikat.Queries(ikat.llm('recorded:sample'), n=3) >> ikat.ExplodeQueries())
     """
-    return Queries(llm, *arguments, **options) >> ExplodeQueries()
+    return Queries(*arguments, **options) >> ExplodeQueries()
 
 
 MultiQuery.__signature__ = inspect.signature(Queries).replace(return_annotation=pt.Transformer)  # type: ignore[attr-defined]

@@ -53,6 +53,10 @@ class Empty(LLMFailure):
     """The completion has no text."""
 
 
+class NoText(LLMFailure):
+    """An object with ``.generate`` returned something else than a text."""
+
+
 class Refused(LLMFailure):
     """The model declined to answer: in the protocol's own field, or with a completion that says nothing else."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from ..errors import UsageError
-from .failures import Filtered, LLMFailure, TooLong, Unavailable
+from .failures import Filtered, LLMFailure, NoText, TooLong, Unavailable
 from .request import Backend, Reply, Request, as_text
 
 ERROR = "ERROR::"
@@ -99,6 +99,10 @@ class GeneratorBackend(Backend):
 
     def _reply(self, request: Request, output: Any) -> Reply | LLMFailure:
         text = output if isinstance(output, str) else getattr(output, "text", None)
+        if output is not None and not isinstance(text, str) and (text is not None or not hasattr(output, "text")):
+            said = " ".join(repr(output if text is None else text).split())[:80]
+            why = f"{self.model}.generate returned {said} for a chat: it must return a text, or an object with the text in .text"
+            return NoText(request.stage, request.qid, why)
         if isinstance(text, str) and text.startswith(ERROR):
             kind = NAMED_ERRORS.get(text.removeprefix(ERROR).strip(), Unavailable)
             return kind(request.stage, request.qid, f"{self.model} answered {text}")

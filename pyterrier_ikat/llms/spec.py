@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from .batch import BatchSettings
 from .cache import IN_MEMORY, CompletionCache, default_path
 from .generator import GeneratorBackend, told_by
@@ -62,7 +62,7 @@ def parse(text: str) -> Spec:
         raise UsageError(f"an LLM is named {_forms()}: the address of its server is given as base_url=ADDRESS")
     provider, _, name = head.partition(":")
     if not name or (provider not in OPTIONS and not _entry_points(provider)):
-        raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: it is named {_forms()}")
+        raise UsageError(f"unknown LLM {head.partition('=')[0]!r}: {_meant(provider, name)}it is named {_forms()}")
     if name.startswith("~/"):
         name = os.path.expanduser(name)
     options: dict[str, Any] = {}
@@ -115,7 +115,8 @@ def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
     if key not in known and provider not in OPTIONS:
         return key, value  # the package that registered the provider checks it
     if key not in known:
-        raise UsageError(f"unknown LLM option {key!r}: {provider} knows {', '.join(known)}")
+        near = did_you_mean(key, known)
+        raise UsageError(f"unknown LLM option {key!r}: {near}{' ' * bool(near)}{provider} knows {', '.join(known)}")
     try:
         return key, known[key].read(value)
     except ValueError:
@@ -125,6 +126,16 @@ def _option(provider: str, position: int, word: str) -> tuple[str, Any]:
 
 def _quoted(word: str) -> str:
     return shlex.quote(word) if re.search(r"[\s'\"\\]", word) else word
+
+
+def _meant(provider: str, name: str) -> str:
+    """The specification that a mistyped provider, or a model alone, means, as a question."""
+    known = [*OPTIONS, *(one.name for one in metadata.entry_points(group=GROUP))]
+    if not name:
+        of = "recorded" if provider.startswith("sample") else "hf" if "/" in provider else "openai"
+        return f"did you mean {of}:{provider}? " if provider not in known and "=" not in provider else ""
+    near = did_you_mean(provider, known)
+    return f"{near[:-1]}:{name}? " if near and "=" not in name else ""
 
 
 def _forms() -> str:

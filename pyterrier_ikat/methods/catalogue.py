@@ -80,6 +80,10 @@ def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
 def _loaded(path: str) -> ModuleType:
     """A user's file as a module; it is run once."""
     file = Path(path).expanduser()
+    if file.suffix != ".py":
+        raise UsageError(
+            f"{path} is no Python file: give a method's name, or the path of a Python file with methods, as my_systems.py:NAME"
+        )
     if not file.is_file():
         raise UsageError(f"there is no file {path}: give the path of a Python file with methods, as my_systems.py:NAME")
     name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"

@@ -9,6 +9,7 @@ by ``method.build(prompts=FOLDER)`` and ``--prompts FOLDER``, which build the me
 """
 
 import difflib
+import os
 import re
 import traceback
 import warnings
@@ -36,11 +37,11 @@ _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECA
 
 def _environment(folder: str | None) -> BoundedEnvironment:
     folders = [place for place in (folder, str(FOLDER)) if place is not None]
-    return _environment_of(*((place, Path(place).stat().st_mtime_ns) for place in folders if Path(place).is_dir()))
+    return _environment_of(*((place, tuple(sorted(os.listdir(place)))) for place in folders if os.path.isdir(place)))
 
 
 @lru_cache
-def _environment_of(*states: tuple[str, int]) -> BoundedEnvironment:
+def _environment_of(*states: tuple[str, tuple[str, ...]]) -> BoundedEnvironment:
     """The environment of folders, made anew where a template was added, renamed or removed since; the loader sees edited ones."""
     folders = [folder for folder, _ in states]
     ours = _headings(folders)
@@ -201,16 +202,27 @@ def prompts_from(folder: str | Path | None) -> Iterator[None]:
 
 
 def prompts_or_default(folder: str | None) -> str | None:
-    """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's."""
-    return _default.get() if folder is None else folder
+    """The folder that an operator reads: its own, else that of :func:`prompts_from`, else None for the package's.
+
+    Raises:
+        UsageError: when its own folder has no template: the package's would take their place in silence.
+    """
+    if folder is None:
+        return _default.get()
+    _names_in(place := os.path.expanduser(folder))
+    return place
+
+
+def _names_in(folder: str | Path) -> set[str]:
+    names = {path.name for path in Path(folder).expanduser().glob("*.jinja")}
+    if not names:
+        raise UsageError(f"prompts: {folder} is no folder with templates: write there those that differ, such as answer.jinja")
+    return names
 
 
 def _check_folder(folder: str | Path) -> str:
     place = Path(folder).expanduser()
-    names = {path.name for path in place.glob("*.jinja")}
-    ours = {path.name for path in FOLDER.glob("*.jinja")}
-    if not names:
-        raise UsageError(f"prompts: {folder} is no folder with templates: write there those that differ, such as answer.jinja")
+    names, ours = _names_in(folder), {path.name for path in FOLDER.glob("*.jinja")}
     if unknown := sorted(name for name in names if name not in ours and name.replace("_llama.", ".") not in ours):
         near = list(dict.fromkeys(one for name in unknown for one in difflib.get_close_matches(name, sorted(ours), n=1, cutoff=0.8)))
         meant = f"; did you mean {' or '.join(near)}?" if near else ""

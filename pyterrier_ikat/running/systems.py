@@ -127,7 +127,7 @@ class Resources:
             if value is not None and name not in taken:
                 raise unused(name)
         index = given.get("index")
-        if "dense" in taken and isinstance(index, str | Path) and given.get("retriever") is None and given.get("dense") is None:
+        if "dense" in taken and isinstance(index, str | Path | Index) and given.get("retriever") is None and given.get("dense") is None:
             given["retriever"] = _beside_dense(index, "retriever" in taken)
         return cls(**given)
 
@@ -141,12 +141,17 @@ class Resources:
         models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
         trained = {name: _opened_seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
         dense = DenseIndex(self.dense) if isinstance(self.dense, str | Path) else self.dense
+        if isinstance(dense, Index):
+            dense = DenseIndex(dense.path, text=dense.text)
         if dense is not self.dense:
             dense.describe()
         return replace(self, **self._opened_index(), dense=dense, reranker=open_rerankers(self.reranker), **models, **trained)
 
     def _opened_index(self) -> dict[str, Any]:
-        if not isinstance(self.index, str | Path):
+        if not isinstance(self.index, str | Path | Index):
+            if self.index is not None and not hasattr(self.index, "retriever"):
+                shown = " ".join(repr(self.index).split())[:80]
+                raise UsageError(f"index={shown}: give the folder of an index, or an index such as ikat.Index(path)")
             if isinstance(self.retriever, str):
                 named = advice(f"retriever={self.retriever!r}", f"--retriever {self.retriever}")
                 raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
@@ -154,7 +159,7 @@ class Resources:
                 raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
             return {}
         kind = self.retriever if isinstance(self.retriever, str) else None
-        opened = open_index(str(self.index), kind, self.splade_model, self.texts)
+        opened = open_index(self.index, kind, self.splade_model, self.texts)
         if self.splade_query_model is not None:
             if not isinstance(opened, SpladeIndex):
                 raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
@@ -177,10 +182,14 @@ class Resources:
         return entry.build(**given)
 
 
-def _beside_dense(path: str | Path, retrieves: bool) -> str | None:
+def _beside_dense(index: str | Path | Index, retrieves: bool) -> str | None:
     """The kind of index to open in a folder with dense vectors that systems search as well: the only other kind in it."""
-    others = [kind for kind in Index(path).kinds if kind != "dense"]
+    others = [kind for kind in _folder(index).kinds if kind != "dense"]
     return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
+
+
+def _folder(index: str | Path | Index) -> Index:
+    return index if isinstance(index, Index) else Index(index)
 
 
 def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
@@ -267,12 +276,12 @@ def open_rerankers(names: Any) -> Any:
 
 
 def open_index(
-    path: str, kind: str | None = None, model: str | None = None, texts: str | None = None
+    path: str | Path | Index, kind: str | None = None, model: str | None = None, texts: str | None = None
 ) -> PassageIndex | SpladeIndex | DenseIndex:
     """The index in a folder: of words for BM25, of SPLADE vectors, or of dense ones.
 
     Args:
-        path: the folder.
+        path: the folder, or the object that stands for it.
         kind: ``"bm25"``, ``"splade"`` or ``"dense"``, where the folder holds several.
         model: the model that encoded the passages of a SPLADE index that does not say it, or of an index whose model has moved.
         texts: the folder of an index whose texts one without any gives.
@@ -281,8 +290,9 @@ def open_index(
         DataError: when there is none, or it was cut short.
         UsageError: when the kind has to be chosen or isn't there, a SPLADE index needs its model, or a passage index is given one.
     """
-    loader = None if texts is None else Index(texts).text_loader()
-    index = Index(path, text=loader).open(kind, model)
-    if loader is not None and isinstance(index, PassageIndex) and Index(path).open("bm25").has_text:
-        raise UsageError(f"the index {path} is a passage index for BM25: omit {option('texts')}")
+    folder = _folder(path)
+    loader = folder.text if texts is None else Index(texts).text_loader()
+    index = Index(folder.path, text=loader).open(kind, model)
+    if texts is not None and isinstance(index, PassageIndex) and Index(folder.path).open("bm25").has_text:
+        raise UsageError(f"the index {folder.path} is a passage index for BM25: omit {option('texts')}")
     return index

@@ -88,7 +88,7 @@ def _scores(turn: dict[bytes, bytes]) -> dict[str, float]:
 
 
 def _number(text: str) -> float:
-    if "_" in text or not math.isfinite(float(text)):  # for Python 1_0 is ten
+    if "_" in text or not text.isascii() or not math.isfinite(float(text)):  # for Python 1_0 is ten, and so are digits of any script
         raise ValueError
     return float(text)
 

@@ -142,3 +142,16 @@ def test_files_are_checked_before_a_method_is_loaded(tmp_path):
 def test_a_method_by_name_needs_a_chat_that_was_opened_by_name():
     with pytest.raises(ikat.UsageError, match="give a pipeline, or open the chat with"):
         Chat(pt.Transformer.identity()).use("raw")
+
+
+def test_a_chat_is_made_of_a_pipeline_and_statements():
+    pipeline = ikat.Answer("recorded:sample")
+    for system in ("rtg", None, ikat.Answer):
+        with pytest.raises(ikat.UsageError, match=r"system=.*: give a pipeline; ikat.chat.open_chat\(\"rtg\", llm=..., index=...\)"):
+            Chat(system)
+    for ptkb in ("I like tea", 5, [5], {"1": 5}):
+        with pytest.raises(ikat.UsageError, match=r"ptkb=.*: give a dict of statements by id, or a list of statements"):
+            Chat(pipeline, ptkb)
+    with pytest.raises(ikat.UsageError, match="Chat has no argument persona: it takes system, ptkb=None"):
+        Chat(pipeline, persona="ikat:sample")
+    assert Chat(pipeline, ["I like tea."]).ptkb == {"1": "I like tea."}

@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 import sys
 
 import click
@@ -115,3 +116,9 @@ def test_an_expression_over_several_lines_is_the_same_expression(name):
 
     assert same(shown) == same(METHODS[name].expression)
     compile(f"({shown})", name, "eval")
+
+
+def test_a_closed_stdout_is_one_line():
+    script = 'import os, sys; os.execv(sys.executable, [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", "methods"])'
+    done = subprocess.run([sys.executable, "-c", f"import os; os.close(1); {script}"], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "ikat: stdout is closed: give it a file or a pipe, such as > FILE\n")

@@ -123,8 +123,9 @@ def test_every_command_works_on_a_folder(folder, monkeypatch):
     refused = run("submit", "runs/raw", *on, "--run-id", "x", "--run-type", "automatic", "--out", "s.json")
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
     assert "is of no year of the track" in refused.stderr
-    assert "no dataset 'mine'" in run("evaluate", "runs/raw", "--dataset", "mine").stderr
-    assert "./mine" in run("evaluate", "runs/raw", "--dataset", "mine").stderr
+    assert "mine has no judgements" in run("evaluate", "runs/raw", "--dataset", "mine").stderr  # a folder by its name alone
+    assert "no dataset 'yours'" in (refused := run("evaluate", "runs/raw", "--dataset", "yours").stderr)
+    assert "./yours" in refused
 
 
 def test_a_persona_and_a_judge_on_a_folder(folder):

@@ -161,3 +161,18 @@ def test_a_folder_without_templates_is_refused_and_names_that_nobody_reads_are_t
         prompts_from(tmp_path),
     ):
         pass
+
+
+def test_a_folder_of_an_operator_that_has_no_template_is_refused(tmp_path):
+    for folder in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(UsageError, match=f"prompts: {folder} is no folder with templates"):
+            ikat.Answer("recorded:sample", prompts=str(folder))
+
+
+def test_a_template_counts_as_soon_as_it_is_there(tmp_path):
+    (tmp_path / "other.jinja").write_text("mine")
+    assert render("answer", folder=str(tmp_path), **SHOWN) == render("answer", **SHOWN)
+    (tmp_path / "other.jinja").rename(tmp_path / "answer.jinja")
+    assert render("answer", folder=str(tmp_path), **SHOWN) == "mine"
+    (tmp_path / "answer.jinja").rename(tmp_path / "other.jinja")
+    assert render("answer", folder=str(tmp_path), **SHOWN) == render("answer", **SHOWN)

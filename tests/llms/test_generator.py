@@ -97,8 +97,17 @@ def test_two_objects_are_two_models_for_nobody_knows_what_decides_their_answers(
     assert llm(generator) != llm(Upper(str.lower))
 
 
-@pytest.mark.parametrize("output", [5, b"bytes", SimpleNamespace(text=["a"]), SimpleNamespace(other="a")])
-def test_what_is_no_text_is_no_completion(output):
+@pytest.mark.parametrize("output", [5, 0.5, b"bytes", {"text": "a"}, SimpleNamespace(text=["a"]), SimpleNamespace(other="a")])
+def test_what_is_no_text_is_named_as_such(output):
+    (failure,) = llm(Upper(lambda text: output)).ask(ask("a"))
+    said = getattr(output, "text", output)
+    assert str(failure).endswith(
+        f"upper-1.generate returned {said!r} for a chat: it must return a text, or an object with the text in .text"
+    )
+
+
+@pytest.mark.parametrize("output", [None, "", SimpleNamespace(text=None)])
+def test_no_text_is_an_empty_completion(output):
     (failure,) = llm(Upper(lambda text: output)).ask(ask("a"))
     assert isinstance(failure, Empty)
 

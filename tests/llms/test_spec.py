@@ -49,7 +49,11 @@ def test_quotes_hold_spaces_together():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gpt-4o", "unknown LLM 'gpt-4o': it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE"),
+        ("opnai:gpt-4o", "unknown LLM 'opnai:gpt-4o': did you mean openai:gpt-4o? it is named openai:MODEL"),
+        ("org/model", "did you mean hf:org/model?"),
+        ("sample", "did you mean recorded:sample?"),
+        ("openai:m temprature=0", "unknown LLM option 'temprature': did you mean temperature? openai knows base_url"),
+        ("gpt-4o", "unknown LLM 'gpt-4o': did you mean openai:gpt-4o? it is named openai:MODEL, hf:MODEL_OR_FOLDER, recorded:FILE"),
         ("azure:x", "unknown LLM 'azure:x'"),
         ("openai:", "unknown LLM 'openai:'"),
         ("openai", "unknown LLM 'openai'"),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 
 import pandas as pd
 import pyterrier as pt
@@ -11,6 +12,7 @@ from fakes import ByPrompt
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.folder import SAMPLE
 from pyterrier_ikat.conversations.frame import with_query
+from pyterrier_ikat.generate.queries import UnjoinedWarning
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.running import AlikeWarning
@@ -230,3 +232,69 @@ def test_a_collection_folder_may_lie_elsewhere(tmp_path):
     topics.write_text(topics.read_text().replace("walk", "ride"))
     with pytest.raises(ikat.UsageError, match="different topics_sha256"):
         ikat.run({"told": again >> index.bm25(num_results=3)}, ikat.dataset(tmp_path / "there"), out=tmp_path / "runs")
+
+
+def test_an_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_path):
+    given = ikat.Index(index.path)
+    first = ikat.run("raw", "ikat:sample", out=tmp_path / "first", index=index.path)
+    pd.testing.assert_frame_equal(ikat.run("raw", "ikat:sample", out=tmp_path / "second", index=given), first)
+    for wrong in (5, ["index"], pd.DataFrame()):
+        with pytest.raises(ikat.UsageError, match=r"index=.*: give the folder of an index, or an index such as ikat.Index"):
+            ikat.run("raw", "ikat:sample", out=tmp_path / "third", index=wrong)
+
+
+def test_frames_in_the_order_of_pt_experiment_are_told_their_names(index, tmp_path):
+    sample = ikat.dataset("ikat:sample")
+    topics, qrels, systems = sample.get_topics(), sample.get_qrels(), {"bm25": index.bm25()}
+    for call in (
+        lambda: ikat.experiment(systems, topics, qrels, ["nDCG@5"]),
+        lambda: ikat.experiment(systems, topics),
+        lambda: ikat.experiment(systems, dataset=topics),
+        lambda: ikat.run(systems, topics, qrels, out=tmp_path),
+    ):
+        with pytest.raises(ikat.UsageError, match="give topics=FRAME, qrels=FRAME"):
+            call()
+    with pytest.raises(ikat.UsageError, match="give topics=FRAME$"):
+        ikat.plan(systems, topics, qrels)
+
+
+def test_turns_are_a_list_a_series_or_a_frame(index):
+    topics = ikat.dataset("ikat:sample").get_topics().head(2)
+    tables = [
+        ikat.experiment({"bm25": index.bm25()}, "ikat:sample", turns=turns)
+        for turns in (
+            topics["qid"].tolist(),
+            topics["qid"],
+            topics,
+            set(topics["qid"]),
+            iter(topics["qid"]),
+            ",".join([*topics["qid"]] * 99),
+        )
+    ]
+    assert [table["turns"].item() for table in tables] == [2] * 6
+    for wrong, message in (
+        (5, "turns=5: give a list of ids"),
+        (topics[["query"]], "a frame without qid"),
+        ({"1-1_1": 1}, "give a list of ids"),
+    ):
+        with pytest.raises(ikat.UsageError, match=message):
+            ikat.experiment({"bm25": index.bm25()}, "ikat:sample", turns=wrong)
+
+
+def test_a_system_of_pt_experiment_that_ends_in_sub_queries_is_named_before_it_runs(index):
+    sample, model = ikat.dataset("ikat:sample"), ByPrompt(queries="tea\nmint")
+    unjoined, joined = (
+        ikat.MultiQuery(model) >> index.bm25(num_results=5),
+        ikat.MultiQuery(model) >> index.bm25(num_results=5) >> ikat.RRF(),
+    )
+    with pytest.warns(UnjoinedWarning) as caught:
+        table = pt.Experiment(
+            {"unjoined": unjoined, "joined": joined}, sample.get_topics(), sample.get_qrels(), ["ndcg_cut_3"], plan="tree"
+        )
+    named = [str(one.message) for one in caught if issubclass(one.category, UnjoinedWarning)]
+    assert {message.partition(" ends in")[0] for message in named} == {str(unjoined)}
+    assert table["ndcg_cut_3"][0] == 0 < table["ndcg_cut_3"][1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnjoinedWarning)
+        pt.Experiment([joined], sample.get_topics(), sample.get_qrels(), ["ndcg_cut_3"])
+        unjoined(sample.get_topics().iloc[:0])
