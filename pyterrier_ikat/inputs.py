@@ -58,8 +58,12 @@ GIVEN_BY: Mapping[str, str] = {
 class MissingColumnError(DataError, pt.validate.InputValidationError):
     """A frame lacks columns that a stage reads, or has passages where it takes turns; the message names the stage to put before it."""
 
+    def __init__(self, message: str, modes: Any) -> None:
+        super().__init__(message, modes)
+        self.message = message  # PyTerrier adds the stage, which is named already
+
     def __str__(self) -> str:
-        return str(self.args[0])
+        return self.message
 
 
 def checked_frame(stage: Any, frame: Any) -> pd.DataFrame:

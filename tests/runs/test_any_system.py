@@ -258,6 +258,17 @@ def test_frames_in_the_order_of_pt_experiment_are_told_their_names(index, tmp_pa
         ikat.plan(systems, topics, qrels)
 
 
+def test_a_method_that_reads_gold_columns_is_told_to_say_so(index, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import pyterrier_ikat as ikat\n"
+        "@ikat.method()\ndef plain(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
+        "@ikat.method(uses_gold=True)\ndef gold(retriever):\n    'Doc.'\n    return ikat.ManualRewrite() >> retriever\n"
+    )
+    with pytest.raises(ikat.UsageError, match=r"plain does not work .* reads qresolved, .*a method of your own says uses_gold=True$"):
+        ikat.run(f"{tmp_path}/mine.py:plain", "ikat:sample", out=tmp_path / "runs", index=index)
+    assert ikat.experiment(f"{tmp_path}/mine.py:gold", "ikat:sample", index=index)["turns"].item() == 24
+
+
 def test_turns_are_a_list_a_series_or_a_frame(index):
     topics = ikat.dataset("ikat:sample").get_topics().head(2)
     tables = [
