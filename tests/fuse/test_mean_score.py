@@ -69,7 +69,7 @@ def plain_mean(lists, weights, scores):
 def test_equal_means_keep_the_order_of_the_candidates_in_any_order_of_the_scorers(data):
     """Scores and weights on a grid of tenths: exact fractions say which means are equal."""
     docnos = list("abcdef"[: data.draw(st.integers(2, 6))])
-    weights = data.draw(st.lists(st.integers(1, 10), min_size=1, max_size=3))
+    weights = data.draw(st.lists(st.integers(1, 3), min_size=2, max_size=3))
     queries = list("xyz"[: len(weights)])
     tables = [
         {(query, docno): data.draw(st.integers(-10, 10)) for query in queries for docno in docnos}
