@@ -68,6 +68,14 @@ class Told(Foreign):
         return "Told()"
 
 
+class FindsSometimes(Told):
+    """Finds a passage for every third turn only."""
+
+    def transform(self, inp):
+        found = super().transform(inp)
+        return found[found["qturn"] % 3 == 1].assign(docno="sample-walk-001:0", score=1.0, rank=0, text="Walk.")
+
+
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     path = tmp_path_factory.mktemp("index") / "sample.index"
@@ -79,6 +87,20 @@ def prompts(tmp_path):
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "keywords.jinja").write_text("Keywords of {{ question }}:")
     return str(tmp_path / "templates")
+
+
+def test_turns_without_passages_are_not_run_again_by_a_resumed_run(tmp_path):
+    qids = ikat.dataset("ikat:sample").get_topics()["qid"].tolist()
+    with pytest.raises(ZeroDivisionError):
+        ikat.run({"mine": FindsSometimes(stops=1)}, "ikat:sample", out=tmp_path, batch=10)
+    resumed = FindsSometimes()
+    ikat.run({"mine": resumed}, "ikat:sample", out=tmp_path, batch=10)
+    assert sum(resumed.seen, []) == qids[10:]
+    assert len(RunFolder(tmp_path / "mine").turns()) == len(qids)
+    assert len(RunFolder(tmp_path / "mine").turns_with_passages()) < len(qids)
+    finished = FindsSometimes()
+    ikat.run({"mine": finished}, "ikat:sample", out=tmp_path, batch=10)
+    assert finished.seen == []
 
 
 def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index, prompts, tmp_path):

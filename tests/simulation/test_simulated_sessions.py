@@ -295,6 +295,21 @@ def test_differences_are_tested_over_users_with_bonferroni(tmp_path):
     assert "significantly lower than base" in table
 
 
+def test_a_difference_is_marked_only_where_it_holds_after_the_correction(tmp_path):
+    users = [user(f"u{number}", patience=number) for number in range(2, 6)]
+    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 5), "same": Says("Mate.")}
+    rows = simulated(tmp_path, systems, users, judged=judge(*(one.id for one in users)), baseline="base")
+    assert rows.loc["good", "turns p-value"] == pytest.approx(ttest_rel([1, 1, 1, 1], [2, 3, 4, 5]).pvalue)
+    assert 0.025 < rows.loc["good", "turns p-value"] < 0.05
+    three = session_frames(tmp_path, list(systems))
+    two = {name: three[name] for name in ("base", "good")}
+    for frames, marked in ((three, False), (two, True)):
+        [good] = [row for row in simulation_rows(frames, "base") if row["name"] == "good"]
+        assert good["turns reject"] == marked
+        [line] = [line for line in str(simulation_table(frames, "base")).split("\n") if line.split()[:1] == ["good"]]
+        assert ("↓" in line) == marked
+
+
 def test_a_player_that_says_nothing_fails_the_session(tmp_path):
     with pytest.raises(SessionsFailed, match="the simulated user said nothing in turn u1_1"):
         simulated(tmp_path, {"s": Says("Mate.")}, user(), Chatty(" "))

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+import two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
@@ -452,3 +453,18 @@ def test_a_statement_that_was_learned_is_submitted_in_its_words(tmp_path, passag
         ("I ski.", 2.0),
         ("1", 1.0),
     ]  # 2025 has no scores, only an order
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_every_statement_of_many_is_in_the_run_folder_and_in_the_submission(tmp_path, monkeypatch, year):
+    monkeypatch.setattr(two_turns, "PTKB", {str(number): f"I like dish {number}." for number in range(1, 31)})
+    data = two_turns.Data(year)
+    topics = data.get_topics()
+    turns = topics.assign(qstatements=[[(name, 1.0) for name in ptkb] for ptkb in topics["qptkb"]], qanswer="Rice.")
+    RunFolder(tmp_path / "mine").write(
+        turns, turns.assign(docno=two_turns.IDS[0], score=1.0, rank=0, used=True), pd.DataFrame(), pd.DataFrame(), {"method": "mine"}
+    )
+    write_submission(RunFolder(tmp_path / "mine"), data, tmp_path / "run", run_id="x", run_type="automatic", **HEADER[year])
+    for stored in (pd.DataFrame(RunFolder(tmp_path / "mine").turns()), read_submission(tmp_path / "run", data).turns):
+        named = [[name for name, _ in statements] for statements in stored["qstatements"]]
+        assert named == [list(map(str, range(1, 31)))] * 2
