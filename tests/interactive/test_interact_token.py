@@ -2,7 +2,7 @@
 
 import pytest
 from test_interact import Model, play, said
-from track_server import Track
+from track_server import NEW, Track
 
 from pyterrier_ikat.errors import IkatError
 
@@ -35,7 +35,7 @@ def expiring(left, **kind):
     return track
 
 
-@pytest.mark.parametrize("kind", [{}, {"released": True}])
+@pytest.mark.parametrize("kind", [{}, {"form": NEW}])
 def test_a_refused_token_ends_the_run_at_once_wherever_it_is_noticed(tmp_path, kind):
     whole = expiring(-1, **kind)
     assert play(whole, tmp_path / "whole").finished

@@ -40,7 +40,7 @@ ANSWERS = {
     "summarise": "Hills.",
     "rerank": "3",
     "respond": "Oats.",
-    "respond_passages_only": "One sentence of six words here. " * 70,
+    "respond_passages_only": " ".join(f"Sentence number {number} has six words." for number in range(70)),
 }
 ANSWERS |= {f"{name}_llama": text for name, text in ANSWERS.items()}
 
