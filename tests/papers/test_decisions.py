@@ -107,6 +107,7 @@ def qr_sees_all_messages():
     for name in ("qr", "qr_llama", "llama10"):
         prompt = run(name)[1]["rewrite" if name == "qr" else "rewrite_llama"]
         assert all(content.strip() in prompt for _, content in CHAT), name
+        assert prompt.count("In the hills") == 40, name  # those of both responses
     answers, queries = run("ad_llama")[1]["answer_llama"], run("qd_llama")[1]["queries_llama"]
     for prompt in (answers, queries):
         assert "Where can I walk?" in prompt
