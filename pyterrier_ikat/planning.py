@@ -21,6 +21,8 @@ RANKING_DEPTH = 1000
 RESULT_COLUMNS = ("docno", "score", "rank", "text")
 AT_LEAST = ", at least"
 """Follows the name of a stage whose model decides how many texts it writes."""
+AT_MOST = ", at most"
+"""Follows the name of a stage behind one of another package, which may give it fewer turns or passages than planned."""
 COLUMNS = ("system", "stage", "model", "calls", "cached", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
@@ -43,10 +45,19 @@ class PlanTable(pd.DataFrame):
         shown = {name: "unknown" if value is pd.NA else f"{value:,}" for name, value in self.total.items() if name != "cost"}
         cost = "unknown (give price_in and price_out)" if self.total["cost"] is pd.NA else f"{self.total['cost']:.4f} USD"
         return (
-            f"Total: {shown['calls']} calls, {shown['new']} of them new, with about {shown['prompt_tokens']} prompt and "
-            f"{shown['completion_tokens']} completion tokens; cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} "
-            "characters a token."
-        ) + self._open_in_words()
+            (
+                f"Total: {shown['calls']} calls, {shown['new']} of them new, with about {shown['prompt_tokens']} prompt and "
+                f"{shown['completion_tokens']} completion tokens; cost {cost}. Tokens and cost are estimates, at {CHARACTERS_PER_TOKEN} "
+                "characters a token."
+            )
+            + self._open_in_words()
+            + self._most_in_words()
+        )
+
+    def _most_in_words(self) -> str:
+        if not self["stage"].str.endswith(AT_MOST).any():
+            return ""
+        return " At most: a stage of another package in front may give fewer turns or passages than the plan counts."
 
     def _open_in_words(self) -> str:
         stages = sorted({name.removesuffix(AT_LEAST) for name in self["stage"] if name.endswith(AT_LEAST)})
@@ -114,11 +125,14 @@ class Plan:
 
     Attributes:
         cut: how many passages of a turn remain after the last retriever and its cut.
+        fewer_turns: whether a stage was passed that may drop turns unseen.
+        fewer_passages: whether a stage was passed that may give fewer passages of a turn than the plan counts.
     """
 
     def __init__(self, system: str, seen: set[tuple[LLM, str]]) -> None:
         self.system, self.seen, self.cut = system, seen, RANKING_DEPTH
         self.rows: list[dict[str, Any]] = []
+        self.fewer_turns = self.fewer_passages = False
 
     def follow(self, pipeline: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame after an inner pipeline, whose requests are counted."""
@@ -130,8 +144,11 @@ class Plan:
         if isinstance(stage, Operator):
             return stage.plan(frame, self)
         if isinstance(stage, pt.RankCutoff):
-            self.cut = stage.k
+            self.cut, self.fewer_passages = stage.k, False
             return frame
+        retrieves = "docno" in (pt.inspect.transformer_outputs(stage, list(frame.columns), strict=False) or ())
+        self.fewer_passages = True
+        self.fewer_turns = self.fewer_turns or not (retrieves or _asks_nothing(stage))
         return self.by_columns(stage, frame)
 
     def by_columns(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
@@ -168,11 +185,15 @@ class Plan:
         left = zip(requests, known, stage.llm.in_batches(requests), strict=True)
         missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
         new = [request for request in missing if self._first(stage.llm, request)]
-        name = stage.stage + (AT_LEAST if getattr(stage, "open_ended", False) else "")
+        name = stage.stage + (AT_LEAST if getattr(stage, "open_ended", False) else AT_MOST if self._at_most(requests, frame) else "")
         row = {"system": self.system, "stage": name, "model": stage.llm.model, "calls": len(requests)}
         row |= {"cached": len(requests) - len(missing), "shared": len(missing) - len(new), "new": len(new)}
         self.rows.append(row | _cost(stage.llm, new, stand_ins))
         return [stand_in if value is None else value for value, stand_in in zip(parsed, stand_ins, strict=True)]
+
+    def _at_most(self, requests: Sequence[Request], frame: pd.DataFrame) -> bool:
+        """Whether there may be fewer requests: a stage that asks about each turn doesn't mind how many passages it has."""
+        return self.fewer_turns or (self.fewer_passages and len(requests) > frame["qid"].nunique())
 
     def _first(self, llm: LLM, request: Request) -> bool:
         key = (llm, of_chain(request).key(llm.backend.identity))

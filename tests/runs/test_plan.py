@@ -13,7 +13,7 @@ from pyterrier_ikat.evaluation import with_gold
 from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.methods import METHODS, aqd_a, convgqr, gtr
 from pyterrier_ikat.operator import Operator
-from pyterrier_ikat.planning import AT_LEAST
+from pyterrier_ikat.planning import AT_LEAST, AT_MOST
 
 RESULT = ("docno", "score", "rank", "text")
 GENERATE = {
@@ -114,10 +114,32 @@ def expected(name):
 def test_every_method_is_planned_without_running_anything(name, topics):
     entry = METHODS[name]
     rows = plan({name: entry.build(**resources())}, topics)
-    assert rows["stage"].str.removesuffix(AT_LEAST).tolist() == expected(name)
+    assert rows["stage"].str.removesuffix(AT_LEAST).str.removesuffix(AT_MOST).tolist() == expected(name)
     assert rows["new"].tolist() == rows["calls"].tolist()
     assert rows["calls"].ge(1).all()
     assert rows["prompt_tokens"].ge(20).all()
+
+
+class Drops(pt.Transformer):
+    """A filter of another package: what it drops is not known before it runs."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["score"])
+        return inp[inp["score"] > 9]
+
+
+def test_a_plan_says_at_most_behind_a_stage_that_it_cannot_see_through(topics):
+    passages, turns = ikat.LLMRerank(mute(), 10), ikat.Answer(mute())
+    systems = {"found": Finds() >> passages, "dropped": Finds() >> Drops() >> passages, "turns": Drops() >> turns, "seen": turns}
+    rows = plan(systems, topics).set_index("system")
+    assert rows["stage"].to_dict() == {
+        "found": "rerank, at most",
+        "dropped": "rerank, at most",
+        "turns": "answer, at most",
+        "seen": "answer",
+    }
+    assert "At most: a stage of another package in front may give fewer" in " ".join(str(plan(systems, topics)).split())
+    assert "At most" not in str(plan({"seen": turns}, topics))
 
 
 def test_an_expander_that_is_an_llm_is_counted_and_not_asked(topics):
@@ -210,7 +232,7 @@ class Asking(LastWord):
 )
 def test_a_stage_that_cannot_be_planned_is_a_row_of_unknowns(stage, topics):
     rows = plan({"x": stage >> ikat.Rewrite(mute())}, topics)
-    assert rows["stage"].tolist() == [repr(stage), "rewrite"]
+    assert rows["stage"].tolist() == [repr(stage), "rewrite, at most"]
     assert rows.loc[0, ["model", "calls", "cost"]].fillna("?").tolist() == ["unknown", "?", "?"]
     assert rows["calls"].sum() == 1
 
