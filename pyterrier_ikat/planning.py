@@ -202,6 +202,7 @@ class Plan:
         return first
 
     def _unknown(self, stage: pt.Transformer, frame: pd.DataFrame) -> pd.DataFrame:
+        self.fewer_turns = True
         self.rows.append({"system": self.system, "stage": repr(stage), "model": "unknown"} | dict.fromkeys(COLUMNS[3:], pd.NA))
         return frame
 
