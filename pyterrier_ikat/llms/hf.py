@@ -1,5 +1,6 @@
 """A causal language model of Hugging Face, run in this process."""
 
+import importlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ class HFBackend(Remade, Backend):
     depend on its neighbours.
 
     Args:
-        name: a model of the hub, or a folder.
+        name: a model of the hub, a folder, or a GGUF file (``model.gguf``, or ``owner/model/file.gguf`` of the hub), which needs the
+            package gguf; its weights are expanded to 32 bits.
         params: decoding parameters (temperature, top_p, top_k, max_tokens, seed); ``max_tokens`` is 1024 when not given.
         device: ``cpu``, ``cuda``, ...; else a GPU when there is one.
         batch_size: the maximum number of chats per batch.
@@ -38,7 +40,7 @@ class HFBackend(Remade, Backend):
     def __init__(self, name: str, *, params: Mapping[str, Any] | None = None, device: str | None = None, batch_size: int = 8) -> None:
         self.model, self.device = name, device
         self.identity: dict[str, Any] = {"provider": "hf", "model": name, "params": {"max_tokens": MAX_TOKENS, **(params or {})}}
-        if Path(name).is_dir():  # ./model is another one elsewhere, and another one after more training
+        if Path(name).exists():  # ./model is another one elsewhere, and another one after more training
             self.identity |= {"model": str(Path(name).resolve()), "files": digest("llm", *model_state(name)).hex()}
         self.batch_size = batch_size
         self._loaded: tuple[Any, Any] | None = None
@@ -126,9 +128,15 @@ class HFBackend(Remade, Backend):
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
+        place, options = self.model, dict[str, Any]()
+        if (path := Path(self.model)).suffix.lower() == ".gguf" and not path.is_dir():
+            importlib.import_module("gguf")
+            reading: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+            reading.tqdm = lambda tensors, **_: tensors  # the one bar of loading that has no switch
+            place, options = str(path.parent), {"gguf_file": path.name}
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        model: Any = AutoModelForCausalLM.from_pretrained(self.model, dtype="auto")
-        return AutoTokenizer.from_pretrained(self.model), model.to(device)
+        model: Any = AutoModelForCausalLM.from_pretrained(place, dtype="auto", **options)
+        return AutoTokenizer.from_pretrained(place, **options), model.to(device)
 
 
 def _decoded(tokenizer: Any, row: list[int]) -> str:

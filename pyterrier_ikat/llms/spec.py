@@ -168,7 +168,7 @@ def llm(
               calls at a time, over all servers, 32; adapts below it when a server refuses); ``batch=on`` sends a stage's requests as
               batches, which the provider answers within a day, with ``batch_discount`` (the share of the prices that this saves, 0.5),
               ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests and 200 MB, as OpenAI takes them).
-            - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model. Keys: ``device``, ``batch_size``.
+            - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.
             - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample.
             - ``"NAME:REST key=value ..."``: a provider that an installed package registers as NAME in the entry point group
               ``pyterrier_ikat.llm``: a function ``make(rest, **options)`` that returns an object with ``.generate`` or a `Backend`.

@@ -17,12 +17,14 @@ ENDS = 1 << 20
 
 
 def model_state(model: str) -> list[str]:
-    """The parts that identify a model, for a :func:`~pyterrier_ikat.operator.digest`: its name, or its folder and the files in it.
+    """The parts that identify a model, for a :func:`~pyterrier_ikat.operator.digest`: its name, its file, or its folder with its files.
 
     Of a folder it has the size and time of change of each file, also of those that links lead to. A name of the Hugging Face hub stands
     for itself: a model that is replaced there under the same name is not told apart, nor are versions of the libraries that run it.
     """
     folder = Path(model)
+    if folder.is_file():
+        return [str(folder.resolve()), _described(folder, folder.parent)]
     if not folder.is_dir():
         return [model]
     return [str(folder.resolve()), *(_described(path, folder) for path in files_below(folder))]
@@ -121,7 +123,8 @@ def load(kind: str, model: str, make: Callable[[], Loaded]) -> Loaded:
         with without_loading_bars():
             return make()
     except ImportError as error:
-        raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install 'pyterrier_ikat[rank]'") from None
+        package = "gguf" if error.name == "gguf" else "'pyterrier_ikat[rank]'"
+        raise UsageError(f"the {kind} {model!r} needs {error.name or error}: pip install {package}") from None
     except Exception as error:
         why = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise UsageError(

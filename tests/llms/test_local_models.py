@@ -160,3 +160,14 @@ def test_a_real_model_behind_a_real_server(templated):
     assert tea.text == "drink rooibos"
     assert (tea.finish_reason, tea.prompt_tokens) == ("stop", 4)
     assert isinstance(on, CutOff)
+
+
+def test_a_gguf_file_is_identified_by_its_state_and_needs_its_package(tmp_path, monkeypatch):
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(b"GGUF")
+    first = llm(f"hf:{file}")
+    file.write_bytes(b"GGUF, trained further")
+    assert first != llm(f"hf:{file}") == llm(f"hf:{tmp_path}/./tiny.gguf")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(UsageError, match=r"the language model '.*tiny.gguf' needs gguf: pip install gguf"):
+        llm(f"hf:{file} cache=none").ask(ask("a"))
