@@ -113,7 +113,8 @@ def frames(turns: int) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Turns of the sample, some at a time, and the same with four passages each, which are the sample's first ones."""
     data = ikat.dataset("ikat:sample")
     topics = data.get_topics().head(turns)
-    topics["qstatements"] = [[(number, 1.0) for number in list(persona)[:2]] for persona in topics["qptkb"]]  # what some operators expect before them
+    # Some operators expect a choice of statements before them.
+    topics["qstatements"] = [[(number, 1.0) for number in list(persona)[:2]] for persona in topics["qptkb"]]
     passages = [passage for _, passage in zip(range(4), data.get_corpus_iter(), strict=False)]
     for start in range(0, len(topics), AT_ONCE):
         part = topics.iloc[start : start + AT_ONCE].reset_index(drop=True)
