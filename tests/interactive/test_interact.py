@@ -201,10 +201,13 @@ def test_a_run_stops_while_the_model_is_unavailable_and_learns_when_it_is_starte
     assert memory.llm.ledger.frame()[["calls", "failures"]].values.tolist() == [[4, 1]]  # three conversations
 
 
+FORTY = "".join(f"{number} two three four five six seven eight nine. " for number in range(40))
+"""Sentences of ten tokens."""
+
+
 def test_a_long_response_is_cut_at_a_sentence_and_counted_and_further_if_the_server_counts_more(tmp_path):
-    sentence = "One two three four five six seven eight nine. "
     track = Track(topics=(("1-1", "ann", ("Why?",)),), limit=120)
-    run = play(track, tmp_path / "run", Model(lambda number: sentence * 40))
+    run = play(track, tmp_path / "run", Model(lambda number: FORTY))
     ((_, _, response),) = track.taken
     assert len(NLP(response)) == 120  # the server says 250 and then 120: both times at the end of a sentence
     (turn,) = run.log.dialogues()[0].turns
@@ -220,7 +223,7 @@ def test_a_server_that_does_not_say_how_it_counts_gets_ever_shorter_responses(tm
                 raise Refused(422, "Response is too long.")
 
     track = Strict(topics=(("1-1", "ann", ("Why?",)),))
-    play(track, tmp_path / "run", Model(lambda number: "One two three four five six seven eight nine. " * 40))
+    play(track, tmp_path / "run", Model(lambda number: FORTY))
     ((_, _, response),) = track.taken
     assert 400 < len(response) <= 600
     assert response.endswith("nine.")

@@ -14,7 +14,7 @@ from track_server import DOCUMENTED, NEW, OLD, TOKEN, Refused, Track
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.interactive import journal, playing, runs
+from pyterrier_ikat.interactive import journal, runs, sending
 from pyterrier_ikat.interactive.client import ServerDown
 from pyterrier_ikat.interactive.comparing import DumpDiffersError, as_dump, differences
 from pyterrier_ikat.interactive.dumps import read_dump
@@ -324,7 +324,7 @@ class Fails(Track):
 def test_a_server_that_keeps_no_response_is_not_answered_for_ever(tmp_path, debug):
     track, model = Fails(SHORT, form=NEW), Model()
     with (
-        pytest.warns(playing.NotKeptWarning, match="failed at the response to turn 1-1_1 .* its dump has no such response"),
+        pytest.warns(sending.NotKeptWarning, match="failed at the response to turn 1-1_1 .* its dump has no such response"),
         pytest.raises(ServerDown, match="the response to turn 1-1_2 .*, nor the one before, so that they would not be assessed"),
     ):
         play(track, tmp_path / "run", model, debug=debug)
@@ -350,7 +350,7 @@ def test_a_server_that_was_started_again_and_can_not_go_on_is_said_soon(tmp_path
         live(track, tmp_path / "run", answers, step=step, sleep=slept.append)
     assert slept == []
     track.recovers = True  # the organisers repaired it
-    with pytest.warns(playing.LostSessionWarning, match="has not taken the response to turn 1-1_2"):
+    with pytest.warns(sending.LostSessionWarning, match="has not taken the response to turn 1-1_2"):
         run = live(track, tmp_path / "run", answers)
     assert [len(one.turns) for one in run.log.dialogues()] == [1, 1]
 
@@ -372,8 +372,9 @@ def test_a_run_that_the_server_forgot_is_said(tmp_path):
 def test_what_controls_a_terminal_is_neither_sent_nor_taken(tmp_path):
     topics = (("1-1", "ann", ("Tea\x1b[2J?", "And\x9b now?")),)
     track = Track(topics, form=NEW, faults=["", "", "drop after"])
-    run = play(track, tmp_path / "run", Model(lambda number: f"\x1b]0;Rooibos\x07 {number}."))
-    assert [response for *_, response in track.taken] == ["]0;Rooibos  1.", "]0;Rooibos  2."]
+    run = play(track, tmp_path / "run", Model(lambda number: f"Rooibos\x85 \x01{number}."))
+    assert all(response.isprintable() for *_, response in track.taken)
+    assert len(track.taken) == 2
     assert [turn.utterance for turn in run.log.dialogues()[0].turns] == ["Tea [2J?", "And  now?"]
 
 

@@ -12,7 +12,7 @@ from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, TOPICS, InProcess,
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import ChatTurn
-from pyterrier_ikat.interactive import client, journal, playing, runs
+from pyterrier_ikat.interactive import client, journal, playing, runs, sending
 from pyterrier_ikat.interactive.client import ServerDown
 from pyterrier_ikat.interactive.messages import UserMessage
 from pyterrier_ikat.interactive.settling import is_taken
@@ -194,7 +194,7 @@ def test_a_server_that_lost_the_conversation_is_warned_of_and_the_log_still_equa
     with pytest.raises(Killed):
         live(track, tmp_path / "run", answers, step=step)
     track.forget("mine")
-    with pytest.warns(playing.LostSessionWarning, match="the server lost the conversation on topic 1-1"):
+    with pytest.warns(sending.LostSessionWarning, match="the server lost the conversation on topic 1-1"):
         run = live(track, tmp_path / "run", answers)
     assert [one.session for one in run.log.dialogues()] == ["1-1", "2-1", "1-2"]
     assert len(run.log.dialogues()[0].turns) == 2
