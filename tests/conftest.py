@@ -186,6 +186,13 @@ def ikat_data(shared, home, monkeypatch):
     return shared / "ikat"
 
 
+@pytest.fixture(autouse=True)
+def data_of_marked_tests(request):
+    """A single case of a test may be marked, too."""
+    if request.node.get_closest_marker("real_data"):
+        request.getfixturevalue("ikat_data")
+
+
 @pytest.fixture
 def first_words(monkeypatch):
     """MiniLM reads the first two words of a text only: it computes most of the time otherwise."""

@@ -149,7 +149,7 @@ BAD = [
     (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", "--reranker", "bi:none/such"], "none/such"),
     (["index", "ikat:sample", "INDEX", "--stops", "none"], "holds an index with stops lucene, not none: remove it"),
     (
-        ["index", "ikat:2023-mini", "INDEX"],
+        ["index", "OTHER", "INDEX"],
         "holds an index of other passages, or in another order: remove it, or give a path where nothing",
     ),
     (["index", "ikat:sample", "OUT", "--stemmer", "krovetz"], "--stemmer krovetz is unknown: give one of porter2, none"),
@@ -207,9 +207,11 @@ BAD = [
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]))
 def test_bad_input_is_one_line_exit_code_2_and_leaves_nothing(arguments, message, sample_index, tmp_path):
-    out, file = tmp_path / "out", tmp_path / "AFILE"
+    out, file, other = tmp_path / "out", tmp_path / "AFILE", tmp_path / "other.jsonl"
     file.write_text("mine")
-    result = call(*({"INDEX": sample_index, "OUT": out, "AFILE": file}.get(argument, argument) for argument in arguments))
+    other.write_text('{"id": "d1", "contents": "Rooibos has no caffeine."}\n')
+    known = {"INDEX": sample_index, "OUT": out, "AFILE": file, "OTHER": other}
+    result = call(*(known.get(argument, argument) for argument in arguments))
     assert file.read_text() == "mine"
     [line] = [line for line in result.stderr.splitlines() if line.startswith("ikat: ") and "warning" not in line]
     assert result.exit_code == 2
@@ -459,23 +461,39 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
     ("arguments", "advice"),
     [
         (["run", "raw", "--dataset", "sample", "--index", "nowhere", "--out", "OUT"], "make it with `ikat index SOURCE nowhere`"),
-        (["run", "raw", "--dataset", "ikat:2025", "--index", "INDEX", "--out", "OUT"], "--qrels provenance gives the topics' own gold"),
-        (["run", "raw", "--dataset", "ikat:2023-mini", "--index", "INDEX", "--out", "OUT"], "as `ikat index ikat:2023-mini PATH` makes"),
+        pytest.param(
+            ["run", "raw", "--dataset", "ikat:2025", "--index", "INDEX", "--out", "OUT"],
+            "--qrels provenance gives the topics' own gold",
+            marks=pytest.mark.real_data,
+        ),
+        pytest.param(
+            ["run", "raw", "--dataset", "ikat:2023-mini", "--index", "INDEX", "--out", "OUT"],
+            "as `ikat index ikat:2023-mini PATH` makes",
+            marks=pytest.mark.real_data,
+        ),
         (["evaluate", "hyphens.trec", "--dataset", "sample"], "convert them: sed -E"),
-        (["judge", "raw.trec", "--dataset", "ikat:2023-mini", "--llm", "recorded:sample", "--out", "OUT"], "lacks 1 turns of the pool"),
+        pytest.param(
+            ["judge", "raw.trec", "--dataset", "ikat:2023-mini", "--llm", "recorded:sample", "--out", "OUT"],
+            "lacks 1 turns of the pool",
+            marks=pytest.mark.real_data,
+        ),
         (["report", "raw.trec", "--dataset", "sample", "--qrels", "nist", "--out", "OUT"], "there are the default, --qrels ptkb"),
         (
             ["submit", "RUN", "--dataset", "sample", "--run-id", "r", "--run-type", "automatic", "--out", "OUT"],
             "such as `ikat run rtg ...`",
         ),
-        (["judge", "first.trec", "--dataset", "ikat:2023", "--llm", "recorded:sample", "--out", "OUT"], "`ikat index ikat:2023 PATH` and"),
+        pytest.param(
+            ["judge", "first.trec", "--dataset", "ikat:2023", "--llm", "recorded:sample", "--out", "OUT"],
+            "`ikat index ikat:2023 PATH` and",
+            marks=pytest.mark.real_data,
+        ),
         (["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--splade-model", "b", "--out", "OUT"], "omit --splade-model"),
         (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so that nothing can be added to it"),
         (["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"], "with --cache FILE"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
-def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index, ikat_data, tmp_path, monkeypatch):
+def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, turn in (("hyphens", "1-1-1"), ("raw", "1-1_1"), ("first", "9-1_3")):
         (tmp_path / f"{name}.trec").write_text(f"{turn} Q0 sample-walk-001:0 1 1.0 one\n")

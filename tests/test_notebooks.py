@@ -68,18 +68,12 @@ def kernel(tmp_path_factory):
         make.execute(new_notebook(cells=[new_code_cell("__import__('forked_python').Popen.end_server()")]), client)
 
 
-@pytest.fixture
-def data_where_needed(request):
-    if request.node.callspec.params["name"] == "real_data":
-        request.getfixturevalue("ikat_data")
-
-
 NOTEBOOKS = [pytest.param(name, marks=pytest.mark.real_data) if name == "real_data" else name for name in make.NAMES]
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 @pytest.mark.filterwarnings("ignore")
-def test_the_notebook_runs_and_shows_what_is_saved(name, kernel, data_where_needed):
+def test_the_notebook_runs_and_shows_what_is_saved(name, kernel):
     expected, got = saved(name), make.execute(make.build(name), kernel)
     for then, now in zip(code(expected), code(got), strict=True):
         assert words(texts(now)) == words(texts(then)), f"run `python notebooks/make.py {name}`"
