@@ -6,7 +6,7 @@ that the stages behind can go on. One process at a time sends and collects.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import uuid4
@@ -14,7 +14,7 @@ from uuid import uuid4
 from ..completions.usable import usable_text
 from ..operator import digest
 from .batch_jobs import Job, jobs_of
-from .batch_protocol import ENDED, Provider, Unconfirmed, status_of
+from .batch_protocol import ENDED, Provider, Unconfirmed, counts_of, status_of
 from .cache import CompletionCache
 from .failures import BatchUnderWay, BudgetExceeded, FatalLLMError, LLMFailure, Refused, Transient, Unavailable, UnderWay
 from .ledger import CHARACTERS_PER_TOKEN
@@ -126,7 +126,10 @@ class _Round:
         if job.batch is None and job.file is not None:
             found = self.provider.named(job.name, job.begun)
             if found is None:
-                young = 0 <= time.time() - job.begun < SETTLED
+                if time.time() < job.begun:  # the clock was set back: how long ago it was isn't known
+                    job.begun = time.time()
+                    self.jobs.keep(job)
+                young = time.time() - job.begun < SETTLED
                 return "its creation was interrupted: the provider lists it in a minute, if it was created" if young else None
             job.batch = found["id"]
             self.jobs.keep(job)
@@ -136,16 +139,19 @@ class _Round:
         if batch["status"] == "failed":
             reason = f"{job.batch} of {len(job.requests)} requests was refused: {self.provider.failed(batch)}"
             self.errors.append(FatalLLMError(reason))
-        elif batch["status"] in ENDED:
-            self._collect(job, batch)
-        else:
+        elif batch["status"] not in ENDED:
+            return status_of(batch)
+        elif (error := self._collect(job, batch)) is not None:
+            self.errors.append(error)
             return status_of(batch)
         return None
 
-    def _collect(self, job: Job, batch: Mapping[str, Any]) -> None:
+    def _collect(self, job: Job, batch: Mapping[str, Any]) -> FatalLLMError | None:
+        """Keep what an ended batch brought; gives the error where that is less than the batch says."""
         done = {*self.cache.get(job.requests), *self.cache.failures(job.requests)}
-        reasons = dict[str, str]()
+        reasons, told = dict[str, str](), set[str]()
         for key, line in self.provider.results(batch, self.jobs.how_to_ask_again(job)):
+            told |= {key} & job.requests.keys()
             if key not in job.requests or key in done:
                 continue
             try:
@@ -156,6 +162,8 @@ class _Round:
             except FatalLLMError as error:
                 self.errors.append(error)
             done.add(key)
+        if (error := self._lacks(job, batch, told)) is not None:
+            return error
         for key in job.requests.keys() - done:
             tries = job.requests[key][2] + 1
             if tries >= self.llm.retry.tries:
@@ -163,6 +171,18 @@ class _Round:
                 self._fail(key, Unavailable(*job.requests[key][:2], f"{reason} (given up after {tries} batches)"))
             else:
                 self.tries[key] = tries
+        return None
+
+    def _lacks(self, job: Job, batch: Mapping[str, Any], told: Collection[str]) -> FatalLLMError | None:
+        """The error where files of results hold fewer lines than the batch says that there are: what they lack is paid already."""
+        counts = counts_of(batch)
+        wanted = counts.done if counts else len(job.requests) if batch["status"] == "completed" else 0
+        if len(told) >= min(wanted, len(job.requests)):
+            return None
+        return FatalLLMError(
+            f"{job.batch} is {status_of(batch)}, and its files of results have {len(told)} of {len(job.requests)} that can be read: run "
+            f"again later, when the provider may have written them in full; if it stays so, {self.jobs.how_to_ask_again(job)}"
+        )
 
     def _settle(self, job: Job, key: str, line: Mapping[str, Any]) -> None:
         stage, qid, tries = job.requests[key]

@@ -8,8 +8,9 @@ that expired or was cancelled has answered is in its file of results, and is pai
 import json
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ..completions.outside import one_line
 from .failures import FatalLLMError, LLMFailure, Transient, shorten
 from .limits import Retry
 from .openai import OpenAIBackend, completed, quoted
@@ -93,11 +94,12 @@ class Provider:
         while True:
             query = {"params": {"limit": PAGE, **after}}
             page: Any = self._call(lambda client, query=query: client.get("/batches", cast_to=object, options=query), "has no batches")  # type: ignore[misc]
-            listed = page.get("data") or []
+            page = _object(page)
+            listed = [_batch(one) for one in _list(page.get("data"))]
             for one in listed:
-                if (one.get("metadata") or {}).get(MARK) == name:
-                    return _batch(one)
-            if not page.get("has_more") or not listed or listed[-1].get("created_at", since) < since - EARLIER:
+                if _object(one.get("metadata")).get(MARK) == name:
+                    return one
+            if not page.get("has_more") or not listed or _number(listed[-1].get("created_at"), since) < since - EARLIER:
                 return None
             after = {"after": listed[-1]["id"]}
 
@@ -129,8 +131,9 @@ class Provider:
 
     def failed(self, batch: Mapping[str, Any]) -> str:
         """Why a batch failed, in one line."""
-        errors = (batch.get("errors") or {}).get("data") or [{}]
-        first = errors[0]
+        given = batch.get("errors")
+        errors = _list(_object(given).get("data")) or _list(given) or [{"message": given} if isinstance(given, str) else given]
+        first = errors[0] if isinstance(errors[0], dict) else {"message": errors[0]}
         place = [str(first["code"])] if first.get("code") else []
         place += [f"line {first['line']}"] if first.get("line") is not None else []
         more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
@@ -160,7 +163,7 @@ class Provider:
                 raise FatalLLMError(f"{server.address.shown} {missing} (404: {said}): correct the key or base_url, or {repair}") from None
             failure = self.backend.refused(server, Request([], "", ""), error.status_code, error.body, error.response.headers)
             raise FatalLLMError(failure.reason) from None
-        except (openai.APIError, ValueError) as error:
+        except (openai.APIError, ValueError, AttributeError) as error:
             raise FatalLLMError(f"{server.address.shown} does not speak the protocol of batches: {server.clean(str(error))}") from None
         server.answered = True
         return found
@@ -173,9 +176,35 @@ def status_of(batch: Mapping[str, Any]) -> str:
         >>> status_of({"status": "in_progress", "request_counts": {"total": 332, "completed": 120, "failed": 1}})
         'in progress, 121 of 332 done'
     """
-    status, counts = batch["status"].replace("_", " "), batch.get("request_counts") or {}
-    total, done = counts.get("total"), (counts.get("completed") or 0) + (counts.get("failed") or 0)
-    return f"{status}, {done} of {total} done" if total else status
+    status, counts = one_line(batch["status"].replace("_", " ")), counts_of(batch)
+    return f"{status}, {counts.done} of {counts.total} done" if counts and counts.total else status
+
+
+class Counts(NamedTuple):
+    """How many requests a batch has, and how many of them are answered or failed."""
+
+    total: int
+    done: int
+
+
+def counts_of(batch: Mapping[str, Any]) -> Counts | None:
+    """What a batch says of its requests; None where it says nothing that can be."""
+    given = _object(batch.get("request_counts"))
+    total, *done = (_number(given.get(name), -1) for name in ("total", "completed", "failed"))
+    return Counts(int(total), int(sum(done))) if min(total, *done) >= 0 and sum(done) <= total else None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any, otherwise: float) -> float:
+    """A number of a server; what is none, or can't be one, is ``otherwise``."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12 else otherwise
 
 
 def _batch(found: Any) -> dict[str, Any]:

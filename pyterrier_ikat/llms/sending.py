@@ -151,7 +151,14 @@ class Sending:
         started = llm.retry.clock()
         replies = llm.backend.complete([request for _, request in batch])
         seconds = (llm.retry.clock() - started) / len(batch)
-        outcomes = {key: self.settle(key, request, reply, seconds) for (key, request), reply in zip(batch, replies, strict=True)}
+        outcomes, errors = dict[str, Outcome](), list[Exception]()
+        for (key, request), reply in zip(batch, replies, strict=True):
+            try:
+                outcomes[key] = self.settle(key, request, reply, seconds)
+            except Exception as error:  # the others came, too, and are kept before it is told
+                errors.append(error)
+        if errors:
+            raise errors[0]
         llm.throttle.grow()
         return outcomes
 
@@ -159,28 +166,35 @@ class Sending:
         return None if self.llm.backend.replays else key  # what replays is not known by its key, and costs nothing
 
     def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
-        """Count, keep and pay what was answered.
+        """Keep, count and pay what was answered. It is kept first: whatever fails then, nobody pays for it again.
 
         Raises:
             FatalLLMError: when its cost isn't known, and there is a budget.
+            DataError: when it can't be kept or counted; the other of both is done.
         """
         llm = self.llm
         if isinstance(reply, LLMFailure):
             llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds)
             return reply
-        cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
-        failure = failure_of(request, reply)
-        used = {"prompt_tokens": reply.prompt_tokens, "cached_tokens": reply.cached_tokens, "completion_tokens": reply.completion_tokens}
-        used["failures"] = int(failure is not None)
-        # before it is kept: what is paid is counted first
-        llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), seconds=seconds, cost=cost, **used)
-        self._costs.append(cost or 0.0)
-        written = reply.completion(llm.model, seconds)
-        if llm.cache is not None and failure is None and usable_text(written.text):
-            written = replace(llm.cache.put(key, written), cached=False)
-        llm.budget.spend(cost)
+        written, failure = reply.completion(llm.model, seconds), failure_of(request, reply)
+        try:
+            if llm.cache is not None and failure is None and usable_text(as_read(written).text):
+                written = replace(llm.cache.put(key, written), cached=False)
+        finally:
+            self._count(key, request, reply, seconds, failed=failure is not None)
         llm.check_served(reply.model)
         return failure or as_read(written)
+
+    def _count(self, key: str, request: Request, reply: Reply, seconds: float, *, failed: bool) -> None:
+        llm = self.llm
+        cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
+        used = {"prompt_tokens": reply.prompt_tokens, "cached_tokens": reply.cached_tokens, "completion_tokens": reply.completion_tokens}
+        counted = {**used, "failures": int(failed), "seconds": seconds, "cost": cost}
+        self._costs.append(cost or 0.0)
+        try:
+            llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), **counted)
+        finally:
+            llm.budget.spend(cost)
 
     def _say_waiting(self) -> None:
         under_way = self.llm.throttle.busy

@@ -623,11 +623,70 @@ def test_lines_of_other_requests_repeated_ones_and_damaged_ones_change_nothing(s
     file = server.batches["batch_0"]["output_file_id"]
     first, *rest = server.files[file].split(b"\n")
     stranger = json.dumps({**json.loads(first), "custom_id": "stranger"}).encode()
-    server.files[file] = b"\n".join([stranger, first, b"[]", b"", *rest[:1], rest[0].replace(b"answer", b"other"), rest[1][:40]])
-    under_way(model())
-    assert server.texts("batch_1") == ["a"]  # its line was cut
-    server.complete()
+    server.files[file] = b"\n".join([stranger, first, b"[]", b"", *rest[:1], rest[0].replace(b"answer", b"other"), rest[1]])
     assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
+
+
+@pytest.mark.parametrize("counts", [{"total": 3, "completed": 3, "failed": 0}, None, "3", {"total": True, "completed": -1}, [3]])
+@pytest.mark.parametrize(
+    ("cut", "left"), [(lambda text: b"", 0), (lambda text: text[:-40], 2), (lambda text: b"<html>busy</html>", 0), (None, 0)]
+)
+def test_results_that_lack_what_the_batch_says_stop_the_run_and_are_not_paid_again(server, model, home, counts, cut, left):
+    under_way(model())
+    server.complete()
+    done, file = server.batches["batch_0"], server.batches["batch_0"]["output_file_id"]
+    whole = server.files[file]
+    done["request_counts"] = counts
+    if cut is None:
+        done["output_file_id"] = None
+    else:
+        server.files[file] = cut(whole)
+    for _ in range(2):
+        with pytest.raises(FatalLLMError) as raised:
+            model().ask(ask(*TEXTS))
+        assert f"have {left} of 3 that can be read: run again later" in str(raised.value)
+        assert f"remove {notes(home)[0]} to ask, and pay, its 3 requests again" in str(raised.value)
+    done["output_file_id"], server.files[file] = file, whole
+    assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
+    assert (len(server.batches), notes(home)) == (1, [])
+
+
+ODD = [
+    None,
+    5,
+    "x",
+    True,
+    [],
+    [5],
+    {},
+    {"data": None},
+    {"data": "x"},
+    {"data": [5]},
+    {"data": [{"message": {}, "code": [], "line": {}}]},
+    [{}],
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_an_odd_word_about_a_batch_ends_in_no_traceback(server, model, odd):
+    under_way(model())
+    server.batches["batch_0"].update(request_counts=odd, metadata=odd)
+    assert "1 batch (batch_0: validating)" in str(under_way(model()))
+    server.batches["batch_0"].update(status="failed", errors=odd)
+    with pytest.raises(FatalLLMError, match="batch_0 of 3 requests was refused: "):
+        model().ask(ask(*TEXTS))
+
+
+def test_a_clock_that_steps_back_sends_no_batch_twice(server, model, monkeypatch):
+    server.refuse["POST", "/batches"] = [DROPPED]
+    under_way(model())
+    now = time.time()
+    monkeypatch.setattr(batch.time, "time", lambda: now - 10)
+    assert "its creation was interrupted" in str(under_way(model()))
+    assert server.batches == {}
+    monkeypatch.setattr(batch.time, "time", lambda: now + 51)
+    under_way(model())
+    assert len(server.batches) == 1
 
 
 def test_a_note_that_can_not_be_read_is_named(server, model, home):

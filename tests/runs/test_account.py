@@ -18,7 +18,7 @@ from llms.chat_server import ChatServer, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger, Request
 from pyterrier_ikat.running import account as accounts
 from pyterrier_ikat.running.account import Account, Spending
 from pyterrier_ikat.running.comparison import prepare_comparison
@@ -237,6 +237,34 @@ def test_what_cannot_be_written_stops_the_run(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"costs\.jsonl can't be written \(No space left on device\): free space"):
         account.count("answer", "m", key="a", calls=1)
     account.close()
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_answers_that_came_are_kept_though_the_account_can_not_be_written(server, monkeypatch, batched):
+    class Several:
+        model_id, batch_size, asked = "several", 40, 0
+
+        def generate(self, chats):
+            self.asked += len(chats)
+            return [chat[-1]["content"] for chat in chats]
+
+    requests = [Request([{"role": "user", "content": f"{number}"}], "answer", f"1_{number}") for number in range(40)]
+    made = ikat.llm(Several()) if batched else ikat.llm(f"{spec(server)} concurrency=8".replace("concurrency=2 ", ""))
+    count, calls = Ledger.count, []
+
+    def full(self, *args, **increments):
+        calls.append("cost" in increments)
+        if sum(calls) > 20 and "cost" in increments:
+            raise DataError("costs.jsonl can't be written")
+        count(self, *args, **increments)
+
+    monkeypatch.setattr(Ledger, "count", full)
+    with pytest.raises(DataError, match="can't be written"):
+        made.ask(requests)
+    monkeypatch.setattr(Ledger, "count", count)
+    paid = made.backend.generator.asked if batched else server.calls
+    assert len(made.cache.get([one.key(made.backend.identity) for one in requests])) == paid > 20
+    made.close()
 
 
 def finished(out, name, **counted):
