@@ -148,8 +148,8 @@ class Cache:
         """The error that says why the file cannot be used, and what to do."""
         if "malformed" in str(error):
             return DataError(
-                f"the {self.kind.name} {self.path} cannot be used ({error}): it is damaged, as a file is that was copied while it was written: copy it again "
-                f"with sqlite3 {self.path} '.backup COPY', read what is left with python -m pyterrier_ikat.store.recover {self.path} NEW, "
+                f"the {self.kind.name} {self.path} cannot be used ({error}): it is damaged, as a file is that was "
+                f"copied while it was written: copy it again with sqlite3 {self.path} '.backup COPY', read what is left with python -m pyterrier_ikat.store.recover {self.path} NEW, "
                 f"or {self._elsewhere()}{self.kind.hint}"
             )
         return DataError(
