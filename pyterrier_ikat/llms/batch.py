@@ -162,8 +162,8 @@ class _Round:
             except FatalLLMError as error:
                 self.errors.append(error)
             done.add(key)
-        if (error := self._lacks(job, batch, told)) is not None:
-            return error
+        if (lack := self._lacks(job, batch, told)) is not None:
+            return lack
         for key in job.requests.keys() - done:
             tries = job.requests[key][2] + 1
             if tries >= self.llm.retry.tries:
