@@ -150,8 +150,8 @@ class Cache:
             again = f"copy it again with sqlite3 {self.path} '.backup COPY'"
             left = f"read what is left with python -m pyterrier_ikat.store.recover {self.path} NEW"
             return DataError(
-                f"the {self.kind.name} {self.path} cannot be used ({error}): it is damaged, as a file is that was copied while it was written: "
-                f"{again}, {left}, or {self._elsewhere()}{self.kind.hint}"
+                f"the {self.kind.name} {self.path} cannot be used ({error}): it is damaged, as a file is that was copied while it was "
+                f"written: {again}, {left}, or {self._elsewhere()}{self.kind.hint}"
             )
         return DataError(
             f"the {self.kind.name} {self.path} cannot be used ({error}): free space or correct its permissions, "
