@@ -48,10 +48,9 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
     "respond": lambda llm: ikat.Respond(llm, 2),
     "listwise": lambda llm: ikat.ListwiseRerank(llm, 4, 4, 2, words=40),
     "rerank": lambda llm: ikat.LLMRerank(llm, 2),
-    "judge": lambda llm: ikat.Judge(llm),
     "summarise": lambda llm: ikat.Summarise(llm),
 }
-ON_PASSAGES = ("decide", "respond", "listwise", "rerank", "judge", "summarise")
+ON_PASSAGES = ("decide", "respond", "listwise", "rerank", "summarise")
 Heard = dict[str, Reply | LLMFailure]
 
 
@@ -141,7 +140,7 @@ def compare(name: str, model: Listening, turns: pd.DataFrame, found: pd.DataFram
         remote = ikat.llm(f"openai:smollm2 base_url={address} api_key_env=HOME cache=none retries=0")
         there, _, _ = outcome_of(name, remote, turns, found)
         remote.close()
-    if name != "judge" and here.replace(model.model, "M") != there.replace("smollm2", "M"):
+    if here.replace(model.model, "M") != there.replace("smollm2", "M"):
         print(f"DIFFERENT through a server: {name}\n  here  {here[:600]}\n  there {there[:600]}")
     for reason in reasons:
         messages.setdefault(f"{name}: {reason.partition(': ')[2][:50]}", reason)
