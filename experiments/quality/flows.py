@@ -1,9 +1,10 @@
-"""How many files and functions one flow passes through, and how large the package is: ``python experiments/quality/flows.py``.
+"""How much one flow passes through, and how large the package and its command line are: ``python experiments/quality/flows.py``.
 
 Each flow runs once to warm up, so that imports don't count, and once under ``sys.setprofile`` in every thread. A file counts when one of
-its functions is called.
+its functions is called. With ``--files``, the files are listed too.
 """
 
+import ast
 import contextlib
 import io
 import json
@@ -11,12 +12,14 @@ import sys
 import tempfile
 import threading
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import click
 import pandas as pd
 import pyterrier as pt
 
@@ -90,9 +93,40 @@ def code_lines(path: Path) -> int:
     return len(lines)
 
 
+def longest_function(paths: list[Path]) -> tuple[int, str]:
+    """The lines of the longest function, its docstring not counted, and where it is."""
+    return max((_lines(node), f"{path.relative_to(PACKAGE)}:{node.name}") for path in paths for node in _functions(path))
+
+
+def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    whole = (node.end_lineno or node.lineno) - node.lineno + 1
+    first = node.body[0]
+    return whole if ast.get_docstring(node) is None else whole - ((first.end_lineno or first.lineno) - first.lineno + 1)
+
+
+def command_line() -> tuple[int, int]:
+    """The commands and their options, hidden ones not counted."""
+    from pyterrier_ikat.cli import main
+
+    shown = [command for command in main.commands.values() if not command.hidden]
+    options = [one for command in shown for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    return len(shown), len(options)
+
+
+def model(base_url: str) -> Any:
+    """A language model behind the server."""
+    return ikat.llm(f"openai:m base_url={base_url} api_key_env=NO_KEY cache=none")
+
+
 def answer(base_url: str) -> None:
     """One LLM call, to HTTP and back."""
-    llm = ikat.llm(f"openai:m base_url={base_url} api_key_env=NO_KEY cache=none")
+    llm = model(base_url)
     ikat.Answer(llm)(ikat.conversation([{"role": "user", "content": "Which tea has no caffeine?"}]))
 
 
@@ -105,6 +139,15 @@ def run_ad(index: str, base_url: str) -> None:
         arguments += ["--llm", f"openai:m base_url={base_url} api_key_env=NO_KEY cache=none"]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             main([*arguments, "--out", folder + "/runs"], standalone_mode=False)
+
+
+def simulate_one_turn(system: Any) -> None:
+    """One simulated user, whom the first response satisfies."""
+    from pyterrier_ikat.simulation import ScriptedJudge, ScriptedPlayer, SimulatedUser
+
+    user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 1)
+    with tempfile.TemporaryDirectory() as folder:
+        ikat.simulate({"answer": system}, [user], ScriptedPlayer(), ScriptedJudge({"u1": {"r1": "rooibos"}}), out=folder)
 
 
 def flows(base_url: str, folder: str) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -120,13 +163,27 @@ def flows(base_url: str, folder: str) -> Iterator[tuple[str, Callable[[], Any]]]
     yield "a BM25 search", lambda: bm25(pd.DataFrame({"qid": ["1"], "query": [f"quiet walk {next(numbers)}"]}))
     yield "evaluate", lambda: evaluate({"bm25": run}, qrels)
     yield "ikat run ad", lambda: run_ad(f"{folder}/index", base_url)
+    llm = model(base_url)
+    system = ikat.Answer(llm) >> bm25 >> ikat.Respond(llm)
+    chat = ikat.Chat(system)
+    yield "a chat turn", lambda: chat.say("Which tea has no caffeine?")
+    yield "a simulation", lambda: simulate_one_turn(system)
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     modules = sorted(PACKAGE.rglob("*.py"))
-    print(f"{len(modules)} modules, {sum(map(code_lines, modules)):,} lines of code\n")
-    print(f"{'flow':<14} {'files':>5} {'functions':>9}")
+    rooms = Counter[str]()
+    for path in modules:
+        rooms[path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else "the ground"] += code_lines(path)
+    length, function = longest_function(modules)
+    print(
+        f"{len(modules)} modules, {sum(rooms.values()):,} lines of code; the longest function has {length}, without docstring: {function}"
+    )
+    print("{} commands, {} options\n".format(*command_line()))
+    for room, lines in sorted(rooms.items()):
+        print(f"{room:<14} {lines:>6,}")
+    print(f"\n{'flow':<14} {'files':>5} {'functions':>9}")
     with tempfile.TemporaryDirectory() as folder, served() as base_url:
         for name, flow in flows(base_url, folder):
             flow()
