@@ -2,10 +2,10 @@
 
 from . import evaluation as evaluation
 from . import methods as methods
-from . import running as running
 from . import runs as runs
 from . import show as show
 from . import simulation as simulation
+from . import study as study
 from . import submit as submit
 from .chat import Chat as Chat
 from .conversations import TextLoader as TextLoader
@@ -80,12 +80,12 @@ from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex
-from .running import experiment as experiment
-from .running import plan as plan
-from .running import run as run
 from .serving import serve as serve
 from .show import Report as Report
 from .show import report as report
 from .simulation import simulate as simulate
+from .study import experiment as experiment
+from .study import plan as plan
+from .study import run as run
 
 __version__: str

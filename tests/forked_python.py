@@ -185,7 +185,7 @@ def import_what_commands_do():
     import pyterrier_ikat.llms
     import pyterrier_ikat.methods
     import pyterrier_ikat.retrieve
-    import pyterrier_ikat.running.in_folders  # noqa: F401
+    import pyterrier_ikat.study.in_folders  # noqa: F401
 
     gc.freeze()
 

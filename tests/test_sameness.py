@@ -8,7 +8,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.retrieve import PassageText
-from pyterrier_ikat.running.identity import parameters_of
+from pyterrier_ikat.study.identity import parameters_of
 
 
 class Index:

@@ -15,13 +15,13 @@ from pyterrier_ikat.generate import Answer, Rewrite
 from pyterrier_ikat.llms import Ledger, StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
-from pyterrier_ikat.running.batches import Batches
-from pyterrier_ikat.running.comparison import prepare_comparison
-from pyterrier_ikat.running.in_folders import TURNS_AT_ONCE, _parameters, run_in_folders
-from pyterrier_ikat.running.scores import TurnScores
-from pyterrier_ikat.running.systems import methods_in, taken_by
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.versions import describe_difference, versions
+from pyterrier_ikat.study.batches import Batches
+from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, _parameters, run_in_folders
+from pyterrier_ikat.study.scores import TurnScores
+from pyterrier_ikat.study.systems import methods_in, taken_by
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
@@ -260,7 +260,7 @@ def test_batches_of_other_versions_are_refused(index, tmp_path, monkeypatch):
         with pytest.raises(Stopped):
             opened(index, tmp_path, "raw", batch=5).run()
     other = versions() | {"torch": "9.9"}
-    monkeypatch.setattr("pyterrier_ikat.running.batches.versions", lambda: other)
+    monkeypatch.setattr("pyterrier_ikat.study.batches.versions", lambda: other)
     before = files_below(tmp_path)
     with pytest.raises(ikat.UsageError, match=r"different versions \({'torch': '[^']+'}, now {'torch': '9.9'}\): choose"):
         opened(index, tmp_path, "raw", batch=5).run()

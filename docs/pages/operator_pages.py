@@ -31,7 +31,7 @@ OPERATORS = {
     "Judge": "Judge",
 }
 REFERENCE = {
-    "Run and compare": "run plan experiment evaluate breakdown report Report profile running runs show",
+    "Run and compare": "run plan experiment evaluate breakdown report Report profile study runs show",
     "Conversations and passages": "dataset conversation PassageFiles chunk_documents",
     "Indexes": "Index PassageIndex DenseIndex Splade SpladeIndex",
     "Models": "llm load_reranker",

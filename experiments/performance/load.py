@@ -27,9 +27,9 @@ from process_memory import watched
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Ledger, LLMFailure, Reply, StageError
-from pyterrier_ikat.running.comparison import prepare_comparison
-from pyterrier_ikat.running.in_folders import run_in_folders
-from pyterrier_ikat.running.systems import methods_in, taken_by
+from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study.in_folders import run_in_folders
+from pyterrier_ikat.study.systems import methods_in, taken_by
 
 TURNS, PASSAGES = 332, 60
 SYSTEMS = (

@@ -27,9 +27,9 @@ from index_build import synthetic
 from process_memory import watched
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.running.comparison import prepare_comparison
-from pyterrier_ikat.running.in_folders import TURNS_AT_ONCE, run_in_folders
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, run_in_folders
 
 PASSAGES = 100_000
 TURNS = 332

@@ -11,8 +11,8 @@ from ..errors import UsageError, list_first, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger, llm
 from ..methods import Method, find
-from ..running.live import open_live_systems
-from ..running.systems import Resources, taken_by
+from ..study.live import open_live_systems
+from ..study.systems import Resources, taken_by
 from .answering import HISTORY
 from .conversation import Chat, Opened
 from .persona import Persona, read_persona
@@ -27,7 +27,7 @@ class Loader:
     Args:
         ledger: the account that the LLMs count in.
         who: the persona, with the recorded utterances of its conversation.
-        options: the resources, see :class:`~pyterrier_ikat.running.Resources`.
+        options: the resources, see :class:`~pyterrier_ikat.study.Resources`.
     """
 
     def __init__(self, ledger: Ledger, who: Persona, options: Mapping[str, Any]) -> None:
@@ -108,7 +108,7 @@ def open_chat(
         continue_from: see :class:`Chat`.
         history: see :class:`Chat`.
         memory: the file of a :class:`~pyterrier_ikat.UserMemory`, which learns with the method's ``llm``.
-        options: the resources, see :class:`~pyterrier_ikat.running.Resources`. Those that the method doesn't use are kept for others.
+        options: the resources, see :class:`~pyterrier_ikat.study.Resources`. Those that the method doesn't use are kept for others.
 
     Raises:
         UsageError: for an unknown or manual method, a missing resource, or a model that can't be loaded.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ir_measures import Measure
 
     from ..planning import PlanTable
-    from ..running.comparison import Comparison
     from ..runs import RunFolder
+    from ..study.comparison import Comparison
 
 DEMO_METHODS = (
     *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
@@ -145,12 +145,12 @@ def run(
     from ..evaluation import TRACK_2023, as_measures
     from ..evaluation.evaluator import check_baseline
     from ..profiling import profile
-    from ..running.comparison import prepare_comparison
-    from ..running.in_folders import check_places, run_in_folders
-    from ..running.planned import estimate_comparison
-    from ..running.samples import with_samples
-    from ..running.systems import methods_in
     from ..store.cache import set_default_cache
+    from ..study.comparison import prepare_comparison
+    from ..study.in_folders import check_places, run_in_folders
+    from ..study.planned import estimate_comparison
+    from ..study.samples import with_samples
+    from ..study.systems import methods_in
 
     if cache is not None:
         set_default_cache(cache)
@@ -200,7 +200,7 @@ def _print_scores(
     """Print the table of finished runs, and the judged turns that one lacks; nothing without judgements."""
     from ..evaluation import TRACK_2023
     from ..evaluation.experiment_table import experiment_table
-    from ..running.scores import scores_of_folders
+    from ..study.scores import scores_of_folders
 
     if qrels.empty:
         return
@@ -221,8 +221,8 @@ def show_plan(plan: "PlanTable", form: str) -> None:
 
 def print_account(comparison: "Comparison", out: str | Path, *, err: bool = False) -> None:
     """Print the turns without results, the ledger, and where the runs are."""
-    from ..running.account import Spending
     from ..runs import RunFolder
+    from ..study.account import Spending
 
     for name, topics in comparison.topics.items():
         if lost := sorted(set(topics["qid"]) - RunFolder(Path(out) / name).turns_with_passages()):
@@ -250,10 +250,10 @@ def demo(out: str, everything: bool) -> None:
     from ..llms import Ledger, llm
     from ..methods import METHODS
     from ..retrieve import DenseIndex, PassageIndex
-    from ..running.comparison import prepare_comparison
-    from ..running.in_folders import check_places, run_in_folders
-    from ..running.systems import taken_by
     from ..show import report as show_report
+    from ..study.comparison import prepare_comparison
+    from ..study.in_folders import check_places, run_in_folders
+    from ..study.systems import taken_by
 
     folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
     check_places(names, folder)

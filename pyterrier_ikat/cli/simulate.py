@@ -69,11 +69,11 @@ def simulate(
     of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
     """
     from ..evaluation.evaluator import check_baseline
-    from ..running.systems import methods_in
     from ..simulation import reading_notes, session_frames, simulation_table
     from ..simulation.planned import plan_sessions
     from ..simulation.setting import named, prepare
     from ..simulation.simulator import run_sessions
+    from ..study.systems import methods_in
     from .run import show_plan
 
     given = {name: value for name, value in options.items() if value is not None}

@@ -17,12 +17,12 @@ from ..errors import DataError, UsageError, advice, list_first, option
 from ..generate import UserMemory
 from ..llms import Ledger
 from ..llms.limits import Retry
-from ..running.comparison import check_prompts_are_read
-from ..running.identity import checksums_of, kept_as_they_are, parameters_of
-from ..running.live import LiveSystem, open_live_systems
-from ..running.systems import Systems, methods_in
 from ..runs.dialogues import DialogueLog
 from ..store.files import atomic_write, lock_folders
+from ..study.comparison import check_prompts_are_read
+from ..study.identity import checksums_of, kept_as_they_are, parameters_of
+from ..study.live import LiveSystem, open_live_systems
+from ..study.systems import Systems, methods_in
 from ..tables import Table, of_frame
 from .client import TIMEOUT, TrackServer
 from .comparing import DumpDiffersError, as_dump, differences
@@ -129,7 +129,7 @@ def interact(
         ledger: the account of LLMs that are given by name.
         retry: how calls are retried that the server has not taken.
         sleep: how to wait for a server that is still at work.
-        options: the resources of a method, see :class:`~pyterrier_ikat.running.Resources`.
+        options: the resources of a method, see :class:`~pyterrier_ikat.study.Resources`.
 
     Returns:
         The run, with its log. The server's dump is beside it in ``dump.json``.

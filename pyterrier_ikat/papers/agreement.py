@@ -13,7 +13,7 @@ from ..evaluation import Agreement, Judge, agreement, with_gold
 from ..llms import llm
 from ..methods.definition import model_key
 from ..planning import PlanTable
-from ..running import plan
+from ..study import plan
 from ..tables import Table, of_frame
 from .published import Matrix
 from .resources import EVIDENCE

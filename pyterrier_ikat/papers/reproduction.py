@@ -16,8 +16,8 @@ from ..llms import llm
 from ..methods import METHODS, Method
 from ..planning import PlanTable
 from ..retrieve import Index, PassageIndex
-from ..running import plan, run
 from ..runs import RunFolder
+from ..study import plan, run
 from .published import ANSWERS, PASSAGES, PTKB, Paper, Part, find_paper
 from .resources import SAMPLE, Row, differences, engines, given_to, read_resources
 from .responses import response_scores

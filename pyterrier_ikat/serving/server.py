@@ -17,8 +17,8 @@ from ..conversations.frame import NoResultWarning
 from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
 from ..operator import parts_of
-from ..running.systems import Systems
 from ..store.cache import open_cache
+from ..study.systems import Systems
 from .guard import Guard, is_loopback, log, origins_of
 from .limits import Limits, Line
 from .systems import describe, open_systems
@@ -56,7 +56,7 @@ def app(
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
         dataset: with recorded completions, the dataset whose conversations they answer.
         ledger: the account that language models given as text count in.
-        resources: the resources of methods, see :class:`~pyterrier_ikat.running.Resources`.
+        resources: the resources of methods, see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
         UsageError: for a system that can't be served, a short token, or a missing package.
@@ -223,7 +223,7 @@ def serve(
         dataset: with recorded completions, the dataset whose conversations they answer.
         ledger: the account that language models given as text count in.
         echo: prints a line.
-        resources: the resources of methods, see :class:`~pyterrier_ikat.running.Resources`.
+        resources: the resources of methods, see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
         UsageError: for a system that can't be served, a missing token or package, or an address that can't be used.

@@ -19,9 +19,9 @@ from ..conversations.topics import Conversation
 from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
 from ..operator import every_stage, parts_of, subpipelines
-from ..running.comparison import check_prompts_are_read
-from ..running.live import LiveSystem, open_live_systems
-from ..running.systems import Systems
+from ..study.comparison import check_prompts_are_read
+from ..study.live import LiveSystem, open_live_systems
+from ..study.systems import Systems
 from .requests import ChatRequest, RequestError
 
 QUERY = ["qid", "query"]
@@ -121,7 +121,7 @@ def open_systems(systems: Systems, ledger: Ledger, *, dataset: str | None = None
         systems: as for :func:`pyterrier_ikat.run`.
         ledger: the account of language models that are given as text.
         dataset: the dataset whose conversations recorded completions answer.
-        resources: see :class:`~pyterrier_ikat.running.Resources`.
+        resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
         UsageError: for an unknown or manual method, a missing or unused resource, a language model that asks in batches, recorded

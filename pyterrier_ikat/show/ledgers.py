@@ -12,9 +12,9 @@ from ..errors import DataError, UsageError, advice
 from ..evaluation import as_measures, label
 from ..llms import Ledger
 from ..llms.ledger import AMOUNTS, COUNTS
-from ..running.batches import Batches
 from ..runs import RunFolder
 from ..runs.dialogues import DialogueLog
+from ..study.batches import Batches
 from ..tables import Cell, Column, Table
 from .plots import add_legend, line_styles, new_axes
 

@@ -15,8 +15,8 @@ from ..evaluation import as_measures, label, per_turn
 from ..evaluation.evaluator import check_common_turns, experiment_rows
 from ..evaluation.experiment_table import TEST
 from ..methods import Method
-from ..running.replay import Point, Replay
 from ..runs import RunFolder
+from ..study.replay import Point, Replay
 from ..tables import LOWER, Cell, Column, Table, of_frame
 from .ledgers import read_ledger
 from .plots import add_legend, escape_math, line_styles, new_axes

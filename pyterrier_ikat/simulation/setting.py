@@ -15,10 +15,10 @@ from ..llms import LLM, Ledger, llm
 from ..llms.spec import deciding_options
 from ..methods import Method
 from ..operator import parts_of
-from ..running.identity import checksums_of, distinct_parts, parameters_of
-from ..running.live import open_live_systems
-from ..running.systems import Systems, methods_in
 from ..runs.samples import SAMPLE, sample_name
+from ..study.identity import checksums_of, distinct_parts, parameters_of
+from ..study.live import open_live_systems
+from ..study.systems import Systems, methods_in
 from .players import Player, RubricJudge, as_judge, as_player
 from .session import Rules
 from .users import SimulatedUser, checksum, read_users

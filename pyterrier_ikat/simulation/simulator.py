@@ -16,11 +16,11 @@ from ..errors import IkatError, advice, list_first
 from ..evaluation.evaluator import check_baseline
 from ..llms.failures import StageEnded
 from ..progress import bar
-from ..running.identity import kept_as_they_are
-from ..running.in_folders import check_places
-from ..running.systems import Systems
 from ..runs.dialogues import DialogueLog
 from ..store.files import lock_folders
+from ..study.identity import kept_as_they_are
+from ..study.in_folders import check_places
+from ..study.systems import Systems
 from .comparison import session_frames, simulation_rows
 from .session import play
 from .setting import PASSAGES, Setting, Users, header_of, least_one, prepare

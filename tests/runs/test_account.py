@@ -19,11 +19,11 @@ from llms.chat_server import ChatServer, said
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger, Request
-from pyterrier_ikat.running import account as accounts
-from pyterrier_ikat.running.account import Account, Spending
-from pyterrier_ikat.running.comparison import prepare_comparison
-from pyterrier_ikat.running.in_folders import run_in_folders
 from pyterrier_ikat.show import ledger, ledger_frame
+from pyterrier_ikat.study import account as accounts
+from pyterrier_ikat.study.account import Account, Spending
+from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study.in_folders import run_in_folders
 
 TURNS = 24
 PRICE = 0.0035  # 1000 tokens in at 2.5 dollars per million, 100 tokens out at 10

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.running.comparison import NoRewritesWarning
 from pyterrier_ikat.runs import read_run
+from pyterrier_ikat.study.comparison import NoRewritesWarning
 
 CHAT = [
     {"role": "user", "content": "Which tea has no caffeine?"},

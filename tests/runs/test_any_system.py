@@ -15,8 +15,8 @@ from pyterrier_ikat.conversations.frame import with_query
 from pyterrier_ikat.generate.queries import UnjoinedWarning
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import Operator
-from pyterrier_ikat.running import AlikeWarning
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.study import AlikeWarning
 
 
 class LastWords(Operator):

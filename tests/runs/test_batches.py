@@ -5,8 +5,8 @@ import pytest
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.running.batches import Batches
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.study.batches import Batches
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
 FOUND = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "b"], "score": [2.0, 1.0], "rank": [0, 1]})

@@ -98,7 +98,7 @@ def test_the_tag_of_a_ranking_is_the_name_of_the_method(made, tmp_path):
 
 
 def test_new_scores_are_bound_too_also_after_a_kill_between_the_two_files(made, tmp_path, monkeypatch):
-    from pyterrier_ikat.running import scores
+    from pyterrier_ikat.study import scores
 
     shutil.copytree(made[0] / "tea", tmp_path / "tea")
     folder, qrels = RunFolder(tmp_path / "tea"), ikat.dataset("ikat:sample").get_qrels().query("qid == '1-1_1'")

@@ -8,9 +8,9 @@ from ir_measures import P, nDCG
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import TRACK_2023, label
-from pyterrier_ikat.running import scores as scores_module
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import report
+from pyterrier_ikat.study import scores as scores_module
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": "tea", "qutterance": "Tea?"})
 QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["d7", "d1"], "label": [2, 1]})
@@ -25,7 +25,7 @@ def run(tmp_path):
 
     def run(*measures, qrels=QRELS):
         given = {"measures": measures} if measures else {}
-        with pytest.warns(ikat.running.in_folders.AlikeWarning) if (tmp_path / "ten").exists() else pytest.MonkeyPatch.context():
+        with pytest.warns(ikat.study.in_folders.AlikeWarning) if (tmp_path / "ten").exists() else pytest.MonkeyPatch.context():
             return ikat.run({"ten": system}, out=tmp_path, topics=TOPICS, qrels=qrels, **given)
 
     run.folder = RunFolder(tmp_path / "ten")

@@ -5,7 +5,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.llms.failures import FatalLLMError
-from pyterrier_ikat.running.live import open_live_systems
+from pyterrier_ikat.study.live import open_live_systems
 
 
 def test_a_missing_key_is_reported_before_the_first_question(monkeypatch):

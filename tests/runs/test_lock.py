@@ -11,10 +11,10 @@ import pytest
 from trust.killing import started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.running.comparison import prepare_comparison
-from pyterrier_ikat.running.in_folders import run_in_folders
 from pyterrier_ikat.store import files as lock
 from pyterrier_ikat.store.files import lock_folders
+from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study.in_folders import run_in_folders
 
 
 class Holder:

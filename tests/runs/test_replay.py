@@ -10,8 +10,8 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.rank import scoring
-from pyterrier_ikat.running.replay import Point, Replay
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.study.replay import Point, Replay
 
 METHODS = ("ad", "aqd", "aqd_a", "rtg", "qr", "mq4cs_qr_deberta", "wghtdrerank_1")
 

@@ -13,8 +13,8 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import Backend, Reply, llm
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.running import SamplesWarning
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.study import SamplesWarning
 
 TURNS = 24
 WORDS = ("heath walk", "tea", "river", "train", "bread")
@@ -194,7 +194,7 @@ def test_a_system_of_the_name_of_a_sample_is_not_taken_for_it(sampled, tmp_path)
         ikat.run({"QR.sample-2": system["QR"]}, "ikat:sample", out=tmp_path / "runs")
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.running.SamplesWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.study.SamplesWarning")
 def test_the_commands_run_plan_and_evaluate_samples(index, tmp_path):
     options = ["--dataset", "ikat:sample", "--index", str(index.path), "--llm", "recorded:sample", "--out", str(tmp_path / "runs")]
 

@@ -11,9 +11,9 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.rank import scoring
-from pyterrier_ikat.running.recorder import Recorder
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.stages import TurnStages, read_stages
+from pyterrier_ikat.study.recorder import Recorder
 
 TURN = "1-1_3"
 GTR = "1-1_1,1-1_3,2-1_2"

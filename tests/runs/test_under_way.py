@@ -17,9 +17,9 @@ from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded
-from pyterrier_ikat.running.batches import _cut
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger_frame
+from pyterrier_ikat.study.batches import _cut
 
 TURNS = 24
 

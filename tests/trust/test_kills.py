@@ -15,11 +15,11 @@ from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.retrieve import BM25
-from pyterrier_ikat.running.batches import Batches
-from pyterrier_ikat.running.comparison import prepare_comparison
-from pyterrier_ikat.running.in_folders import run_in_folders
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.store.files import atomic_write
+from pyterrier_ikat.study.batches import Batches
+from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study.in_folders import run_in_folders
 from pyterrier_ikat.submit import read_submission, write_submission
 
 from .killing import killed_before, started

@@ -19,7 +19,7 @@ from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.network import RedactingFilter
 from pyterrier_ikat.llms.servers import ServerLeftOutWarning
-from pyterrier_ikat.running.comparison import prepare_comparison
+from pyterrier_ikat.study.comparison import prepare_comparison
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
 LOGIN = base64.b64encode(f"me:{PASSWORD}".encode()).decode()

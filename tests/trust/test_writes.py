@@ -15,7 +15,7 @@ ELSEWHERE = {
     "retrieve/dense_writer.py": WORKPLACE,
     "retrieve/shards.py": WORKPLACE,
     "retrieve/text_writer.py": WORKPLACE,
-    "running/account.py": "a line at a time at its end; one that was cut is passed over",
+    "study/account.py": "a line at a time at its end; one that was cut is passed over",
     "store/lines.py": "a line at a time at its end; one that was cut is dropped",
     "store/cache.py": "SQLite, which writes in transactions",
 }

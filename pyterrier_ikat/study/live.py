@@ -56,7 +56,7 @@ def open_live_systems(
         only_plan: load no model.
         asks: whether language models are sure to be asked, so that a missing key is an error now. Without it they may answer from the
             cache alone.
-        **resources: see :class:`~pyterrier_ikat.running.Resources`.
+        **resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
         UsageError: for an unknown method, one that reads manual rewrites or gold statements, a missing or unused resource, a language

@@ -85,7 +85,7 @@ def run(
         samples: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
             folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
         **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``,
-            ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.running.Resources`.
+            ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.study.Resources`.
 
     Returns:
         The table of scores, as from :func:`pyterrier_ikat.experiment`, or with several samples as from

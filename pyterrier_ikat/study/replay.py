@@ -75,7 +75,7 @@ class Replay:
         DataError: when the folder can't be read.
 
     Example:
-        >>> from pyterrier_ikat.running.replay import Point, Replay
+        >>> from pyterrier_ikat.study.replay import Point, Replay
         >>> for turns in Replay(RunFolder("runs/aqd")).chunks([Point(100), Point(50)]):  # doctest: +SKIP
         ...     print(turns.pairs)
     """

@@ -51,7 +51,7 @@ class Batches:
 
     Example:
         >>> from pyterrier_ikat.runs import RunFolder
-        >>> from pyterrier_ikat.running.batches import Batches
+        >>> from pyterrier_ikat.study.batches import Batches
         >>> Batches(RunFolder("runs/aqd_a"), {"method": "aqd_a"}).finished()
         set()
     """

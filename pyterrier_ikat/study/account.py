@@ -30,7 +30,7 @@ class Account(Ledger):
         rest: the counts that aren't kept in the file.
 
     Example:
-        >>> from pyterrier_ikat.running.account import Account
+        >>> from pyterrier_ikat.study.account import Account
         >>> Account("runs/aqd.partial/costs.jsonl").frame().empty
         True
     """
