@@ -25,6 +25,7 @@ from .dense import DenseRetriever, QueryEncoder
 from .dense_search import Vectors, find_device, load_on, search_vectors
 from .pisa import Ranking
 from .shared_texts import STORED, shared_passages, store_passages, waits_to_be_moved
+from .state import changed_at
 from .texts import TextStore
 
 if TYPE_CHECKING:
@@ -247,11 +248,12 @@ class DenseIndex(IndexArtifact):
         Raises:
             UsageError: when the model isn't the one that encoded the passages.
         """
-        described, model = self.describe(), self._model
+        seen, model = self._look(), self._model
+        described = seen.described
         if not is_copy(model, described["model"], described["encoded_by"]):
             raise UsageError(_other_model(self.path, model))
-        changed = (Path(self.path) / FOLDER / dense_writer.VECTORS).stat().st_mtime_ns
-        return f"{super().fingerprint()} {digest('dense', *model_state(model), str(changed)).hex()}"
+        changed = changed_at(seen.states[f"{FOLDER}/{dense_writer.VECTORS}"])
+        return f"{self._of_description(described)} {digest('dense', *model_state(model), str(changed)).hex()}"
 
     @property
     def _model(self) -> str:

@@ -18,6 +18,7 @@ from .corpus import Corpus, CorpusReader
 from .pisa import TIES, Ranking, count_passages, count_terms, open_impacts, search, version
 from .retriever import IndexRetriever
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_texts, list_numbers, list_tokens, load_sparse_encoder
+from .state import Seen, changed_at, open_folder
 
 FOLDER = "splade"
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
@@ -114,6 +115,7 @@ class SpladeIndex(IndexArtifact):
         self.model = None if model is None else str(model)
         self.query_model = None if query_model is None else str(query_model)
         self._terms: dict[str, list[str]] = {}
+        self._checksum: tuple[Seen, str] | None = None
 
     def retriever(
         self,
@@ -201,17 +203,32 @@ class SpladeIndex(IndexArtifact):
             Two words. The first one is that of every copy of the index and of its model; the second one knows when the files of just these
             were changed, and so tells apart what has the same sizes, beginnings and ends.
         """
-        described, folder = self.describe(), Path(self.path)
+        seen = self._look()
+        described = seen.described
         model = described["model"]
         if "named" in described and not is_copy(model, described["named"], described.get("encoded_by")):
             raise UsageError(f"the index {self.path} was encoded by another model than {model!r} is now: give that one, or index anew")
-        copied = digest(checksum_model(model), checksum_files(folder, described["files"]))
-        changed = (str((folder / name).stat().st_mtime_ns) for name in described["files"])
+        copied = digest(checksum_model(model), self._checksum_of(seen))
+        changed = (str(changed_at(seen.states[name])) for name in described["files"])
         state = digest("splade", *model_state(model))
         if self.query_model is not None:
             copied = digest(copied, "queries", checksum_model(self.query_model))
             state = digest(state, *model_state(self.query_model))
         return f"{copied.hex()} {digest(state, *changed).hex()}"
+
+    def _checksum_of(self, seen: Seen) -> str:
+        """The checksum of the index's files, read once."""
+        known = self._checksum
+        if known is None or known[0] is not seen:
+            with open_folder(Path(self.path)) as folder:
+                self._check_held(folder, seen)
+                known = seen, checksum_files(folder, seen.described["files"])
+                self._check_held(folder, seen)
+            self._checksum = known
+        return known[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_checksum": None}
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.path, self.model, self.text, self.query_model)

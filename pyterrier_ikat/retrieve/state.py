@@ -37,6 +37,11 @@ def file_state(path: "Path | int") -> FileState:
     return (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
 
 
+def changed_at(state: FileState) -> int:
+    """When a file was changed, in nanoseconds; 0 where there is none."""
+    return state[-1] if state else 0
+
+
 def states_of(folder: Path, names: Iterable[str]) -> dict[str, FileState]:
     """The states of files in a folder."""
     return {name: file_state(folder / name) for name in names}

@@ -101,6 +101,27 @@ def test_a_search_gives_rankings_and_texts_of_one_index_and_keeps_no_other(pairs
         place.swap()
 
 
+def test_rankings_that_are_kept_of_an_index_that_was_there_for_a_moment_are_not_taken(pairs, kind, tmp_path, monkeypatch):
+    (first, of_first), (second, of_second) = pairs[kind]
+    place = Place(tmp_path / "i", first, second)
+    retriever = ikat.Index(tmp_path / "i").open(kind).retriever(cache=tmp_path / "cache")
+    for expected in (of_first, of_second):
+        assert found(retriever) == expected
+        place.swap()
+    found(retriever)
+    queries, key, swaps = RETRIEVERS[kind].queries, RETRIEVERS[kind].key, []
+
+    def swap_once(name):
+        if name not in swaps:
+            swaps.append(name)
+            place.swap()
+
+    monkeypatch.setattr(RETRIEVERS[kind], "queries", lambda self, frame: [swap_once("there"), queries(self, frame)][1])
+    monkeypatch.setattr(RETRIEVERS[kind], "key", lambda self, *of: [swap_once("back"), key(self, *of)][1])  # behind the fingerprint
+    assert found(retriever) == of_first
+    assert swaps == ["there", "back"]
+
+
 def test_an_index_that_never_stays_ends_the_search(pairs, tmp_path, monkeypatch):
     place = Place(tmp_path / "i", *(path for path, _ in pairs["bm25"]))
     retriever, find = ikat.PassageIndex(tmp_path / "i").bm25(), BM25.find_rankings
