@@ -109,7 +109,7 @@ found[["system", "docno", "rank", "text"]]
 # The ledger counts the calls. The numbers of tokens come from the server.
 
 # %%
-counted = ["stage", "model", "calls", "cache_hits", "failures", "prompt_tokens", "completion_tokens"]
+counted = ["stage", "model", "calls", "known", "failures", "prompt_tokens", "completion_tokens"]
 llm.ledger.frame()[counted]
 
 # %% [markdown]

@@ -187,7 +187,7 @@ def _calls_table(account: "Ledger") -> Any:
 
 
 TEXTS = ("stage", "model")
-COUNTED = {"cache_hits": "cached", "retries": "retries", "failures": "failures", "fallbacks": "fallbacks", "dropped": "dropped"}
+COUNTED = {"known": "cached", "retries": "retries", "failures": "failures", "fallbacks": "fallbacks", "dropped": "dropped"}
 
 
 def call_rows(account: "Ledger") -> list[list[str]]:

@@ -161,8 +161,8 @@ class OnRay(Operator):
         with self._workers.busy:
             outcomes = Running(self._workers, packed, models).run(cut(inp, self.partitions))
         for outcome in outcomes:
-            for number, stage, model, increments in outcome.counted:
-                models[number].ledger.count(stage, model, served=None, key=None, **increments)
+            for number, counted in outcome.counted.items():
+                models[number].ledger.add(counted)
         for category, message in dict.fromkeys(warned for outcome in outcomes for warned in outcome.warned):
             warnings.warn(message, category, stacklevel=2)
         if errors := [thaw_error(*outcome.error) for outcome in outcomes if outcome.error]:

@@ -20,24 +20,11 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import IkatError, UsageError
-from ..llms import LLM, Completion, LLMFailure, Request
+from ..llms import LLM, Completion, Ledger, LLMFailure, Request
 from ..operator import Operator, parts_of
 
 Answers = list[Completion | LLMFailure]
 Ask = Callable[[int, Sequence[Request]], Answers]
-Counted = tuple[int, str, str, dict[str, float | None]]
-"""Number of the language model, stage, model, increments."""
-
-
-class Tally:
-    """Remembers what is counted; `Ledger.count` of the ledger at home gets it when the part is done."""
-
-    def __init__(self) -> None:
-        self.counted: list[tuple[str, str, dict[str, float | None]]] = []
-
-    def count(self, stage: str, model: str, **increments: float | None) -> None:
-        """Remember one count."""
-        self.counted.append((stage, model, increments))
 
 
 @dataclass(eq=False, repr=False)
@@ -60,7 +47,7 @@ class FarLLM:
     kept_in: str
     text: str
     ask: Callable[[Sequence[Request]], Answers]
-    ledger: Tally = field(default_factory=Tally)
+    ledger: Ledger = field(default_factory=Ledger)
 
     def __repr__(self) -> str:
         return self.text
@@ -147,14 +134,14 @@ class Outcome:
     Attributes:
         frame: its result, or None.
         error: one of our errors, from `freeze_error`, or None.
-        counted: what the part's operators counted themselves.
+        counted: what the part's operators counted themselves, by the numbers of the language models.
         warned: (category, message) of its warnings.
         indexes: path -> fingerprint of the indexes as they are on this node.
     """
 
     frame: pd.DataFrame | None = None
     error: tuple[Any, ...] | None = None
-    counted: list[Counted] = field(default_factory=list)
+    counted: dict[int, Ledger] = field(default_factory=dict)
     warned: list[tuple[type[Warning], str]] = field(default_factory=list)
     indexes: dict[str, str] = field(default_factory=dict)
 
@@ -211,7 +198,5 @@ class Worker:
                 indexes = {part.path: part.fingerprint() for part in parts_of(pipeline) if hasattr(part, "path")}
             except IkatError as raised:
                 error = freeze_error(raised)
-        counted = [(model.number, *count) for model in models for count in model.ledger.counted]
-        for model in models:
-            model.ledger.counted.clear()
+        counted = {model.number: model.ledger.take() for model in models}
         return Outcome(result, error, counted, [(one.category, str(one.message)) for one in caught], indexes)

@@ -1,25 +1,30 @@
 """The account of all calls: number, time, tokens and cost per stage and model; and the budget."""
 
 import threading
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pandas as pd
 
 from ..errors import UsageError
 from ..operator import Remade
+from ..spend import Spend, plus
 from ..tables import Table, of_frame
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 
-COUNTS = ("calls", "cache_hits", "retries", "failures", "fallbacks", "dropped")
+COUNTS = ("calls", "known", "retries", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
-MAY_BE_OMITTED = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
+OTHERS = ("retries", "failures", "fallbacks", "dropped", "seconds", "alone")
+"""The columns that are no part of a `Spend`."""
+MAY_BE_OMITTED = ("known", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
 """The columns that a printed account omits where they are 0 in every row."""
 
 BETWEEN = ", "
+Place = tuple[str, str]
+"""A stage and a model."""
 CHARACTERS_PER_TOKEN = 4
 """The average number of characters per token in English text, for estimates."""
 
@@ -27,7 +32,7 @@ CHARACTERS_PER_TOKEN = 4
 class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
-    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``cache_hits`` requests answered without a call,
+    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``known`` requests answered without a call,
     ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for which a fallback replaced
     the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores out of range, copies of
     no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``cached_tokens``
@@ -47,9 +52,8 @@ class Ledger(Remade):
     of_this_process = {"_lock": threading.Lock}
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], dict[str, _Sum]] = {}
-        self._served: dict[tuple[str, str], Counter[str]] = {}
-        self._alone: dict[str, tuple[tuple[str, str], _Sum]] = {}
+        self._rows: dict[Place, _Row] = {}
+        self._alone: dict[str, tuple[Place, float | None]] = {}
         self._followers: list[Ledger] = []
         self._lock = threading.Lock()
 
@@ -72,13 +76,19 @@ class Ledger(Remade):
         given = dict(increments)
         with self._lock:
             if key is not None:
-                self._price(stage, model, key, increments)
+                self._price((stage, model), key, increments)
             elif "cost" in increments:
                 increments.setdefault("alone", increments["cost"])
-            self._add(stage, model, {name: _sum(value) for name, value in increments.items()})
-            self._served[stage, model].update(served.split(BETWEEN) if served else ())
+            row = self._rows.setdefault((stage, model), _Row())
+            row.add(increments)
+            row.served.update(served.split(BETWEEN) if served else ())
         for follower in self._followers:
             follower.count(stage, model, served=served, key=key, **given)
+
+    def add(self, other: "Ledger") -> None:
+        """Add all rows of another ledger."""
+        for row in other.rows():
+            self.count(**row)
 
     @contextmanager
     def followed_by(self, other: "Ledger") -> Iterator[None]:
@@ -89,24 +99,29 @@ class Ledger(Remade):
         finally:
             self._followers.remove(other)
 
-    def _price(self, stage: str, model: str, key: str, increments: dict[str, float | None]) -> None:
+    def _price(self, where: Place, key: str, increments: dict[str, float | None]) -> None:
         """Count a distinct request once, at the stage that asked it first and with the latest price."""
         named = next((name for name in ("cost", "worth") if name in increments), None)
         if named is None:
             return
-        where, before = self._alone.get(key, ((stage, model), _Sum()))
-        price = _sum(increments[named])
-        if named == "worth" and key in self._alone:
+        first, price = key not in self._alone, increments[named]
+        if named == "worth" and not first:
             increments["worth"] = 0
-        if key not in self._alone or not price.unknown:
-            self._alone[key] = where, price
-            self._add(*where, {"alone": price - before})
+        if first or price is not None:
+            self._alone[key] = self._alone.get(key, (where, None))[0], price
 
-    def _add(self, stage: str, model: str, change: dict[str, "_Sum"]) -> None:
-        row = self._rows.setdefault((stage, model), {name: _Sum() for name in COUNTS + AMOUNTS})
-        self._served.setdefault((stage, model), Counter())
-        for name, value in change.items():
-            row[name] += value
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, in the order in which they were first counted: ``stage``, ``model``, ``served`` and the columns; None = unknown."""
+        with self._lock:
+            alone = {where: row.amounts["alone"] for where, row in self._rows.items()}
+            for where, price in self._alone.values():
+                alone[where] = plus(alone[where], price)
+            return [
+                {"stage": where[0], "model": where[1], "served": BETWEEN.join(sorted(row.served))}
+                | {name: row.value(name) for name in COUNTS + AMOUNTS}
+                | {"alone": alone[where]}
+                for where, row in self._rows.items()
+            ]
 
     def frame(self) -> pd.DataFrame:
         """The account, one row per stage and model in the order in which they were first counted.
@@ -115,36 +130,27 @@ class Ledger(Remade):
             ``stage``, ``model``, ``served``, then the columns named in the class, as nullable integers (seconds and cost: nullable
             floats); ``pd.NA`` = unknown.
         """
-        with self._lock:
-            rows = [
-                [*key, BETWEEN.join(sorted(self._served[key])), *(row[name].value for name in COUNTS + AMOUNTS)]
-                for key, row in self._rows.items()
-            ]
-        frame = pd.DataFrame(rows, columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
+        frame = pd.DataFrame(self.rows(), columns=["stage", "model", "served", *COUNTS, *AMOUNTS], dtype=object)
         whole = dict.fromkeys((*COUNTS, "prompt_tokens", "cached_tokens", "completion_tokens"), "Int64")
         return frame.astype({**whole, **dict.fromkeys(("seconds", "cost", "worth", "alone"), "Float64")})
+
+    def total(self) -> Spend:
+        """What all calls came to."""
+        with self._lock:
+            return sum((row.spend for row in self._rows.values()), Spend())
 
     def served(self) -> dict[str, list[str]]:
         """The models that answered, by the requested name."""
         with self._lock:
-            found = [(model, name) for (_, model), names in self._served.items() for name in names]
+            found = [(model, name) for (_, model), row in self._rows.items() for name in row.served]
         return {model: sorted({name for asked, name in found if asked == model}) for model, _ in found}
 
-    def snapshot(self) -> "Ledger":
-        """A copy as of now."""
-        return self.since(Ledger())
-
-    def since(self, earlier: "Ledger") -> "Ledger":
-        """The counts since ``earlier``, a snapshot of this ledger; rows without any change are omitted."""
-        share = Ledger()
+    def take(self) -> "Ledger":
+        """What was counted since the last call; this ledger begins anew."""
+        taken = Ledger()
         with self._lock:
-            for key, row in self._rows.items():
-                before = earlier._rows.get(key, {})
-                change = {name: total - before.get(name, _Sum()) for name, total in row.items()}
-                if any(total.known or total.unknown for total in change.values()):
-                    share._rows[key] = change
-                    share._served[key] = self._served[key] - earlier._served.get(key, Counter())
-        return share
+            taken._rows, self._rows, taken._alone, self._alone = self._rows, {}, self._alone, {}
+        return taken
 
     def shown(self, title: str = "") -> Table:
         """The account as a table to print, without the columns in which nothing happened: a note names them.
@@ -170,25 +176,23 @@ class Ledger(Remade):
         return frame.where(frame.notna(), "unknown")
 
 
-class _Sum:
-    """A sum that remembers how many of its terms were unknown, so that differences stay exact."""
+@dataclass
+class _Row:
+    """The sums of one stage and model."""
 
-    def __init__(self, known: float = 0, unknown: int = 0) -> None:
-        self.known, self.unknown = known, unknown
+    spend: Spend = Spend()
+    amounts: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(OTHERS, 0))
+    served: set[str] = field(default_factory=set)
 
-    def __add__(self, other: "_Sum") -> "_Sum":
-        return _Sum(self.known + other.known, self.unknown + other.unknown)
+    def add(self, increments: Mapping[str, float | None]) -> None:
+        paid: dict[str, Any] = {name: value for name, value in increments.items() if name not in OTHERS}
+        if paid:
+            self.spend += Spend(**paid)
+        for name in increments.keys() - paid.keys():
+            self.amounts[name] = plus(self.amounts[name], increments[name])
 
-    def __sub__(self, other: "_Sum") -> "_Sum":
-        return _Sum(self.known - other.known, self.unknown - other.unknown)
-
-    @property
-    def value(self) -> Any:
-        return pd.NA if self.unknown else self.known
-
-
-def _sum(value: float | None) -> _Sum:
-    return _Sum(value or 0, int(value is None))
+    def value(self, name: str) -> float | None:
+        return self.amounts[name] if name in OTHERS else getattr(self.spend, name)
 
 
 class Spending(Protocol):

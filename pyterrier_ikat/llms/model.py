@@ -171,7 +171,7 @@ class LLM:
         if isinstance(outcome, LLMFailure):
             self.ledger.count(request.stage, self.model, failures=1)
             return
-        self.ledger.count(request.stage, self.model, served=outcome.model, key=key, cache_hits=1, worth=self.budget.cost(outcome))
+        self.ledger.count(request.stage, self.model, served=outcome.model, key=key, known=1, worth=self.budget.cost(outcome))
         self.check_served(outcome.model)
 
     def __copy__(self) -> "LLM":

@@ -37,14 +37,14 @@ ALL = "all"
 """Stage and model of the calls of a conversation with a user, whose log does not tell them apart."""
 
 _TITLES = {
-    "cache_hits": "cached",
+    "known": "cached",
     "prompt_tokens": "tokens in",
     "cached_tokens": "of these cached",
     "completion_tokens": "tokens out",
     "cost": "US dollars",
 }
 _DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
-_MAY_BE_LEFT_OUT = ("cache_hits", "retries", "failures", "fallbacks", "dropped", "worth")
+_MAY_BE_LEFT_OUT = ("known", "retries", "failures", "fallbacks", "dropped", "worth")
 
 
 def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
@@ -179,7 +179,7 @@ def _of_conversations(log: DialogueLog) -> pd.DataFrame:
         unknown = dict.fromkeys((*COUNTS[2:], *AMOUNTS[:4]))
         paid, worth = turn.more.get("paid_cost", turn.cost), turn.more.get("worth")
         saved: dict[str, float | None] = {"worth": worth, "alone": None} if cached else {}
-        account.count(ALL, ALL, served=None, key=None, calls=calls, cache_hits=cached, cost=paid, **unknown, **saved)
+        account.count(ALL, ALL, served=None, key=None, calls=calls, known=cached, cost=paid, **unknown, **saved)
     return account.frame()
 
 
@@ -252,4 +252,4 @@ def _spent_by(ledger: pd.DataFrame, name: str, against: str) -> tuple[float, int
     amounts = rows[["prompt_tokens", "completion_tokens"] if against == "tokens" else [against]]
     if amounts.isna().any(axis=None):
         raise DataError(f"{name} has unknown {against}: plot against another of {', '.join(AGAINST)}, or omit the system")
-    return float(amounts.sum().sum()), int(rows["cache_hits"].sum())
+    return float(amounts.sum().sum()), int(rows["known"].sum())

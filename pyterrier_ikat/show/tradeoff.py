@@ -128,8 +128,8 @@ def _about(folder: RunFolder, point: Point, pairs: int) -> dict[str, Any]:
         "depth": point.depth,
         "queries": "all" if point.queries is None else f"first {point.queries}",
         "pairs": pairs,
-        "calls": int(ledger["calls"].sum() + ledger["cache_hits"].sum()),
-        "tokens": pd.NA if ledger["cache_hits"].sum() else tokens,
+        "calls": int(ledger["calls"].sum() + ledger["known"].sum()),
+        "tokens": pd.NA if ledger["known"].sum() else tokens,
         "cost": ledger["alone"].sum(skipna=False),
     }
 

@@ -12,9 +12,11 @@ import pandas as pd
 
 from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
+from ..llms.ledger import Budget
+from ..spend import Spend
 
 COSTS = "costs.jsonl"
-SPENT = ("calls", "cache_hits", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
+SPENT = ("calls", "known", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
 """The columns for events that happened once; a restart counts the ledger's other columns anew, because they describe the run itself."""
 
 
@@ -42,6 +44,9 @@ class Account(Ledger):
         self._writing = threading.Lock()
         self._earlier: Counter[str] = Counter()
         for event in _events(self.path):
+            if foreign := event.keys() - {*SPENT, "stage", "model", "served", "key", "answered"}:
+                told = f"{self.path} is of an earlier version of this package ({min(foreign)})"
+                raise DataError(f"{told}: remove {self.path.parent} and run again; completions in the cache are not paid again")
             self._earlier[event["key"]] += event.pop("answered", False)
             super().count(event.pop("stage"), event.pop("model"), served=event.pop("served", None), key=event.pop("key"), **event)
 
@@ -56,11 +61,11 @@ class Account(Ledger):
             self.rest.count(stage, model, served=None if spent else served, key=None, **rest)
         if key is None or not spent:
             return
-        answered = "cache_hits" in spent or ("cost" in spent and not increments.get("failures"))
+        answered = "known" in spent or ("cost" in spent and not increments.get("failures"))
         with self._writing:
             if answered and self._earlier[key]:
                 self._earlier[key] -= 1
-                if "cache_hits" in spent:
+                if "known" in spent:
                     return
             self._write({"stage": stage, "model": model, "key": key, "served": served, **spent, **({"answered": True} if answered else {})})
         super().count(stage, model, served=served, key=key, **spent)
@@ -103,16 +108,14 @@ class Spending:
         """
         with self._lock:
             tallies = [self._tally(path) for path in self._files()]
-        found = sum(tally.known for tally in tallies)
-        for name, read, written in (row for tally in tallies for row in tally.unpriced):
-            if name == model and (read is None or written is None):
-                raise FatalLLMError(
-                    f"{self.where} has calls of {model} whose cost is not known, so that no budget can be kept: run without budget=, or "
-                    f"choose another {option('out')}"
-                )
-            if name == model:
-                found += ((price_in or 0.0) * (read or 0) + (price_out or 0.0) * (written or 0)) / 1e6
-        return found
+        unpriced = sum((tally.unpriced.get(model, Spend()) for tally in tallies), Spend())
+        more = Budget(price_in=price_in or 0.0, price_out=price_out or 0.0).price(unpriced.prompt_tokens, unpriced.completion_tokens)
+        if more is None:
+            raise FatalLLMError(
+                f"{self.where} has calls of {model} whose cost is not known, so that no budget can be kept: run without budget=, or "
+                f"choose another {option('out')}"
+            )
+        return sum(tally.priced for tally in tallies) + more
 
     def _files(self) -> list[Path]:
         try:
@@ -140,8 +143,8 @@ class _Tally:
     """The costs in one file, as far as it was read."""
 
     def __init__(self, inode: int = 0) -> None:
-        self.inode, self.size, self.known = inode, 0, 0.0
-        self.unpriced: list[tuple[str, int | None, int | None]] = []
+        self.inode, self.size, self.priced = inode, 0, 0.0
+        self.unpriced: dict[str, Spend] = {}
 
     def add(self, path: Path) -> None:
         if path.name != COSTS:
@@ -155,9 +158,10 @@ class _Tally:
             rows = [event for event in _parsed(whole) if "cost" in event]
         for row in rows:
             if row["cost"] is None:
-                self.unpriced.append((row["model"], row.get("prompt_tokens"), row.get("completion_tokens")))
+                spent = Spend(prompt_tokens=row.get("prompt_tokens"), completion_tokens=row.get("completion_tokens"))
+                self.unpriced[row["model"]] = self.unpriced.get(row["model"], Spend()) + spent
             else:
-                self.known += row["cost"]
+                self.priced += row["cost"]
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -101,7 +101,7 @@ class Batches:
             self._run(pipeline, topics, account.rest, size, check_parts)
 
     def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int, check_parts: Callable[[], None]) -> None:
-        counted, (before, behind) = counting.snapshot(), _divided(pipeline)
+        before, behind = _divided(pipeline)
         left = topics[~topics["qid"].isin(self.finished())]
         recorder = Recorder(left["qid"].tolist(), naming(pipeline))
         with recorder.recording():
@@ -116,8 +116,7 @@ class Batches:
                     _check_ranking(self.path.stem, turns, results)
                     checked = True
                 check_parts()
-                self.keep(int(left.index[places.start]), turns, results, counting.since(counted), recorder.take(turns["qid"].tolist()))
-                counted = counting.snapshot()
+                self.keep(int(left.index[places.start]), turns, results, counting.take(), recorder.take(turns["qid"].tolist()))
         under_way.tell()
 
     def finished(self) -> set[str]:
@@ -135,12 +134,11 @@ class Batches:
             done: what the stages did of each turn.
         """
         first = results.drop_duplicates("qid")
-        rows = ledger.frame().astype(object)
         batch = {
             "found": _per_turn(first),
             "lost": _per_turn(turns[~turns["qid"].isin(first["qid"])]),
             "results": {name: _ranked(results, name) for name in (*RANKING, "used") if name in results.columns},
-            "ledger": rows.where(rows.notna(), None).to_dict("records"),
+            "ledger": ledger.rows(),
         }
         if not (self.path / PARAMETERS).exists():
             RunFolder(self.path).write_parameters(self.parameters)
@@ -167,7 +165,8 @@ class Batches:
 
     def ledger(self) -> Ledger:
         """What was counted so far, over all starts of the run."""
-        found = Account(self.path / COSTS).snapshot()
+        found = Ledger()
+        found.add(Account(self.path / COSTS))
         for row in chain.from_iterable(batch["ledger"] for batch in self._all()):
             found.count(**row)
         return found

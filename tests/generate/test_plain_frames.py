@@ -138,7 +138,7 @@ def test_an_unreadable_completion_of_the_cache_is_a_failure_each_time(plain):
     llm, _ = scripted("...")
     for _ in range(2):
         ikat.Rewrite(llm, on_error="fallback")(plain)
-    assert llm.ledger.frame()[["calls", "cache_hits", "failures", "fallbacks"]].values.tolist() == [[1, 1, 2, 2]]
+    assert llm.ledger.frame()[["calls", "known", "failures", "fallbacks"]].values.tolist() == [[1, 1, 2, 2]]
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,11 @@ def test_a_batch_is_sent_once_told_and_collected_for_half_the_price(server, mode
     assert len(server.batches) == 1
     assert server.calls == 0  # no call of its own
     # 7 tokens in at half of 2 dollars per million, 3 out at half of 10
-    assert counted(made, "calls", "cache_hits", "prompt_tokens", "completion_tokens", "failures") == [[3, 0, 21, 9, 0]]
+    assert counted(made, "calls", "known", "prompt_tokens", "completion_tokens", "failures") == [[3, 0, 21, 9, 0]]
     assert counted(made, "cost") == [[pytest.approx(3 * (7 * 1 + 3 * 5) / 1e6)]]
     again = model()
     assert texts(again.ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
-    assert counted(again, "calls", "cache_hits") == [[0, 3]]
+    assert counted(again, "calls", "known") == [[0, 3]]
     assert notes(home) == []
 
 
@@ -114,7 +114,7 @@ def test_requests_that_are_asked_twice_are_sent_once_and_each_gets_its_answer(se
     server.complete()
     made = model()
     assert texts(made.ask(ask("a", "b", "a"))) == ["answer to a", "answer to b", "answer to a"]
-    assert counted(made, "calls", "cache_hits") == [[2, 1]]
+    assert counted(made, "calls", "known") == [[2, 1]]
 
 
 def test_more_requests_later_make_a_batch_of_their_own(server, model):
@@ -147,7 +147,7 @@ def test_what_is_missing_failed_or_expired_is_asked_again_and_what_came_is_kept(
     server.complete()
     last = model()
     assert texts(last.ask(ask("a", "b", "c", "d", "e"))) == ["A", "answer to b", "answer to c", "answer to d", "answer to e"]
-    assert counted(last, "calls", "retries", "cache_hits", "failures") == [[4, 4, 1, 0]]
+    assert counted(last, "calls", "retries", "known", "failures") == [[4, 4, 1, 0]]
 
 
 @pytest.mark.parametrize("status", ["completed", "expired", "cancelled"])

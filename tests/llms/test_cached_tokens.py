@@ -34,7 +34,7 @@ def test_cached_tokens_are_counted_and_paid_at_their_own_price(model, server):
     assert row["cost"] == pytest.approx((100 * 2 + 900 * 0.5 + 10 * 10) / 1e6)
     assert made.budget.spent == pytest.approx(row["cost"])
     assert made.ask(ask("a"))[0].cached_tokens == 900  # from our own cache
-    assert made.ledger.frame()[["cached_tokens", "cache_hits"]].values.tolist() == [[900, 1]]
+    assert made.ledger.frame()[["cached_tokens", "known"]].values.tolist() == [[900, 1]]
 
 
 def test_without_a_price_of_their_own_they_are_paid_in_full(model, server):

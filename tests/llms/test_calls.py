@@ -142,7 +142,7 @@ def test_equal_requests_are_asked_once_and_each_gets_its_answer(model, server):
     first, second, other = made.ask([*ask("same", "same"), *ask("other")])
     assert (first.text, first.cached, second.text, second.cached) == ("answer to same", False, "answer to same", True)
     assert other.text == "answer to other"
-    assert (server.calls, row(made)["calls"], row(made)["cache_hits"]) == (2, 2, 1)
+    assert (server.calls, row(made)["calls"], row(made)["known"]) == (2, 2, 1)
 
 
 def test_a_failure_of_equal_requests_names_each_turn(model, server):
@@ -572,7 +572,7 @@ def test_fully_cached_needs_no_key_and_no_server(model, server, monkeypatch):
     free = again.ask(ask("a", "b"))
     assert [completion.text for completion in free] == [completion.text for completion in paid]
     assert all(completion.cached for completion in free)
-    assert (row(again)["calls"], row(again)["cache_hits"], row(again)["cost"]) == (0, 2, 0)
+    assert (row(again)["calls"], row(again)["known"], row(again)["cost"]) == (0, 2, 0)
     assert again.backend.servers.all[0]._client is None
 
 

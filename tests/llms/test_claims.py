@@ -71,7 +71,7 @@ def test_equal_requests_of_two_threads_are_paid_once(model, server):
     assert one.result()[1].cached != other.result()[0].cached
     assert server.calls == 3
     frame = made.ledger.frame()
-    assert (frame["calls"].sum(), frame["cache_hits"].sum()) == (3, 1)
+    assert (frame["calls"].sum(), frame["known"].sum()) == (3, 1)
 
 
 def test_a_thread_that_waits_for_another_one_sleeps(model, server):
@@ -118,7 +118,7 @@ def test_what_another_one_got_just_before_the_claim_is_not_asked(model, server):
     made.cache.claim = late
     (completion,) = made.ask(ask("a"))
     assert (completion.text, completion.cached, server.calls) == ("answer to a", True, 1)
-    assert made.ledger.frame()[["calls", "cache_hits", "cost"]].values.tolist() == [[0, 1, 0.0]]
+    assert made.ledger.frame()[["calls", "known", "cost"]].values.tolist() == [[0, 1, 0.0]]
 
 
 def test_without_a_cache_each_thread_asks(model, server):
@@ -171,7 +171,7 @@ from pyterrier_ikat.llms import llm
 made = llm(f"openai:m base_url={sys.argv[2]} cache={sys.argv[3]} {sys.argv[4]}")
 found = made.ask(ask(*sys.argv[5].split()))
 frame = made.ledger.frame()
-print(json.dumps([[one.text for one in found], int(frame["calls"].sum()), int(frame["cache_hits"].sum())]))
+print(json.dumps([[one.text for one in found], int(frame["calls"].sum()), int(frame["known"].sum())]))
 """
 
 

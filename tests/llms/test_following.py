@@ -38,7 +38,7 @@ def up_to(highest, seen=None):
 
 
 def counts(llm):
-    return llm.ledger.frame()[["calls", "cache_hits"]].values.tolist()[0]
+    return llm.ledger.frame()[["calls", "known"]].values.tolist()[0]
 
 
 def cached(backend, path=":memory:"):

@@ -1,6 +1,7 @@
 """The account: sums per stage and model, unknown stays unknown, a run can hold its own share."""
 
 import threading
+from dataclasses import fields
 
 import pandas as pd
 import pytest
@@ -8,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.spend import Spend
 
 COLUMNS = [
     "stage",
     "model",
     "served",
     "calls",
-    "cache_hits",
+    "known",
     "retries",
     "failures",
     "fallbacks",
@@ -68,34 +70,31 @@ def test_an_unknown_column_is_refused():
         Ledger().count("answer", "m", tokens=1)
 
 
-def test_the_share_of_a_run_is_a_difference():
-    ledger = Ledger()
-    ledger.count("answer", "m", calls=2, cost=None)
-    ledger.count("rewrite", "m", calls=7)
-    before = ledger.snapshot()
-    ledger.count("answer", "m", calls=1, cost=0.5)
-    ledger.count("queries", "m", cost=None)
-    share = ledger.since(before).frame()
-    assert share[["stage", "calls"]].values.tolist() == [["answer", 1], ["queries", 0]]
-    assert share["cost"].tolist() == [0.5, pd.NA]
-    assert before.frame()["calls"].tolist() == [2, 7]
-
-
 counts = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.none() | st.integers(0, 9)))
 
 
 @given(counts, counts)
-def test_a_share_equals_a_ledger_of_only_that_part(first, second):
-    whole, alone = Ledger(), Ledger()
-    for stage, calls, tokens in first:
-        whole.count(stage, "m", calls=calls, prompt_tokens=tokens)
-    before = whole.snapshot()
-    for stage, calls, tokens in second:
-        whole.count(stage, "m", calls=calls, prompt_tokens=tokens)
-        alone.count(stage, "m", calls=calls, prompt_tokens=tokens)
-    share = whole.since(before).frame().sort_values("stage", ignore_index=True)
-    expected = alone.since(Ledger()).frame().sort_values("stage", ignore_index=True)
-    pd.testing.assert_frame_equal(share, expected)
+def test_what_is_taken_in_parts_adds_up_to_the_whole(first, second):
+    parts, whole, sum_of_parts = Ledger(), Ledger(), Ledger()
+    for part in (first, second):
+        for stage, calls, tokens in part:
+            for ledger in (parts, whole):
+                ledger.count(stage, "m", calls=calls, prompt_tokens=tokens)
+        sum_of_parts.add(parts.take())
+    assert parts.frame().empty
+    pd.testing.assert_frame_equal(sum_of_parts.frame(), whole.frame())
+    assert whole.total().calls == sum(calls for _, calls, _ in first + second)
+
+
+SPENDS = st.builds(Spend, st.integers(0, 9), st.integers(0, 9), *[st.none() | st.integers(0, 9)] * 3, *[st.none() | st.just(0.25)] * 2)
+
+
+@given(st.lists(SPENDS))
+def test_a_sum_with_an_unknown_amount_is_unknown_and_never_0(spends):
+    whole = sum(spends, Spend())
+    for one in fields(Spend):
+        amounts = [getattr(spend, one.name) for spend in spends]
+        assert getattr(whole, one.name) == (None if None in amounts else sum(amounts))
 
 
 def test_counting_from_many_threads_loses_nothing():
@@ -113,5 +112,5 @@ def test_it_is_shown_without_row_numbers_and_rounded():
     ledger.count("answer", "m", calls=1, seconds=1.23456, cost=0.123456)
     shown = str(ledger).splitlines()[1].split()
     assert shown == ["answer", "m", "1", "0", "0", "1.23", "0.1235", "0.1235"]
-    assert str(ledger).endswith("\nNone: cache_hits, retries, failures, fallbacks, dropped, cached_tokens, worth.")
+    assert str(ledger).endswith("\nNone: known, retries, failures, fallbacks, dropped, cached_tokens, worth.")
     assert "<th>0</th>" not in ledger._repr_html_()

@@ -296,7 +296,7 @@ def test_equal_turns_are_asked_once_and_an_interrupted_stage_goes_on_where_it_wa
     rerank = ikat.ListwiseRerank(LLM(backend, cache=CompletionCache(tmp_path / "c.sqlite")), window=2, stride=1)
     first = rerank(frame)
     assert [request.item for request in backend.asked] == ["3-4", "2-3", "1-2"]
-    assert rerank.llm.ledger.frame()[["calls", "cache_hits"]].values.tolist() == [[3, 3]]
+    assert rerank.llm.ledger.frame()[["calls", "known"]].values.tolist() == [[3, 3]]
     pd.testing.assert_frame_equal(rerank(frame), first)
     assert len(backend.asked) == 3
 

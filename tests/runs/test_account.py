@@ -67,7 +67,7 @@ def process(index, out, llm_spec, *names):
     return forked_python.Popen([sys.executable, "-c", CODE, "run", *names, *options], env=environment, stderr=forked_python.PIPE, text=True)
 
 
-def sums(*folders, columns=("calls", "cache_hits", "cost", "worth", "alone")):
+def sums(*folders, columns=("calls", "known", "cost", "worth", "alone")):
     return [pytest.approx(float(value)) for value in ledger_frame(folders)[list(columns)].sum()]
 
 
@@ -112,7 +112,7 @@ def test_the_worth_of_what_has_no_price_is_unknown(index, server, tmp_path):
     run(index, tmp_path / "one", spec(server), "ad")
     run(index, tmp_path / "two", f"openai:m base_url={server.url}", "ad")
     row = ledger_frame([tmp_path / "two" / "ad"]).iloc[0]
-    assert (row["calls"], row["cache_hits"], row["cost"]) == (0, TURNS, 0)
+    assert (row["calls"], row["known"], row["cost"]) == (0, TURNS, 0)
     assert row["worth"] is row["alone"] is pd.NA
 
 
@@ -174,7 +174,7 @@ EVENTS = st.lists(
 def happen(account, events):
     for key, what, dollars in events:
         if what == "hit":
-            account.count("answer", "m", key=key, cache_hits=1, worth=dollars)
+            account.count("answer", "m", key=key, known=1, worth=dollars)
         else:
             account.count("answer", "m", key=key, calls=1)
             account.count("answer", "m", key=key, cost=dollars, failures=int(what == "failed"))
@@ -200,7 +200,7 @@ def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_
         assert again.frame()["cost"].fillna(-1).tolist() == [-1 if None in paid else sum(paid)]
     again.count("answer", "m", key="new", calls=1, cost=1.0)
     again.close()
-    assert Spending(path.parent.parent)._tally(path).known == sum(filter(None, paid)) + 1
+    assert Spending(path.parent.parent)._tally(path).priced == sum(filter(None, paid)) + 1
 
 
 @given(EVENTS)
@@ -227,7 +227,7 @@ def test_what_an_earlier_start_had_is_no_hit_of_a_later_one(tmp_path):
     happen(second, [("a", "hit", 0.5), ("a", "hit", 0.5), ("b", "hit", 0.25), ("c", "hit", 1.0), ("a", "hit", 0.5)])
     second.close()
     row = second.frame().iloc[0]
-    assert (row["calls"], row["cache_hits"], row["cost"], row["worth"], row["alone"]) == (2, 4, 0.625, 0.25, 1.75)
+    assert (row["calls"], row["known"], row["cost"], row["worth"], row["alone"]) == (2, 4, 0.625, 0.25, 1.75)
 
 
 def test_what_cannot_be_written_stops_the_run(tmp_path, monkeypatch):

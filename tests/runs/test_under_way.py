@@ -96,7 +96,7 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
         ours, theirs = (RunFolder(tmp_path / folder / name).results() for folder in ("runs", "whole"))
         pd.testing.assert_frame_equal(ours, theirs)
     both = [ledger_frame([tmp_path / folder / name for name in ("aqd", "qr")]) for folder in ("runs", "whole")]
-    paid, full = (frame[["calls", "cache_hits", "cost"]].sum().tolist() for frame in both)
+    paid, full = (frame[["calls", "known", "cost"]].sum().tolist() for frame in both)
     assert paid == [72, 0, pytest.approx(full[2] / 2)]
     assert full == [72, 0, pytest.approx(72 * 0.0035)]
 

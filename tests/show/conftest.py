@@ -41,7 +41,7 @@ def folders(tmp_path, sample):
     full = full.assign(used=[True, False, True, True], **{k: column([v[turn[qid]] for qid in full["qid"]]) for k, v in wrote.items()})
     asked = topics.assign(qrewrite=column(["Which first walk?", "When is the heath at its best?", "Poles for a knee?"]))
     ledger = Ledger()
-    ledger.count("answer", "gpt-4o", calls=2, cache_hits=1, prompt_tokens=100, completion_tokens=1900, cost=0.25)
+    ledger.count("answer", "gpt-4o", calls=2, known=1, prompt_tokens=100, completion_tokens=1900, cost=0.25)
     return [
         _write(tmp_path / "plain", asked, plain.merge(asked, on="qid"), qrels, Ledger()),
         _write(tmp_path / "full", topics.head(2), full.merge(topics, on="qid"), qrels, ledger),

@@ -189,7 +189,7 @@ def evaluated():
 )
 def test_a_system_stands_at_its_cost_and_its_figure(against, amounts, title):
     answered = spent(calls=20, prompt_tokens=300, completion_tokens=20, cost=1.0)
-    answered.count("queries", "gpt-4o", calls=10, prompt_tokens=50, completion_tokens=50, cost=0.5, cache_hits=7)
+    answered.count("queries", "gpt-4o", calls=10, prompt_tokens=50, completion_tokens=50, cost=0.5, known=7)
     ledgers = {"QR": spent(calls=2, prompt_tokens=100, completion_tokens=20, cost=0.5), "raw": Ledger(), "AD": answered}
     ax = plot_cost(evaluated(), ledgers, "nDCG@5", against)
     drawn = [(*line.get_xdata(), *line.get_ydata()) for line in ax.lines]

@@ -233,7 +233,7 @@ def test_the_ledger_has_the_calls_and_the_cost_of_each_system(folders):
 def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, calls=5, more={"paid_calls": 3, "cached": 2})
     row = ikat.show.ledger_frame([path]).iloc[0]
-    assert (row["calls"], row["cache_hits"], row["cost"]) == (3, 2, 0.25)
+    assert (row["calls"], row["known"], row["cost"]) == (3, 2, 0.25)
     assert row[["worth", "alone", "prompt_tokens", "seconds", "failures"]].isna().all()
 
 

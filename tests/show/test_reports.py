@@ -202,7 +202,7 @@ def test_the_dataset_by_name_and_other_measures(folders):
     ],
 )
 def test_unknown_amounts_are_called_unknown(ledger, told):
-    counts = {name: [1, 1] for name in ("calls", "cache_hits", "failures", "fallbacks")}
+    counts = {name: [1, 1] for name in ("calls", "known", "failures", "fallbacks")}
     frame = None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
     assert told in describe_calls(frame)
 

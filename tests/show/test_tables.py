@@ -197,7 +197,7 @@ def test_what_is_no_experiment_table_is_refused():
 
 def test_the_ledgers_of_run_folders_are_one_table_by_system_stage_and_model(folders):
     frame = ledger_frame(folders)
-    shown = frame[["system", "stage", "model", "calls", "cache_hits", "prompt_tokens", "completion_tokens", "cost"]]
+    shown = frame[["system", "stage", "model", "calls", "known", "prompt_tokens", "completion_tokens", "cost"]]
     assert shown.values.tolist() == [["plain", "none", "none", 0, 0, 0, 0, 0.0], ["full", "answer", "gpt-4o", 2, 1, 100, 1900, 0.25]]
     assert frame.dtypes.astype(str).to_dict() == {"system": frame["system"].dtype.name} | Ledger().frame().dtypes.astype(str).to_dict()
     assert ledger_frame([str(folders[1].path)]).equals(ledger_frame({"full": folders[1].path}))

@@ -133,4 +133,4 @@ def describe_calls(ledger: pd.DataFrame | None) -> str:
     used = "unknown tokens" if tokens.isna().any() else f"{int(tokens.sum()):,} tokens"
     paid = "unknown cost" if cost.isna().any() else f"{cost.sum():.2f} US dollars"
     counts = ", ".join(f"{int(ledger[name].sum())} {name.replace('_', ' ')}" for name in ("failures", "fallbacks"))
-    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['cache_hits'].sum())} from the cache; {used}, {paid}; {counts}."
+    return f"{int(ledger['calls'].sum())} LLM calls, {int(ledger['known'].sum())} from the cache; {used}, {paid}; {counts}."
