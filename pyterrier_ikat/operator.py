@@ -12,8 +12,6 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
@@ -24,6 +22,7 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
+from .events import observed
 from .inputs import checked_frame, missing_columns
 
 if TYPE_CHECKING:
@@ -75,50 +74,16 @@ COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 
 
 Transform = Callable[[Any, pd.DataFrame], pd.DataFrame]
-Work = Callable[[], pd.DataFrame]
-Watcher = Callable[[Any, pd.DataFrame, Work], pd.DataFrame]
-"""A function called around each stage: it gets the stage, its input and the work, and returns the result of the work."""
-
-_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
-
-
-@contextmanager
-def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Inside the block, ``watcher`` is called around each stage of this package, nested ones too; earlier watchers stay active.
-
-    Stages of other packages are not watched, nor is the work of a stage on other threads or machines.
-
-    Example:
-        >>> class Shout(Operator):
-        ...     def transform(self, inp):
-        ...         return inp.assign(query=inp["query"].str.upper())
-        >>> seen = []
-        >>> def watch(stage, inp, work):
-        ...     seen.append(repr(stage))
-        ...     return work()
-        >>> with watched_by(watch):
-        ...     _ = Shout()(pd.DataFrame({"qid": ["9-1_3"], "query": ["tea"]}))
-        >>> len(seen)
-        1
-    """
-    token = _watchers.set((*_watchers.get(), watcher))
-    try:
-        yield
-    finally:
-        _watchers.reset(token)
 
 
 def _entered(transform: Transform) -> Transform:
-    """The work of a stage behind its one entrance: the frame is checked, and the watchers are told."""
+    """The work of a stage behind its one entrance: the frame is checked, and the observers are told."""
 
     @wraps(transform)
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
         inp = checked_frame(self, inp)
-        work = partial(transform, self, inp)
-        for watcher in _watchers.get():
-            work = partial(watcher, self, inp, work)
         try:
-            return work()
+            return observed(self, inp, partial(transform, self, inp))
         except pt.validate.InputValidationError as error:
             raise missing_columns(self, inp, error) from None
 

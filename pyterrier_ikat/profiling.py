@@ -4,11 +4,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
-from .operator import Work, watched_by
+from .events import Observer, Step, observed_by
 
 
 @dataclass
@@ -19,13 +18,12 @@ class _Stage:
 
 
 @dataclass
-class Profile:
+class Profile(Observer):
     """Seconds per stage; :func:`profile` makes it."""
 
     started: float = field(default_factory=lambda: time.perf_counter())
     total: float | None = None
     stages: dict[str, _Stage] = field(default_factory=dict)
-    inner: list[float] = field(default_factory=list)
 
     def frame(self) -> pd.DataFrame:
         """One row per stage, the slowest first.
@@ -41,21 +39,12 @@ class Profile:
         found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"])
         return found.assign(share=found["seconds"] / whole)
 
-    def measure(self, operator: Any, _: pd.DataFrame, work: Work) -> pd.DataFrame:
-        """Do ``work`` and add its time to the operator's kind, without the time of the stages that it calls."""
-        stage = self.stages.setdefault(type(operator).__name__, _Stage())
-        started = time.perf_counter()
-        self.inner.append(0.0)
-        try:
-            result = work()
-            stage.rows += len(result)
-            return result
-        finally:
-            taken = time.perf_counter() - started
-            stage.calls += 1
-            stage.seconds += taken - self.inner.pop()
-            if self.inner:
-                self.inner[-1] += taken
+    def end(self, step: Step) -> None:
+        """Add the step's time to the stage's kind, without the time of the steps inside it."""
+        stage = self.stages.setdefault(type(step.stage).__name__, _Stage())
+        stage.rows += 0 if step.out is None else len(step.out)
+        stage.calls += 1
+        stage.seconds += step.seconds - step.inside
 
 
 @contextmanager
@@ -73,7 +62,7 @@ def profile() -> Iterator[Profile]:
     """
     found = Profile()
     try:
-        with watched_by(found.measure):
+        with observed_by(found):
             yield found
     finally:
         found.total = time.perf_counter() - found.started

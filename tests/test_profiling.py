@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import profiling
+from pyterrier_ikat import events, profiling
 from pyterrier_ikat.operator import Operator
 
 
@@ -44,6 +44,7 @@ TURNS = pd.DataFrame({"qid": ["1", "2"], "query": ["tea", "milk"]})
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling, "time", CLOCK)
+    monkeypatch.setattr(events, "time", CLOCK)
 
 
 def test_a_stage_counts_without_the_stages_inside_it() -> None:
@@ -62,6 +63,39 @@ def test_a_stage_that_fails_is_counted_and_fails() -> None:
     with ikat.profile() as stages, pytest.raises(ValueError, match="broken"):
         Slow(2, inside=Slow(-1))(TURNS)
     assert stages.frame().set_index("stage").loc["Slow", ["calls", "seconds"]].tolist() == [2, 2]
+
+
+class _Writes(events.Observer):
+    """Notes what it is told, by its own name."""
+
+    def __init__(self, name: str, told: list[tuple[str, ...]]) -> None:
+        self.name, self.told = name, told
+
+    def begin(self, step: events.Step) -> None:
+        self.told.append((self.name, "begin", repr(step.stage)))
+
+    def end(self, step: events.Step) -> None:
+        self.told.append((self.name, "end", "failed" if step.out is None else str(len(step.out))))
+
+
+class Twofold(Slower):
+    """Calls the transform of its base."""
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        return super().transform(inp).head(3)
+
+
+def test_observers_see_each_step_once_and_failed_ones_too() -> None:
+    told: list[tuple[str, ...]] = []
+    with events.observed_by(_Writes("a", told)):
+        with events.observed_by(_Writes("b", told)):
+            Twofold(1)(TURNS)
+        with pytest.raises(ValueError, match="broken"):
+            Slow(-1)(TURNS)
+    Slow(1)(TURNS)
+    names = [repr(Twofold(1)), repr(Slow(-1))]
+    assert told[:4] == [("b", "begin", names[0]), ("a", "begin", names[0]), ("a", "end", "3"), ("b", "end", "3")]
+    assert told[4:] == [("a", "begin", names[1]), ("a", "end", "failed")]
 
 
 def test_nothing_is_measured_outside() -> None:

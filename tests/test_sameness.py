@@ -66,7 +66,6 @@ def test_other_texts_beside_the_same_vectors_are_another_run():
         lambda folder: ikat.Seq2SeqRewrite(folder) % 10,
         lambda folder: Reads("no folder", Reads(folder)),
         lambda folder: ikat.RRF(Searches(Index("tea")) >> ikat.CrossEncoder(folder), Searches(Index("tea"))),
-        lambda folder: ikat.Rewrite(ikat.llm("recorded:sample"), prompts=folder),
     ],
 )
 def test_a_model_that_was_trained_on_in_its_folder_makes_another_run(made, tmp_path):

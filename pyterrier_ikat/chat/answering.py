@@ -10,15 +10,14 @@ import pyterrier as pt
 
 from ..conversations.frame import histories, values, with_columns, without_result_warnings
 from ..errors import DataError
+from ..events import Exchange, Heard, Observer, Step, observed_by
 from ..llms import LLM, Completion, LLMFailure
-from ..llms.listening import Exchange, heard_by
-from ..operator import Operator, Work, label_of, stages, watched_by
+from ..operator import Operator, label_of, stages
+from ..progress import Steps
 from .turn import ChatTurn, clean_text, statements_in
 
 Tell = Callable[[str], None]
 """Gets a few words on each step as it begins, such as ``"searching 5 queries"``."""
-Heard = tuple[LLM, Exchange]
-"""An LLM, a request to it, and the outcome."""
 HISTORY = 8000
 """Tokens of history that a turn of a chat sees, unless its user wants another number: about 20 exchanges."""
 CHARACTERS_PER_TOKEN = 4
@@ -54,16 +53,16 @@ def answer(
         ('Rooibos has none.', ['drafting an answer'])
     """
     seen, omitted = shortened(turn, history)
-    watching = _Watching(tell or (lambda step: None))
+    steps, gathered = Steps(tell), _Gathered()
     started = time.perf_counter()
-    with watched_by(watching.watch), heard_by(watching.hear), without_result_warnings():
+    with observed_by(steps, gathered), without_result_warnings():
         found = seen
         for stage in stages(system):
             if not isinstance(stage, Operator | pt.RankCutoff):
-                watching.say(f"running {label_of(stage)}")
+                steps.say(f"running {label_of(stage)}")
             found = stage(found)
     _check_turn(found, turn)
-    more = watching.record() | {"seconds": time.perf_counter() - started, "method": method, "omitted": omitted}
+    more = gathered.record() | {"seconds": time.perf_counter() - started, "method": method, "omitted": omitted}
     (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
     return ChatTurn.of(int(number), utterance, found, **more)
 
@@ -103,37 +102,23 @@ def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int
     return with_columns(turn, qhistory=[history[first:]]), first
 
 
-class _Watching:
-    """Gathers the queries, drafts and LLM calls of one turn."""
+class _Gathered(Observer):
+    """The queries, drafts and LLM calls of one turn."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-        self._working: list[Any] = []
-        self._said = ""
+    def __init__(self) -> None:
         self.queries: dict[str, None] = {}
         self.drafts: dict[str, None] = {}
         self.written: dict[str, Any] = {}
         self.heard: list[Heard] = []
 
-    def say(self, step: str) -> None:
-        if step and step != self._said:
-            self._said = step
-            self._tell(step)
-
-    def watch(self, stage: Any, inp: pd.DataFrame, work: Work) -> pd.DataFrame:
-        """Say what a stage does, and keep the queries that it searches and the draft that it writes."""
-        if any(stage is one for one in self._working):  # a transform that calls the one of its base
-            return work()
-        self.say(stage.doing(inp))
-        self._working.append(stage)
-        try:
-            out = work()
-        finally:
-            self._working.pop()
-        if {"query"} <= set(inp.columns) and "docno" in out.columns and "docno" not in inp.columns:
+    def end(self, step: Step) -> None:
+        """Keep the queries that a stage searched and the draft that it wrote."""
+        inp, out = step.inp, step.out
+        if not isinstance(out, pd.DataFrame):
+            return
+        if "query" in inp.columns and "docno" in out.columns and "docno" not in inp.columns:
             self.queries |= dict.fromkeys(inp["query"].astype(str))
         self._note(out.head(1))
-        return out
 
     def _note(self, row: pd.DataFrame) -> None:
         """Keep the newest texts, which a result without passages lacks, and all drafts: each branch of a fusion may write one."""

@@ -7,9 +7,9 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import UsageError, advice
+from ..events import hearing
 from ..llms import StageError, TooLong
-from ..llms.listening import heard_by
-from .answering import CHARACTERS_PER_TOKEN, Heard, Tell, answer, calls_in
+from .answering import CHARACTERS_PER_TOKEN, Tell, answer, calls_in
 from .turn import ChatTurn
 
 
@@ -34,23 +34,23 @@ def answer_in_context(
         IkatError: when the system fails.
     """
     had = sum(len(message["content"]) for message in turn["qhistory"].iloc[0]) // CHARACTERS_PER_TOKEN
-    limit, heard = history, list[Heard]()
-    while True:
-        repeats = None if repeats is None else repeats - 1
-        before = calls_in(heard)
-        try:
-            with heard_by(lambda llm, exchanges: heard.extend((llm, one) for one in exchanges)):
+    limit = history
+    with hearing() as heard:
+        while True:
+            repeats = None if repeats is None else repeats - 1
+            before = calls_in(heard)
+            try:
                 found = answer(system, turn, tell, method=method, history=limit)
-        except StageError as error:
-            if not _is_too_long(error):
-                raise
-            sent = had if limit is None else min(had, limit)
-            if not sent or (repeats is not None and repeats < 0):
-                raise StillTooLong(str(_is_too_long(error)), sent) from None
-            limit = sent // 2
-            _say(tell, f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
-        else:
-            return replace(found.with_calls(**before), asked=(*before["asked"], *found.asked)), limit
+            except StageError as error:
+                if not _is_too_long(error):
+                    raise
+                sent = had if limit is None else min(had, limit)
+                if not sent or (repeats is not None and repeats < 0):
+                    raise StillTooLong(str(_is_too_long(error)), sent) from None
+                limit = sent // 2
+                _say(tell, f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
+            else:
+                return replace(found.with_calls(**before), asked=(*before["asked"], *found.asked)), limit
 
 
 class StillTooLong(UsageError):

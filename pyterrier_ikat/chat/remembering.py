@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from ..errors import IkatError, Terminated
+from ..events import hearing
 from ..generate import UserMemory
 from ..llms import LLM, Ledger, StageError
-from ..llms.listening import Exchange, heard_by
 from .answering import calls_in
 from .turn import ChatTurn
 
@@ -81,8 +81,8 @@ class Remembering:
             return turn
         if tell is not None:
             tell("learning about you")
-        llm, account, heard = self.memory.llm, Ledger(), list[tuple[LLM, Exchange]]()
-        with llm.ledger.followed_by(account), heard_by(lambda llm, exchanges: heard.extend((llm, one) for one in exchanges)):
+        llm, account = self.memory.llm, Ledger()
+        with llm.ledger.followed_by(account), hearing() as heard:
             try:
                 self.memory.learn(ME, self.session, messages)
             except (IkatError, KeyboardInterrupt) as error:  # Ctrl-C stops the learning, not the chat

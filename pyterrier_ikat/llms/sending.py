@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyterrier as pt
 
 from ..completions.usable import usable_text
+from ..events import Exchange, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
 from .limits import Stopped, run_all
-from .listening import Exchange, tell
 from .request import Completion, Reply, Request, as_read, failure_of, of_chain
 
 if TYPE_CHECKING:

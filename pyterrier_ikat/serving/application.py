@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from ..chat.answering import Heard, paid_for
+from ..chat.answering import paid_for
 from ..chat.turn import ChatTurn
 from ..errors import IkatError
-from ..llms.listening import heard_by
+from ..events import hearing
 from .guard import log_defect
 from .limits import FullError, Limits, Line
 from .requests import ChatRequest, RequestError, SearchRequest, read_chat, read_json, read_search
@@ -71,8 +71,7 @@ class Service:
 
 
 def _answered(served: Served, asked: ChatRequest, tell: Callable[[str], None]) -> tuple[ChatTurn, Usage]:
-    heard: list[Heard] = []
-    with heard_by(lambda llm, exchanges: heard.extend((llm, one) for one in exchanges)):
+    with hearing() as heard:
         turn = served.answer(asked, tell)
     paid = paid_for(heard)
     counts = [[getattr(one, name) for _, one in paid] for name in ("prompt_tokens", "completion_tokens")]

@@ -10,8 +10,8 @@ from ..chat.context import answer_in_context
 from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..errors import DataError
+from ..events import Exchange, Observer, observed_by
 from ..llms import LLM, LLMFailure
-from ..llms.listening import Exchange, heard_by
 from ..runs.dialogues import Dialogue, DialogueLog, DialogueTurn
 from .players import Player, RubricJudge, Situation
 from .users import SimulatedUser
@@ -97,7 +97,7 @@ def _end(user: SimulatedUser, known: Dialogue) -> str:
 def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, known: Dialogue, replays: bool) -> DialogueTurn:
     situation = situation_in(user, name, rules, known)
     played = _Paid()
-    with heard_by(played.hear):
+    with observed_by(played):
         utterance = " ".join(rules.player.say(situation).split())
     if not utterance:
         raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
@@ -107,14 +107,14 @@ def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, 
     frame = conversation(said, list(user.persona) if rules.show_persona else None, number=user.topic)
     answered, _ = answer_in_context(system, frame, method=name, history=rules.history, repeats=None)
     kind, text = read_by_user(answered.response, [source.text for source in answered.sources], rules.passages)
-    with heard_by(played.hear):
+    with observed_by(played):
         met = rules.judge.met(situation, utterance, text) if text else ()
     return _logged(
         user, situation.turn, answered, [rubric for rubric in situation.open if rubric in met], {"read": kind, **played.record()}
     )
 
 
-class _Paid:
+class _Paid(Observer):
     """Adds up what the simulated user and the judge of a turn cost."""
 
     def __init__(self) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import is_missing, starts_of_runs
-from ..llms import LLM, LLMFailure
-from ..llms.listening import Exchange, heard_by
-from ..operator import Work, watched_by
+from ..events import Exchange, Observer, Step, observed_by
+from ..llms import LLMFailure
 from ..order import Floats
 from ..runs.stages import TurnStages
 from ..runs.turns import as_json
@@ -30,7 +29,7 @@ Found = tuple[list[str], Floats]
 NOTHING: Found = ([], np.empty(0))
 
 
-class Recorder:
+class Recorder(Observer):
     """Keeps the stages' outputs for some turns until they are fetched.
 
     Args:
@@ -50,47 +49,29 @@ class Recorder:
         self._turns = {qid: TurnStages(qid) for qid in qids}
         self._name_of = name_of
         self._names: dict[int, tuple[Any, str]] = {}
-        self._working: list[Any] = []
-        self._heard: list[list[Exchange]] = []
         self._turn_of: dict[str, str] = {}
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Inside the block, the outputs and requests of stages are kept."""
-        with watched_by(self._watch), heard_by(self._hear):
+        with observed_by(self):
             yield
-
-    def _watch(self, stage: Any, inp: pd.DataFrame, work: Work) -> pd.DataFrame:
-        """Do the work, and record its result."""
-        if any(stage is one for one in self._working):  # a transform that calls the one of its base
-            return work()
-        self._working.append(stage)
-        self._heard.append([])
-        try:
-            out = work()
-        finally:
-            self._working.pop()
-            heard = self._heard.pop()
-        self._keep(stage, inp, out, heard)
-        return out
-
-    def _hear(self, llm: LLM, exchanges: Sequence[Exchange]) -> None:
-        if self._heard:
-            self._heard[-1].extend(exchanges)
 
     def take(self, qids: Sequence[str]) -> list[TurnStages]:
         """The lines of these turns, which are forgotten here."""
         self._turn_of = {qid: turn for qid, turn in self._turn_of.items() if turn not in qids}
         return [self._turns.pop(qid) for qid in qids]
 
-    def _keep(self, stage: Any, inp: pd.DataFrame, out: pd.DataFrame, heard: Sequence[Exchange]) -> None:
+    def end(self, step: Step) -> None:
+        """Keep what a stage did; of one that failed nothing."""
+        stage, inp, out = step.stage, step.inp, step.out
         if not all("qid" in getattr(frame, "columns", ()) for frame in (inp, out)):
             return
         for frame in (inp, out):
             self._learn(frame)
         found = self._by_turn("found", _found(inp, out))
         scored = self._by_turn("scored", _scored(inp, out), alone=bool(getattr(stage, "scores_alone", False)))
-        for qid, said in _together(self._asked(heard), _written(inp, out), found, scored).items():
+        for qid, said in _together(self._asked(step.asked), _written(inp, out), found, scored).items():
             if qid in self._turns:
                 self._turns[qid].add(self._called(stage), said)
 

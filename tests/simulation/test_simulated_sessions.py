@@ -12,8 +12,8 @@ from simulation.players import ALL, PHRASES, SECRET_NEED, SECRET_RUBRICS, Chatty
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.events import hearing
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
-from pyterrier_ikat.llms.listening import heard_by
 from pyterrier_ikat.runs.dialogues import DialogueLog
 from pyterrier_ikat.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Situation, session_frames
 from pyterrier_ikat.simulation.comparison import simulation_rows, simulation_table
@@ -146,10 +146,9 @@ def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_samp
     assert (turn.utterance, turn.more["played_calls"]) == ("Tea?", 4)
     account = judges.ledger.frame()
     assert account[["calls", "failures"]].sum().tolist() == [2, 1]
-    found = []
-    with pytest.raises(LLMFailure), heard_by(lambda llm, exchanges: found.extend(one.sample for one, _ in exchanges)):
+    with pytest.raises(LLMFailure), hearing() as heard:
         LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS), "Tea?", "Mate.")
-    assert found == [0, 1]
+    assert [request.sample for _, (request, _) in heard] == [0, 1]
 
 
 def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
