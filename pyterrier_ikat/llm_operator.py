@@ -66,6 +66,8 @@ class AsksLLM:
     prompts: str | None = None
 
     stage: ClassVar[str]
+    keeps_text: ClassVar[bool] = False
+    """Whether the text itself is kept, as an answer is, so that its repetitions stay."""
     style = "gpt"
     open_ended = False
     """Whether the model decides how many texts it writes, so that a plan counts the fewest."""
@@ -140,7 +142,7 @@ class AsksLLM:
     def _read(self, qid: str, outcome: Completion | LLMFailure) -> Any:
         if isinstance(outcome, LLMFailure):  # the LLM has counted it
             return outcome
-        text, omitted = readable(outcome.text)
+        text, omitted = readable(outcome.text, whole=self.keeps_text)
         if omitted:
             self.count(dropped=len(omitted))
             log.info("stage %s: turn %s: dropped %s", self.stage, qid, "; ".join(omitted))

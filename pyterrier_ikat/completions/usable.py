@@ -231,8 +231,12 @@ def without_next_prompt(text: str) -> str:
     return text[: found.start()] if found and text[: found.start()].strip() else text
 
 
-def readable(text: str) -> tuple[str, list[str]]:
+def readable(text: str, whole: bool = False) -> tuple[str, list[str]]:
     r"""What a parser sees of a completion, and what is omitted, in words: an invented prompt, the rest of long repetitions.
+
+    Args:
+        text: the completion.
+        whole: keep repetitions, because the text itself is what is kept.
 
     Example:
         >>> said, omitted = readable("oat milk\n" + "and so on " * 500)
@@ -240,6 +244,6 @@ def readable(text: str) -> tuple[str, list[str]]:
         (249, ['1 long repetition'])
     """
     own = without_next_prompt(text)
-    said, count = collapsed(own)
+    said, count = (own, 0) if whole else collapsed(own)
     repeated = [f"{count} long repetition{'s' if count > 1 else ''}"] if count else []
     return said, ([f"the next prompt, which the model invented: {text[len(own) :]!r}"] if own != text else []) + repeated

@@ -47,6 +47,7 @@ class Answer(LLMOperator):
     """
 
     stage = "answer"
+    keeps_text = True
     activity = "drafting an answer"
     schematic = {"label": "Answer"}
 
@@ -114,6 +115,7 @@ class OutlineAnswer(LLMOperator):
     """
 
     stage = "suggest"
+    keeps_text = True
     activity = "outlining an answer"
     schematic = {"label": "Outline answer"}
 

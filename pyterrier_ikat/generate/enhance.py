@@ -116,6 +116,7 @@ class ExpandResponse(_OfHistory):
     """
 
     stage = "expand"
+    keeps_text = True
     activity = "expanding the last response"
     schematic = {"label": "Expand response"}
 
@@ -165,6 +166,7 @@ class SummariseHistory(_OfHistory):
     """
 
     stage = "summarise_history"
+    keeps_text = True
     activity = "summarising the conversation"
     schematic = {"label": "Summarise history"}
 

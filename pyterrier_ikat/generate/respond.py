@@ -118,6 +118,7 @@ class Respond(ReadsPassages):
     """
 
     stage = "respond"
+    keeps_text = True
     activity = "answering"
     schematic = {"label": "Respond"}
 

@@ -115,6 +115,7 @@ class RewriteAndAnswer(LLMOperator):
     """
 
     stage = "rewrite"
+    keeps_text = True
     activity = "rewriting"
     schematic = {"label": "Rewrite and answer"}
 
@@ -219,6 +220,7 @@ class Summarise(LLMOperator):
     """
 
     stage = "summarise"
+    keeps_text = True
     activity = "summarising earlier responses"
     schematic = {"label": "Summarise"}
 

@@ -268,3 +268,11 @@ def test_the_llm_says_what_happens_on_errors_unless_the_operator_does(turn):
         ikat.Answer(failing, on_error="raise")(turn.assign(qutterance=["more tea"]))
     with pytest.raises(ikat.UsageError, match="on_error=ignore is no good: it is raise or fallback"):
         ikat.llm("openai:x on_error=ignore")
+
+
+def test_a_text_that_is_kept_keeps_its_repetitions():
+    said = "Rooibos. " + "Really, it has none. " * 200
+    llm, _ = scripted(said)
+    topics = ikat.conversation([{"role": "user", "content": "Which tea?"}])
+    assert ikat.Answer(llm)(topics)["qanswer"].tolist() == [said.strip()]
+    assert llm.ledger.frame()["dropped"].tolist() == [0]
