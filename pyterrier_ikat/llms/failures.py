@@ -92,10 +92,14 @@ class Transient(Exception):  # noqa: N818 - it is a signal to the retry loop, no
         reason: what happened, in one line.
         overloaded: True when the server has too many requests (429): fewer are then sent at a time.
         unreached: True when no server has ever answered, so that there may be none.
+        told: True when the server itself said that it has no answer, so that the call costs nothing.
     """
 
-    def __init__(self, retry_after: float | None, reason: str, *, overloaded: bool = False, unreached: bool = False) -> None:
+    def __init__(
+        self, retry_after: float | None, reason: str, *, overloaded: bool = False, unreached: bool = False, told: bool = False
+    ) -> None:
         super().__init__(retry_after, reason)
+        self.told = told or unreached
         self.retry_after, self.reason, self.overloaded, self.unreached = retry_after, shorten(reason), overloaded, unreached
 
 

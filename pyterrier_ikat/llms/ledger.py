@@ -15,11 +15,11 @@ from ..tables import Table, of_frame
 from .failures import BudgetExceeded, FatalLLMError
 from .request import Completion, Reply
 
-COUNTS = ("calls", "known", "retries", "failures", "fallbacks", "dropped")
+COUNTS = ("calls", "known", "retries", "unanswered", "failures", "fallbacks", "dropped")
 AMOUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth", "alone")
-OTHERS = ("retries", "failures", "fallbacks", "dropped", "seconds", "alone")
+OTHERS = ("retries", "unanswered", "failures", "fallbacks", "dropped", "seconds", "alone")
 """The columns that are no part of a `Spend`."""
-MAY_BE_OMITTED = ("known", "retries", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
+MAY_BE_OMITTED = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "cached_tokens", "worth")
 """The columns that a printed account omits where they are 0 in every row."""
 
 BETWEEN = ", "
@@ -32,7 +32,8 @@ CHARACTERS_PER_TOKEN = 4
 class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
-    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``known`` requests answered without a call,
+    ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``unanswered`` those of both that are under way, or of
+    which a kill or a lost connection took the answer, so that nobody knows their cost, ``known`` requests answered without a call,
     ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for which a fallback replaced
     the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores out of range, copies of
     no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``cached_tokens``
@@ -161,7 +162,8 @@ class Ledger(Remade):
         frame = self.frame()
         never = [name for name in MAY_BE_OMITTED if (frame[name] == 0).fillna(False).all()]
         same = ["served"] if (frame["served"] == frame["model"]).all() else []
-        notes = [f"None: {', '.join(never)}."] if never and len(frame) else []
+        named = [name for name in never if name != "unanswered"]
+        notes = [f"None: {', '.join(named)}."] if named and len(frame) else []
         shown = of_frame(frame.drop(columns=[*never, *same]), decimals={"seconds": 2})
         return Table(frame, shown.columns, notes, title)
 

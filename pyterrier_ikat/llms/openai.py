@@ -168,7 +168,7 @@ class OpenAIBackend(Backend):
                 raise FatalLLMError(reason) from None
         if status in TRY_AGAIN or status >= 500:
             wait = seconds_of(headers.get("retry-after"), time.time())
-            raise Transient(wait, f"the server answers {status}: {said}", overloaded=status == 429) from None
+            raise Transient(wait, f"the server answers {status}: {said}", overloaded=status == 429, told=True) from None
         if code == "content_filter":
             return Filtered(request.stage, request.qid, "the provider's content filter withheld the prompt")
         failure = TooLong if status == 413 or TOO_LONG.search(f"{code} {kind} {said}") else BadRequest

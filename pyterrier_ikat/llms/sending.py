@@ -146,15 +146,22 @@ class Sending:
         llm = self.llm
         llm.budget.check()
         for key, request in batch:
-            llm.ledger.count(request.stage, llm.model, key=self._named(key), **{"retries" if key in self._asked else "calls": 1})
+            llm.ledger.count(
+                request.stage, llm.model, key=self._named(key), unanswered=1, **{"retries" if key in self._asked else "calls": 1}
+            )
             self._asked.add(key)
         started = llm.retry.clock()
-        replies = llm.backend.complete([request for _, request in batch])
+        try:
+            replies = llm.backend.complete([request for _, request in batch])
+        except (FatalLLMError, Transient) as error:
+            for key, request in batch if isinstance(error, FatalLLMError) or error.told else ():
+                llm.ledger.count(request.stage, llm.model, key=self._named(key), unanswered=-1)
+            raise
         seconds = (llm.retry.clock() - started) / len(batch)
         outcomes, errors = dict[str, Outcome](), list[Exception]()
         for (key, request), reply in zip(batch, replies, strict=True):
             try:
-                outcomes[key] = self.settle(key, request, reply, seconds)
+                outcomes[key] = self.settle(key, request, reply, seconds, unanswered=-1)
             except Exception as error:  # the others came, too, and are kept before it is told
                 errors.append(error)
         if errors:
@@ -165,7 +172,7 @@ class Sending:
     def _named(self, key: str) -> str | None:
         return None if self.llm.backend.replays else key  # what replays is not known by its key, and costs nothing
 
-    def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float) -> Outcome:
+    def settle(self, key: str, request: Request, reply: Reply | LLMFailure, seconds: float, **counted: int) -> Outcome:
         """Keep, count and pay what was answered. It is kept first: whatever fails then, nobody pays for it again.
 
         Raises:
@@ -174,25 +181,24 @@ class Sending:
         """
         llm = self.llm
         if isinstance(reply, LLMFailure):
-            llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds)
+            llm.ledger.count(request.stage, llm.model, key=self._named(key), failures=1, seconds=seconds, **counted)
             return reply
         written, failure = reply.completion(llm.model, seconds), failure_of(request, reply)
         try:
             if llm.cache is not None and failure is None and usable_text(as_read(written).text):
                 written = replace(llm.cache.put(key, written), cached=False)
         finally:
-            self._count(key, request, reply, seconds, failed=failure is not None)
+            self._count(key, request, reply, {**counted, "seconds": seconds, "failures": int(failure is not None)})
         llm.check_served(reply.model)
         return failure or as_read(written)
 
-    def _count(self, key: str, request: Request, reply: Reply, seconds: float, *, failed: bool) -> None:
+    def _count(self, key: str, request: Request, reply: Reply, counted: Mapping[str, float]) -> None:
         llm = self.llm
         cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
         used = {"prompt_tokens": reply.prompt_tokens, "cached_tokens": reply.cached_tokens, "completion_tokens": reply.completion_tokens}
-        counted = {**used, "failures": int(failed), "seconds": seconds, "cost": cost}
         self._costs.append(cost or 0.0)
         try:
-            llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), **counted)
+            llm.ledger.count(request.stage, llm.model, served=reply.model, key=self._named(key), cost=cost, **used, **counted)
         finally:
             llm.budget.spend(cost)
 

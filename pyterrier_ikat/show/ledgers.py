@@ -44,7 +44,7 @@ _TITLES = {
     "cost": "US dollars",
 }
 _DECIMALS = {"seconds": 1, "cost": 4, "worth": 4, "alone": 4}
-_MAY_BE_LEFT_OUT = ("known", "retries", "failures", "fallbacks", "dropped", "worth")
+_MAY_BE_LEFT_OUT = ("known", "retries", "unanswered", "failures", "fallbacks", "dropped", "worth")
 
 
 def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
@@ -118,19 +118,37 @@ def ledger(ledgers: Ledgers) -> Table:
     for name in (*COUNTS, *AMOUNTS):
         if name not in (*never, *lacking) and (cached or name != "alone"):
             numbers = [Cell(_format_number(value, _DECIMALS.get(name, 0))) for value in frame[name]]
+            if name == "cost":
+                numbers = [_at_least(cell, lost) for cell, lost in zip(numbers, frame["unanswered"], strict=True)]
             columns.append(Column(_TITLES.get(name, name), numbers, numeric=True))
     notes = ["All turns together." if "seconds" in lacking else "All turns together; seconds: the time of the calls added up."]
     if (frame["stage"] == ALL).any():
         notes.append("Conversations with users: calls and cost of the systems only, not of simulated users and judges.")
     if lacking:
         notes.append(f"Not in the logs: {', '.join(_TITLES.get(name, name) for name in lacking)}.")
-    if missing := [_TITLES.get(name, name) for name in never if name not in AMOUNTS]:
+    if missing := [_TITLES.get(name, name) for name in never if name not in (*AMOUNTS, "unanswered")]:
         notes.append(f"None: {', '.join(missing)}.")
+    notes += _lost(frame)
     if cached:
         alone = ", ".join(f"{name} {_format_sum(rows['alone'])}" for name, rows in frame.groupby("system", sort=False))
         together = ", ".join(f"{title} {_format_sum(frame[name])}" for name, title in _TOGETHER.items())
         notes.append(f"{_MEANING} Each alone: {alone}. Together: {together}.")
     return Table(frame, columns, notes)
+
+
+def _at_least(cost: Cell, lost: Any) -> Cell:
+    return cost if cost.text == "unknown" or pd.isna(lost) or lost == 0 else Cell(f"at least {cost.text}")
+
+
+def _lost(frame: pd.DataFrame) -> list[str]:
+    """Which systems have calls of which nobody knows what they cost."""
+    sums = frame.groupby("system", sort=False)[["calls", "retries", "unanswered"]].sum()
+    told = [
+        f"{name}: tried {row['calls'] + row['retries']}, answered {row['calls'] + row['retries'] - row['unanswered']}"
+        for name, row in sums.iterrows()
+        if row["unanswered"] > 0
+    ]
+    return [f"Calls that were under way at a kill, or whose connection was lost, may have cost more. {'; '.join(told)}."] if told else []
 
 
 def _format_number(value: Any, decimals: int) -> str:
@@ -162,8 +180,8 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     try:
         unknown = {name: [""] for name in (*COUNTS, *AMOUNTS)}
         found = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=unknown)
-        if "cached_tokens" not in found.columns:  # the folder is of an earlier version
-            found = found.assign(cached_tokens=pd.NA)
+        earlier = {"cached_tokens": pd.NA, "unanswered": 0}  # what folders of earlier versions lack
+        found = found.assign(**{name: value for name, value in earlier.items() if name not in found.columns})
         account = found[list(kinds)].astype(kinds)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path} can't be read ({error}): repeat the run") from None
@@ -176,7 +194,7 @@ def _of_conversations(log: DialogueLog) -> pd.DataFrame:
     account = Ledger()
     for turn in (turn for one in log.dialogues() for turn in one.turns):
         calls, cached = int(turn.more.get("paid_calls", turn.calls)), int(turn.more.get("cached") or 0)
-        unknown = dict.fromkeys((*COUNTS[2:], *AMOUNTS[:4]))
+        unknown = dict.fromkeys(name for name in (*COUNTS[2:], *AMOUNTS[:4]) if name != "unanswered")
         paid, worth = turn.more.get("paid_cost", turn.cost), turn.more.get("worth")
         saved: dict[str, float | None] = {"worth": worth, "alone": None} if cached else {}
         account.count(ALL, ALL, served=None, key=None, calls=calls, known=cached, cost=paid, **unknown, **saved)

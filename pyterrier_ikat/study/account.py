@@ -4,7 +4,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,10 +13,11 @@ import pandas as pd
 from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
 from ..llms.ledger import Budget
+from ..operator import digest
 from ..spend import Spend
 
 COSTS = "costs.jsonl"
-SPENT = ("calls", "known", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
+SPENT = ("calls", "known", "retries", "unanswered", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
 """The columns for events that happened once; a restart counts the ledger's other columns anew, because they describe the run itself."""
 
 
@@ -44,6 +45,7 @@ class Account(Ledger):
         self._writing = threading.Lock()
         self._earlier: Counter[str] = Counter()
         for event in _events(self.path):
+            event.pop(CHECK, None)
             if foreign := event.keys() - {*SPENT, "stage", "model", "served", "key", "answered"}:
                 told = f"{self.path} is of an earlier version of this package ({min(foreign)})"
                 raise DataError(f"{told}: remove {self.path.parent} and run again; completions in the cache are not paid again")
@@ -80,7 +82,7 @@ class Account(Ledger):
         try:
             if self._file is None:
                 self._file = _opened(self.path)
-            line = json.dumps(event).encode() + b"\n"
+            line = json.dumps({**event, CHECK: _checksum(event)}).encode() + b"\n"
             if self._file.write(line) < len(line):
                 raise OSError("No space left on device")
         except OSError as error:
@@ -155,7 +157,7 @@ class _Tally:
                 new = file.read()
             whole = new[: new.rfind(b"\n") + 1]
             self.size += len(whole)
-            rows = [event for event in _parsed(whole) if "cost" in event]
+            rows = [event for event in _parsed(path, whole) if "cost" in event]
         for row in rows:
             if row["cost"] is None:
                 spent = Spend(prompt_tokens=row.get("prompt_tokens"), completion_tokens=row.get("completion_tokens"))
@@ -183,17 +185,33 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
         return
     except OSError as error:
         raise DataError(f"{path} can't be read ({error.strerror})") from error
-    yield from _parsed(content)
+    yield from _parsed(path, content)
 
 
-def _parsed(lines: bytes) -> Iterator[dict[str, Any]]:
-    """The events; a line that a killed process or a full disk cut is none."""
+CHECK = "check"
+"""Under which an event has its checksum; those of earlier versions have none."""
+
+
+def _checksum(event: Mapping[str, Any]) -> str:
+    return digest(json.dumps(event, sort_keys=True)).hex()[:8]
+
+
+def _parsed(path: Path, lines: bytes) -> Iterator[dict[str, Any]]:
+    """The events; a line that a killed process or a full disk cut is none.
+
+    Raises:
+        DataError: for one that was changed.
+    """
     for line in lines.split(b"\n"):
         try:
             event = json.loads(line)
         except ValueError:
             continue
         if isinstance(event, dict) and "key" in event:
+            if CHECK in event and event[CHECK] != _checksum({name: value for name, value in event.items() if name != CHECK}):
+                raise DataError(
+                    f"{path} was changed, at {line[:60]!r}: what the run has cost is not known; restore it, or remove {path.parent}"
+                )
             yield event
 
 

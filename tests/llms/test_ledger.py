@@ -18,6 +18,7 @@ COLUMNS = [
     "calls",
     "known",
     "retries",
+    "unanswered",
     "failures",
     "fallbacks",
     "dropped",

@@ -14,11 +14,12 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llms.chat_server import ChatServer, said
+from llms.chat_server import DROP, Answer, ChatServer, refused, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger, Request
+from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.show import ledger, ledger_frame
 from pyterrier_ikat.study import account as accounts
 from pyterrier_ikat.study.account import Account, Spending
@@ -92,9 +93,13 @@ def test_a_run_that_was_killed_tells_all_that_it_cost(index, server, tmp_path):
     first.communicate()
     reached.set()
     assert sums(out / "aqd.partial") == sums(out / "aqd") == [12, 0, 10 * PRICE, 0, 10 * PRICE]
+    told = ledger([out / "aqd.partial"]).markdown()
+    assert "| at least 0.0350 |" in told
+    assert "aqd.partial: tried 12, answered 10." in told
     run(index, out, spec(server), "aqd")
     assert server.calls == 2 * TURNS + 2
     assert sums(out / "aqd") == [2 * TURNS + 2, 0, 2 * TURNS * PRICE, 0, 2 * TURNS * PRICE]
+    assert f"aqd: tried {2 * TURNS + 2}, answered {2 * TURNS}." in ledger([out / "aqd"]).markdown()
     assert os.listdir(out) == ["aqd"]
 
 
@@ -237,6 +242,31 @@ def test_what_cannot_be_written_stops_the_run(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"costs\.jsonl can't be written \(No space left on device\): free space"):
         account.count("answer", "m", key="a", calls=1)
     account.close()
+
+
+def test_only_calls_whose_end_nobody_knows_make_a_cost_at_least(server, tmp_path):
+    server.script = [refused(429), refused(500), DROP, Answer(200, {"odd": 1})]
+    account = Account(tmp_path / "costs.jsonl")
+    made = ikat.llm(f"{spec(server)} cache=none", ledger=account)
+    made.retry = Retry(sleep=lambda seconds: None)
+    assert made.ask([Request([{"role": "user", "content": "x"}], "answer", "1_1")])[0].text
+    account.close()
+    again = Account(tmp_path / "costs.jsonl").frame().iloc[0]
+    assert (again["calls"], again["retries"], again["unanswered"]) == (1, 4, 2)  # the lost connection, and an answer without a completion
+    assert "tried 5, answered 3." in ledger({"x": account}).markdown()
+
+
+def test_a_line_of_the_costs_that_was_changed_is_named(tmp_path):
+    path = tmp_path / "one.partial" / "costs.jsonl"
+    account = Account(path)
+    account.count("answer", "m", key="a", cost=0.25, prompt_tokens=1, completion_tokens=1)
+    account.close()
+    path.write_text(path.read_text().replace("0.25", "0.05"))
+    for read in (lambda: Account(path), lambda: Spending(tmp_path).total("m", 1, 1)):
+        with pytest.raises(DataError, match=r"costs\.jsonl was changed.*what the run has cost is not known"):
+            read()
+    path.write_text('{"stage": "answer", "model": "m", "key": "a", "served": null, "cost": 0.5}\n')  # of an earlier version
+    assert Account(path).frame()["cost"].tolist() == [0.5]
 
 
 @pytest.mark.parametrize("batched", [False, True])
