@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyterrier as pt
 
 from .errors import DataError
 
@@ -60,16 +61,89 @@ def set_ranks(frame: pd.DataFrame, turn: Integers, score: Floats | None = None, 
         >>> set_ranks(found, np.array([0, 0]), np.array([.5, .5]))["score"].tolist()
         [0.5, 0.4999999701976776]
     """
-    starts = np.flatnonzero(np.diff(turn, prepend=-1))
-    sizes = np.diff(np.append(starts, len(turn)))
-    rank = np.arange(len(turn)) - np.repeat(starts, sizes)
+    rank, size = _places(turn)
     if score is None:
-        return frame.assign(score=(np.repeat(sizes, sizes) - rank).astype(np.float64), rank=rank)
+        return frame.assign(score=(size - rank).astype(np.float64), rank=rank)
     parted = _parted(score, rank, frame["docno"] if by_docno else None)
     if np.isneginf(parted).any():
         where = frame["qid"].iloc[int(np.flatnonzero(np.isneginf(parted))[0])]
         raise DataError(f"turn {where}: several passages have the lowest 32-bit score, no lower one exists to tell them apart: omit them")
     return frame.assign(score=parted, rank=rank)
+
+
+def in_trec_eval_order(results: pd.DataFrame) -> pd.DataFrame:
+    """The ranking that trec_eval makes of the scores of a file, whatever its ranks: by 32-bit score, then by docno, both descending.
+
+    Args:
+        results: ``qid``, ``docno``, ``score``.
+
+    Returns:
+        The frame in this order (turns as they first appear), the scores as they are, ``rank`` 0, 1, ...
+
+    Raises:
+        DataError: when a turn has a passage twice, or a score is no finite number.
+
+    Example:
+        >>> import pandas as pd
+        >>> tied = pd.DataFrame({"qid": ["1_1"] * 3, "docno": ["a", "b", "c"], "score": [0.5, 0.5, 2.0], "rank": [0, 1, 2]})
+        >>> in_trec_eval_order(tied).values.tolist()
+        [['1_1', 'c', 2.0, 0], ['1_1', 'b', 0.5, 1], ['1_1', 'a', 0.5, 2]]
+    """
+    scores = _finite(results)
+    turns = pd.factorize(results["qid"])[0]
+    with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite in trec_eval, and ties
+        single = scores.astype(np.float32).astype(np.float64)
+    order = order_by_score(results, turns, np.nan_to_num(single, posinf=1e39, neginf=-1e39))
+    ordered = results.iloc[order].reset_index(drop=True)
+    _check_once(ordered, turns[order])
+    return ordered.assign(rank=_places(turns[order])[0])
+
+
+def scores_by_turn(ranking: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """The scores of a ranking, in which the rows of a turn stand together: turn -> passage -> score.
+
+    Example:
+        >>> scores_by_turn(pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [2.5]}))
+        {'1_1': {'a': 2.5}}
+    """
+    found: dict[str, dict[str, float]] = {}
+    last = None
+    for qid, docno, score in zip(ranking["qid"].tolist(), ranking["docno"].tolist(), ranking["score"].tolist(), strict=True):
+        if qid != last:
+            of_turn, last = found.setdefault(qid, {}), qid
+        of_turn[docno] = score
+    return found
+
+
+def strictly_decreasing(results: pd.DataFrame) -> pd.DataFrame:
+    """Sort by turn and rank, and lower tied scores by the least 32-bit step, so that no tool breaks ties its own way.
+
+    Args:
+        results: a result frame with ``qid``, ``docno``, ``score``, ``rank``.
+
+    Returns:
+        The frame in order (turns as they first appear), ``rank`` 0, 1, ..., ``score`` as float32 values that strictly
+        decrease within a turn.
+
+    Raises:
+        DataError: when a turn has a passage twice, a score that is not finite, 32-bit scores that rise with the rank, or ties
+            at the lowest 32-bit float.
+
+    Example:
+        >>> import pandas as pd
+        >>> tied = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["a", "b"], "score": [0.5, 0.5], "rank": [0, 1]})
+        >>> strictly_decreasing(tied)["score"].is_monotonic_decreasing
+        True
+    """
+    pt.validate.result_frame(results, extra_columns=["score", "rank"])
+    turns = pd.factorize(results["qid"])[0]
+    order = np.lexsort((results["rank"].to_numpy(dtype=float), turns))
+    ordered = results.iloc[order].reset_index(drop=True)
+    turns = turns[order]
+    scores = _finite(ordered, float(np.finfo(np.float32).max)).astype(np.float32).astype(np.float64)
+    _check_once(ordered, turns)
+    _check_falling(ordered, turns, scores)
+    return set_ranks(ordered, turns, scores)
 
 
 def min_max(scores: Floats, lists: Integers) -> Floats:
@@ -138,6 +212,13 @@ def sum_in_any_order(parts: Sequence[Floats] | Floats) -> Floats:
     return np.asarray(np.sort(np.asarray(parts, dtype=np.float64), axis=0).sum(axis=0), dtype=np.float64)
 
 
+def _places(turn: Integers) -> tuple[Integers, Integers]:
+    """The place of each row within its turn, whose rows stand together, from 0; and how many rows the turn has."""
+    starts = np.flatnonzero(np.diff(turn, prepend=-1))
+    sizes = np.diff(np.append(starts, len(turn)))
+    return np.arange(len(turn)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
+
+
 def _parted(score: Floats, rank: Integers, docno: "pd.Series[Any] | None") -> Floats:
     """The scores, lowered where a 32-bit float is not below the one before it; a turn begins at each rank of 0."""
     number = _numbers(score)
@@ -173,3 +254,33 @@ def _texts(docno: "pd.Series[Any]") -> "npt.NDArray[np.object_]":
     """The docnos as the texts that an evaluator compares."""
     docnos: npt.NDArray[np.object_] = docno.to_numpy(dtype=object)
     return docnos if pd.api.types.infer_dtype(docnos, skipna=False) == "string" else np.array(list(map(str, docnos)), dtype=object)
+
+
+def _finite(results: pd.DataFrame, largest: float = np.inf) -> Floats:
+    scores: Floats = pd.to_numeric(results["score"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.flatnonzero(~np.isfinite(scores) | (np.abs(scores) > largest))
+    if len(bad):
+        row = results.iloc[bad[0]]
+        raise DataError(f"turn {row['qid']}, passage {row['docno']}: the score is {row['score']}; a run needs finite scores")
+    return scores
+
+
+def _check_once(ordered: pd.DataFrame, turns: Integers) -> None:
+    """Whether each turn, whose rows stand together, has each passage once."""
+    docnos, start = ordered["docno"].tolist(), 0
+    for end in [*(np.flatnonzero(np.diff(turns)) + 1).tolist(), len(docnos)]:
+        if len(set(docnos[start:end])) < end - start:
+            row = ordered[ordered.duplicated(["qid", "docno"])].iloc[0]
+            raise DataError(
+                f"turn {row['qid']} has passage {row['docno']} twice: bring sub-queries back first (Interleave, Union, RRF, RerankAgainst)"
+            )
+        start = end
+
+
+def _check_falling(results: pd.DataFrame, turns: Integers, scores: Floats) -> None:
+    rising = np.flatnonzero((turns[1:] == turns[:-1]) & (scores[1:] > scores[:-1]))
+    if len(rising):
+        row = results.iloc[rising[0] + 1]
+        raise DataError(
+            f"turn {row['qid']}, passage {row['docno']}: the score rises with the rank; rank by score first, by pt.model.add_ranks(run)"
+        )

@@ -71,7 +71,7 @@ def evaluate(
     named = name_runs(paths)
     judged = _judged(dataset_name, qrels, turns, paths)
     groups = _groups(named, samples)
-    rankings = {name: _ranking(path) for name, path in named.items()}
+    rankings = {name: _ranking(name, path) for name, path in named.items()}
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
         from ..study.comparison import refuse_statements
@@ -185,33 +185,23 @@ def unjudged_turns(dataset_name: str) -> set[str]:
     return set(data.get_topics()["qid"]) - judged if judged else set()
 
 
-def _ranking(path: Path) -> Mapping[str, Mapping[str, float]]:
+def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
     """The scores of a run by turn; those of a run file are read without a frame, which takes longer to import than to fill."""
     from ..store.trec import is_run_file, read_rankings
 
     if is_run_file(path):
         return read_rankings(path)
-    from ..runs.trec import scores_by_turn
+    from ..evaluation.finished import ranking_of
 
-    return scores_by_turn(_load_run(path))
-
-
-def _load_run(path: Path) -> "pd.DataFrame":
-    """The ranking of a run folder, a run file or a submission."""
-    from ..runs import RunFolder, read_run
-    from ..store.trec import is_run_file
-    from ..submit.reading import read_ranking
-
-    if path.is_dir():
-        return RunFolder(path).results()
-    return read_run(path) if is_run_file(path) else read_ranking(path)
+    return ranking_of(name, path)
 
 
 def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     """Runs by their names, that of the folder or the file."""
+    from ..evaluation.finished import results_of
     from ..store.trec import name_runs
 
-    return {name: _load_run(path) for name, path in name_runs(paths).items()}
+    return {name: results_of(name, path) for name, path in name_runs(paths).items()}
 
 
 @main.command(

@@ -44,8 +44,8 @@ def read_qrels(path: str | Path) -> pd.DataFrame:
     return qrels_frame(read_judgements(path))
 
 
-def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
-    """``qid``, ``docno`` and ``label`` (int64) of ``qrels``.
+def judgements_in(qrels: pd.DataFrame, name: str = "the qrels") -> list[tuple[str, str, int]]:
+    """Turn, passage and label of each row of ``qrels``, checked.
 
     Raises:
         UsageError: when ``qrels`` is no frame.
@@ -60,12 +60,19 @@ def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
         what = f"have no column {', '.join(lacking)}" if lacking else "hold no judgement"
         raise DataError(f"{name} {what}: give a frame with qid, docno, label, such as read_qrels(path) returns")
     qrels = with_text_ids(name, qrels)
-    grades = _grades(name, qrels)
+    labels = qrels["label"]
+    clean = labels.dtype == "int64" and labels.between(-9999, 9999).all()
+    grades = labels.tolist() if clean else _grades(name, qrels)
     twice = qrels.duplicated(["qid", "docno"])
     if twice.any():
         row = qrels[twice].iloc[0]
         raise DataError(f"{name} judge turn {row['qid']}, passage {row['docno']} twice: keep one of the two")
-    return qrels_frame(zip(qrels["qid"], qrels["docno"], grades, strict=True))
+    return list(zip(qrels["qid"], qrels["docno"], grades, strict=True))
+
+
+def check_qrels(qrels: pd.DataFrame, name: str = "the qrels") -> pd.DataFrame:
+    """``qid``, ``docno`` and ``label`` (int64) of ``qrels``; raises what :func:`judgements_in` raises."""
+    return qrels_frame(judgements_in(qrels, name))
 
 
 def _grades(name: str, qrels: pd.DataFrame) -> list[int]:

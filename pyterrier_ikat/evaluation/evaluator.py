@@ -60,9 +60,11 @@ class Evaluator:
 
     def __init__(self, judged: Judged, measures: Sequence[ir_measures.Measure]) -> None:
         self.measures, self.turns = list(measures), list(judged)
-        together = [measure for measure in self.measures if _is_trec_eval(measure) and not _needs_own_pass(measure)]
-        groups = [together, *([measure] for measure in self.measures if measure not in together)]
-        self._passes = [_pass_of(group, judged) for group in groups if group]
+        groups: dict[ir_measures.Measure | None, list[ir_measures.Measure]] = {}
+        for measure in self.measures:
+            alone = not _is_trec_eval(measure) or measure.params.get("gains") or measure.params.get("judged_only")
+            groups.setdefault(measure if alone else None, []).append(measure)
+        self._passes = [_pass_of(group, judged) for group in groups.values()]
 
     def per_turn(self, name: str, ranking: Ranking) -> dict[str, list[float]]:
         """Measure -> a score for each turn of the judgements; ``name`` is what errors call the run.
@@ -72,23 +74,24 @@ class Evaluator:
         """
         check_turn_names(f"run {name}", ranking, self.turns)
         run = {qid: ranking[qid] for qid in self.turns if qid in ranking}
-        found = {measure: scores for one in self._passes for measure, scores in one(run).items()}
-        lost = {measure: float(measure == ir_measures.NumQ) for measure in self.measures}
-        return {label(measure): [found[measure].get(turn, lost[measure]) for turn in self.turns] for measure in self.measures}
+        found: dict[str, list[float]] = {label(measure): [] for measure in self.measures}
+        for one in self._passes:
+            for measure, scores in one(run).items():
+                lost = float(measure == ir_measures.NumQ)
+                found[label(measure)] = [scores.get(turn, lost) for turn in self.turns]
+        return found
 
 
 def _is_trec_eval(measure: ir_measures.Measure) -> bool:
     return provider_of(measure) is ir_measures.pytrec_eval
 
 
-def _needs_own_pass(measure: ir_measures.Measure) -> bool:
-    return bool(measure.params.get("gains") or measure.params.get("judged_only"))
-
-
 def _pass_of(measures: list[ir_measures.Measure], judged: Judged) -> Pass:
     if not _is_trec_eval(measures[0]):
         return lambda run: {measures[0]: _other_scores(measures[0], judged, run)}
-    evaluator = ir_measures.pytrec_eval.evaluator(measures, {qid: _readable(labels) for qid, labels in judged.items()})
+    # Without a label from 0 on, trec_eval reads what the turn before has left, or ends nowhere.
+    readable = {qid: labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0} for qid, labels in judged.items()}
+    evaluator = ir_measures.pytrec_eval.evaluator(measures, readable)
 
     def trec_eval(run: Ranking) -> dict[ir_measures.Measure, dict[str, float]]:
         found: dict[ir_measures.Measure, dict[str, float]] = {measure: {} for measure in measures}
@@ -98,11 +101,6 @@ def _pass_of(measures: list[ir_measures.Measure], judged: Judged) -> Pass:
         return found
 
     return trec_eval
-
-
-def _readable(labels: Mapping[str, int]) -> Mapping[str, int]:
-    """A turn's judgements with one from 0 on: without any, trec_eval reads what the turn before has left, or ends nowhere."""
-    return labels if max(labels.values()) >= 0 else {**labels, "a passage of no run": 0}
 
 
 def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) -> dict[str, float]:
@@ -135,20 +133,11 @@ def _ranks_as_scores(docnos: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(docnos, map(float, range(len(docnos), 0, -1)), strict=True))
 
 
-def compare(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator, baseline: str | None) -> Rows:
-    """The rows of :func:`~pyterrier_ikat.evaluation.evaluate`'s table, for rankings by name.
-
-    Raises:
-        DataError: when one shares no turn with the judgements or names them with hyphens.
-    """
-    return experiment_rows(turn_scores(rankings, evaluator), evaluator.measures, baseline)
-
-
 def turn_scores(rankings: Iterable[tuple[str, Ranking]], evaluator: Evaluator) -> dict[str, dict[str, list[float]]]:
     """Run -> measure -> a score for each turn of the judgements, for rankings by name.
 
     Raises:
-        DataError: as :func:`compare`.
+        DataError: when one shares no turn with the judgements or names them with hyphens.
     """
     scores = {}
     for name, ranking in rankings:

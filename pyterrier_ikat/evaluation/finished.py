@@ -1,4 +1,4 @@
-"""Finished runs by name, whether frames, run folders or run files, and the judgements that a run folder knows."""
+"""Finished runs by name, whether frames, run folders, run files or submissions, and the judgements that a run folder knows."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,12 +8,17 @@ import pandas as pd
 
 from ..conversations.choice import find_qrels
 from ..conversations.datasets import IkatDataset, dataset, full_name
-from ..errors import UsageError, advice, list_first, option
+from ..conversations.frame import with_text_ids
+from ..errors import DataError, UsageError, advice, list_first, option
+from ..order import scores_by_turn, strictly_decreasing
 from ..runs import RunFolder, read_run
 from ..runs.turns import checksum_of
-from ..store.trec import name_runs
+from ..store.trec import is_run_file, name_runs
+from ..submit.reading import read_ranking
+from .evaluator import Ranking
 
 Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
+RANKING = ("qid", "docno", "score", "rank")
 Finished: TypeAlias = Mapping[str, Source] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
 
 
@@ -35,24 +40,47 @@ def name_finished(runs: Finished) -> dict[str, Source]:
     return found
 
 
-def read_finished(runs: Mapping[str, Source]) -> dict[str, pd.DataFrame]:
-    """The rankings of runs.
+def results_of(name: str, run: Source) -> pd.DataFrame:
+    """A run as a frame: ``qid``, ``docno``, ``score``, ``rank``.
 
     Raises:
-        UsageError: when something is no run.
+        UsageError: when it is no run.
         DataError: when a folder or file can't be read.
     """
-    return {name: _read(name, run) for name, run in runs.items()}
-
-
-def _read(name: str, run: Source) -> pd.DataFrame:
     if isinstance(run, pd.DataFrame):
         return run
     if isinstance(run, RunFolder):
         return run.results()
     if not isinstance(run, str | Path):
-        raise UsageError(f"run {name} is a {type(run).__name__}: give a frame, a run folder or a run file")
-    return RunFolder(run).results() if Path(run).is_dir() else read_run(run)
+        raise UsageError(f"run {name} is a {type(run).__name__}: give a frame, a run folder, a run file or a submission")
+    if Path(run).is_dir():
+        return RunFolder(run).results()
+    return read_run(run) if is_run_file(Path(run)) else read_ranking(run)
+
+
+def ranking_of(name: str, run: Source) -> Ranking:
+    """A run as scores by turn; as :func:`results_of`, and checked by :func:`check_ranking`."""
+    return check_ranking(name, results_of(name, run))
+
+
+def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """The scores of a result frame by turn, which strictly decrease in the order of its ranks: no evaluator breaks a tie its own way.
+
+    Raises:
+        UsageError: when a column is missing.
+        DataError: when an id is no text, a turn has a passage twice, a score is no finite number, or scores rise with the rank.
+    """
+    missing = [wanted for wanted in RANKING if wanted not in run.columns]
+    if missing:
+        raise UsageError(
+            f"run {name} has no {', '.join(missing)} (it has {', '.join(map(str, run.columns))}): give a ranking, such as "
+            "read_run(path) returns; ranks come from pt.model.add_ranks(run)"
+        )
+    run = with_text_ids(f"run {name}", run)
+    try:
+        return scores_by_turn(strictly_decreasing(run))
+    except DataError as error:
+        raise DataError(f"run {name}: {error}") from None
 
 
 def folders_in(runs: Mapping[str, Source]) -> list[RunFolder]:

@@ -44,8 +44,11 @@ def provider_of(measure: ir_measures.Measure) -> Provider | None:
         >>> provider_of(RR).NAME, provider_of(RR @ 10).NAME
         ('pytrec_eval', 'msmarco')
     """
-    providers = ir_measures.DefaultPipeline.providers
-    return next((one for one in providers if one.supports(measure) and one.is_available()), None)
+    one: Provider
+    for one in ir_measures.DefaultPipeline.providers:
+        if one.supports(measure) and one.is_available():
+            return one
+    return None
 
 
 def is_own(measure: ir_measures.Measure) -> bool:
@@ -68,10 +71,13 @@ def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Meas
     """
     if isinstance(measures, str):
         measures = [text.strip() for text in re.split(r",(?![^({]*[)}])", measures)]  # no comma within parentheses or braces separates
-    found = [_checked(one) for one in ([measures] if isinstance(measures, ir_measures.Measure) else measures)]
+    found: dict[str, ir_measures.Measure] = {}
+    for one in [measures] if isinstance(measures, ir_measures.Measure) else measures:
+        measure = _checked(one)
+        found[label(measure)] = measure
     if not found:
         raise UsageError("there is no measure: give some, such as [nDCG @ 5] or TRACK_2024")
-    return list({label(measure): measure for measure in found}.values())
+    return list(found.values())
 
 
 def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
@@ -122,26 +128,18 @@ def _name(measure: ir_measures.Measure) -> str:
 
 def _check_values(measure: ir_measures.Measure, text: str) -> None:
     """Whether trec_eval takes the parameters' values for what they are: at others it ends our process, or gives 0."""
-    cutoff, level, recall = (measure.params.get(name) for name in ("cutoff", "rel", "recall"))
-    gains = (measure.params.get("gains") or {}).values()
-    faults = [
-        (cutoff is not None and not 1 <= cutoff <= _LARGEST, f"cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20"),
-        (
-            level is not None and not 1 <= level <= _LARGEST,
-            f"relevance level {level}: give the least label that counts as relevant, from 1 on",
-        ),
-        (
-            recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)),
-            f"recall {recall}: give one from 0 to 1 of two decimals, which are what trec_eval reads",
-        ),
-        *(
-            (type(gain) is not int or abs(gain) > _LARGEST_GAIN, f"gain {gain!r}: give whole numbers of at most {_LARGEST_GAIN}")
-            for gain in gains
-        ),
-    ]
-    for wrong, what in faults:
-        if wrong:
-            raise UsageError(f"measure {text!r} has the {what}")
+    given = measure.params
+    cutoff, level, recall = given.get("cutoff"), given.get("rel"), given.get("recall")
+    asked = f"measure {text!r} has the"
+    if cutoff is not None and not 1 <= cutoff <= _LARGEST:
+        raise UsageError(f"{asked} cutoff {cutoff}: give one from 1 on, such as {text.partition('@')[0]}@20")
+    if level is not None and not 1 <= level <= _LARGEST:
+        raise UsageError(f"{asked} relevance level {level}: give the least label that counts as relevant, from 1 on")
+    if recall is not None and not (0 <= recall <= 1 and recall == round(recall, 2)):
+        raise UsageError(f"{asked} recall {recall}: give one from 0 to 1 of two decimals, which are what trec_eval reads")
+    for gain in (given.get("gains") or {}).values():
+        if type(gain) is not int or abs(gain) > _LARGEST_GAIN:
+            raise UsageError(f"{asked} gain {gain!r}: give whole numbers of at most {_LARGEST_GAIN}")
 
 
 def _missing(measure: ir_measures.Measure) -> str:

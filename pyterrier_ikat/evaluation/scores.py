@@ -10,15 +10,21 @@ from ir_measures import nDCG
 
 from ..arguments import checked
 from ..conversations.frame import column, with_text_ids
-from ..conversations.qrels import check_qrels
+from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
-from ..runs.trec import scores_by_turn, strictly_decreasing
-from .evaluator import Evaluator, check_baseline, check_common_turns, compare, judgements_by_turn, warn_of_other_turns
+from .evaluator import (
+    Evaluator,
+    check_baseline,
+    check_common_turns,
+    experiment_rows,
+    judgements_by_turn,
+    turn_scores,
+    warn_of_other_turns,
+)
 from .experiment_table import experiment_table
-from .finished import Finished, folders_in, name_finished, qrels_of, read_finished
+from .finished import Finished, check_ranking, folders_in, name_finished, qrels_of, ranking_of
 from .measures import TRACK_2023, as_measures, label
 
-RANKING = ("qid", "docno", "score", "rank")
 GROUPS = ("conversation", "depth")
 SAME = 1e-9
 """Scores of a turn that differ by less are a tie."""
@@ -47,29 +53,7 @@ def check_runs(runs: Any) -> None:
 
 def make_evaluator(qrels: pd.DataFrame, measures: Measures) -> Evaluator:
     """The evaluator of runs by these judgements and measures; see :class:`~pyterrier_ikat.evaluation.evaluator.Evaluator`."""
-    judged = check_qrels(qrels)
-    rows = zip(*(judged[name].tolist() for name in ("qid", "docno", "label")), strict=True)
-    return Evaluator(judgements_by_turn(rows), as_measures(measures))
-
-
-def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """The scores of a result frame by turn, which strictly decrease in the order of its ranks: no evaluator breaks a tie its own way.
-
-    Raises:
-        UsageError: when a column is missing.
-        DataError: when an id is no text, a turn has a passage twice, a score is no finite number, or scores rise with the rank.
-    """
-    missing = [wanted for wanted in RANKING if wanted not in run.columns]
-    if missing:
-        raise UsageError(
-            f"run {name} has no {', '.join(missing)} (it has {', '.join(map(str, run.columns))}): give a ranking, such as "
-            "read_run(path) returns; ranks come from pt.model.add_ranks(run)"
-        )
-    run = with_text_ids(f"run {name}", run)
-    try:
-        return scores_by_turn(strictly_decreasing(run))
-    except DataError as error:
-        raise DataError(f"run {name}: {error}") from None
+    return Evaluator(judgements_by_turn(judgements_in(qrels)), as_measures(measures))
 
 
 def evaluate(
@@ -85,8 +69,8 @@ def evaluate(
     :func:`pyterrier_ikat.run` and :func:`pyterrier_ikat.experiment`. Run files are read as trec_eval ranks them: ties by docno.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder or run file, or a list of folders and files; turns
-            that are not judged are ignored.
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder, run file or submission, or a list of such paths;
+            turns that are not judged are ignored.
         qrels: ``qid``, ``docno``, ``label``; they alone define the turns. Run folders know theirs: their dataset's default ones, of
             the turns that they were made for.
         measures: ir_measures measures, or their names.
@@ -114,8 +98,8 @@ def evaluate(
             raise UsageError("nothing says the judgements: give qrels=..., which only run folders of a dataset know themselves")
         qrels = qrels_of(folders)
     evaluator = make_evaluator(qrels, measures)
-    rankings = {name: check_ranking(name, run) for name, run in read_finished(named).items()}
-    rows = compare(rankings.items(), evaluator, baseline)
+    rankings = {name: ranking_of(name, run) for name, run in named.items()}
+    rows = experiment_rows(turn_scores(rankings.items(), evaluator), evaluator.measures, baseline)
     for name, ranking in rankings.items():
         warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
     return pd.DataFrame(rows)

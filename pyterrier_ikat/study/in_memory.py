@@ -15,7 +15,8 @@ from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
-from ..evaluation.scores import check_ranking, make_evaluator
+from ..evaluation.finished import check_ranking
+from ..evaluation.scores import make_evaluator
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages
 from ..runs import write_run

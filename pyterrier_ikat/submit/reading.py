@@ -10,7 +10,7 @@ import pandas as pd
 from ..conversations.datasets import IkatDataset
 from ..conversations.frame import column, object_frame
 from ..errors import DataError
-from ..runs.trec import in_trec_eval_order
+from ..order import in_trec_eval_order
 from .checks import check_turn_ids, find_statement_id
 from .formats import Response, Run, SubmittedTurn, Topics
 from .loading import load_run

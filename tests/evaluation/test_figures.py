@@ -34,8 +34,9 @@ from test_evaluate import random_runs
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs, win_tie_loss
 from pyterrier_ikat.evaluation.evaluator import check_turn_names
+from pyterrier_ikat.evaluation.finished import check_ranking
 from pyterrier_ikat.evaluation.measures import provider_of
-from pyterrier_ikat.evaluation.scores import check_ranking, make_evaluator, scores_by_run
+from pyterrier_ikat.evaluation.scores import make_evaluator, scores_by_run
 
 
 def by_rank(run):

@@ -11,7 +11,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate
-from pyterrier_ikat.runs import RunFolder, read_run, write_run
+from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.submit import RefusedError, ResponseCutWarning, read_submission, validate, write_submission
 
 RANKED = 12
@@ -361,8 +361,9 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
     write_submission((results, turns), data, tmp_path / "run", run_id="x", run_type="automatic", **HEADER[year])
     read = read_submission(tmp_path / "run", data).results
     write_run(read, tmp_path / "read.trec")
-    figures = evaluate({"run": results, "submission": read, "file": read_run(tmp_path / "read.trec")}, qrels)
-    assert figures.iloc[0, 1:].tolist() == figures.iloc[1, 1:].tolist() == figures.iloc[2, 1:].tolist()
+    runs = {"run": results, "read": read, "submission": tmp_path / "run", "file": tmp_path / "read.trec"}
+    figures = evaluate(runs, qrels)
+    assert len({tuple(row) for row in figures.iloc[:, 1:].itertuples(index=False)}) == 1
     judged = {qid: dict(zip(rows["docno"], rows["label"], strict=True)) for qid, rows in qrels.groupby("qid")}
     ranked = {qid: dict(zip(rows["docno"], rows["score"], strict=True)) for qid, rows in read.groupby("qid")}
     theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.5", "map"}).evaluate(ranked)
