@@ -58,6 +58,9 @@ setup(
         "rich>=13.0",  # tables in a terminal
         "lazy-loader>=0.4",
         "lz4>=4.0",  # the passages' texts
+        "numpy",
+        "scipy>=1.9",  # scores of lexical search
+        "PyStemmer>=2.2,<3",  # the stems of PISA; from version 3 on it makes others
         "requests",
         "tqdm",
     ],
@@ -69,7 +72,7 @@ setup(
         "plots": ["matplotlib"],
         "ray": RAY,  # pipelines on a Ray cluster
         "openvino": [*RANK, *OPENVINO],  # a backend of cross-encoders
-        "bench": [*TEST, "bm25s", "PyStemmer"],  # what the benchmarks compare with
+        "bench": [*TEST, "bm25s", "numba"],  # what the benchmarks compare with
         "serve": SERVE,  # systems as an OpenAI-compatible server with a chat page
         "mcp": MCP,  # and as tools of the Model Context Protocol
         "interact": INTERACT,  # the tokenizer that counts a response for the track's simulated user

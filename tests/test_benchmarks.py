@@ -145,13 +145,13 @@ def test_the_help_that_start_up_measures_is_that_of_ikat():
 @pytest.fixture
 def searches(monkeypatch):
     """How many queries each call of the operator had searched for."""
-    found, search = [], operator_module.search
+    found, search = [], operator_module.BM25.find_rankings
 
     def noted(*given):
         found.append(len(given[2]))
         return search(*given)
 
-    monkeypatch.setattr(operator_module, "search", noted)
+    monkeypatch.setattr(operator_module.BM25, "find_rankings", noted)
     return found
 
 
@@ -171,7 +171,7 @@ def test_the_operator_searches_in_every_repeat_and_is_compared_with_a_frame_of_t
     bm25, index, texts = passages
     queries = bm25._queries(5)
     row = bm25._operator("short", index, queries, texts)
-    assert re.fullmatch(r"short: index\.bm25\(\) with texts, \d+ threads", row.task)
+    assert re.fullmatch(r"short: index\.bm25\(engine='pisa'\) with texts, \d+ threads", row.task)
     assert "1 thread" in row.instead
     assert searches == [8, 8, 8]  # three repeats; the comparison afterwards remembers the last
     assert row.more == {"same top 100": 1.0}

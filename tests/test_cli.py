@@ -97,8 +97,8 @@ def test_started_again_it_keeps_finished_runs(sample_index, tmp_path):
 
 def test_searches_and_scores_kept_in_a_file_are_not_repeated(sample_index, tmp_path, monkeypatch):
     searched = []
-    search = bm25.search
-    monkeypatch.setattr(bm25, "search", lambda *given: [searched.extend(given[2]), search(*given)][1])
+    search = bm25.BM25.find_rankings
+    monkeypatch.setattr(bm25.BM25, "find_rankings", lambda *given: [searched.extend(given[2]), search(*given)][1])
     told = ["qr", "--dataset", "ikat:sample", "--index", sample_index, "--llm", "recorded:sample", "--cache", tmp_path / "c.sqlite"]
     first = call("run", *told, "--out", tmp_path / "first")
     assert first.exit_code == 0, first.output
@@ -627,12 +627,12 @@ def test_a_full_disk_is_said_with_the_file(sample_index, tmp_path, monkeypatch, 
     ],
 )
 def test_what_the_surroundings_refuse_is_one_line(sample_index, tmp_path, monkeypatch, error, message):
-    monkeypatch.setattr(bm25, "search", raising(error))
+    monkeypatch.setattr(bm25.BM25, "find_rankings", raising(error))
     assert one_line(run(sample_index, tmp_path, "raw")).startswith(message)
 
 
 def test_a_defect_keeps_its_traceback(sample_index, tmp_path, monkeypatch):
-    monkeypatch.setattr(bm25, "search", raising(ZeroDivisionError()))
+    monkeypatch.setattr(bm25.BM25, "find_rankings", raising(ZeroDivisionError()))
     assert isinstance(run(sample_index, tmp_path, "raw").exception, ZeroDivisionError)
 
 
@@ -647,7 +647,7 @@ def as_a_program_starts():
 @pytest.mark.usefixtures("as_a_program_starts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_search_that_is_interrupted_or_terminated_keeps_the_finished_batches(sample_index, tmp_path, monkeypatch, number):
-    before, search, searched = signal.getsignal(number), bm25.search, []
+    before, search, searched = signal.getsignal(number), bm25.BM25.find_rankings, []
 
     def interrupted(*given):
         searched.append(given)
@@ -655,7 +655,7 @@ def test_a_search_that_is_interrupted_or_terminated_keeps_the_finished_batches(s
             signal.raise_signal(number)
         return search(*given)
 
-    monkeypatch.setattr(bm25, "search", interrupted)
+    monkeypatch.setattr(bm25.BM25, "find_rankings", interrupted)
     assert one_line(run(sample_index, tmp_path, "raw", "--batch", "8")).startswith("stopped; finished work is kept")
     assert (tmp_path / "raw.partial" / "000000.json").is_file()
     assert signal.getsignal(number) == before
@@ -671,7 +671,7 @@ def test_a_library_that_turns_ctrl_c_into_its_own_error(sample_index, tmp_path, 
         except KeyboardInterrupt as error:
             raise SystemError("returned a result with an exception set") from error
 
-    monkeypatch.setattr(bm25, "search", search)
+    monkeypatch.setattr(bm25.BM25, "find_rankings", search)
     assert one_line(run(sample_index, tmp_path, "raw")).startswith("stopped")
 
 
@@ -688,7 +688,7 @@ def test_a_link_in_the_place_of_a_run_is_refused_before_anything_is_run(sample_i
     (tmp_path / "empty").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "raw").symlink_to(tmp_path / target)
-    monkeypatch.setattr(bm25, "search", raising(AssertionError))
+    monkeypatch.setattr(bm25.BM25, "find_rankings", raising(AssertionError))
     assert "raw is a link to no finished run" in one_line(run(sample_index, tmp_path / "out", "raw"))
 
 

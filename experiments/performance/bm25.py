@@ -37,9 +37,9 @@ from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.operator import digest
-from pyterrier_ikat.retrieve.bm25 import stop_terms, tokenize
-from pyterrier_ikat.retrieve.pisa import ascii_text, open_bm25, search
+from pyterrier_ikat.retrieve.pisa import open_bm25, search
 from pyterrier_ikat.retrieve.retriever import packed, unpacked
+from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 from pyterrier_ikat.store.cache import Cache
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
@@ -72,16 +72,16 @@ def rows() -> Iterator[Row]:
 
 def _operator(task: str, index: ikat.PassageIndex, queries: pd.DataFrame, texts: Mapping[str, str]) -> Row:
     """The operator as a user calls it, against PISA's default with the texts."""
-    operator, default = index.bm25(num_results=DEPTH), _bare(index, "block_max_wand", 1)
+    operator, default = index.bm25(num_results=DEPTH, engine="pisa"), _bare(index, "block_max_wand", 1)
     alone = open_bm25(index.pisa, stops="lucene", k1=0.9, b=0.4, threads=min(max(os.cpu_count() or 2, 2), 16))
     alone.num_results = DEPTH
     return Row(
-        task=f"{task}: index.bm25() with texts, {alone.threads} threads",
+        task=f"{task}: index.bm25(engine='pisa') with texts, {alone.threads} threads",
         ours=_per_query(lambda: anew(operator, queries)),
         today=_per_query(lambda: with_texts_of(default(queries), texts)),
         instead="PISA's default through PyTerrier (block_max_wand, 1 thread), texts from a dictionary in memory",
         limit=_per_query(lambda: alone(queries)),
-        why=f"PISA alone as index.bm25() asks it (maxscore, {alone.threads} threads): docnos and scores, no texts",
+        why=f"PISA alone as the operator asks it (maxscore, {alone.threads} threads): docnos and scores, no texts",
         more={"same top 100": _same_top(operator(queries), default(queries))},
     )
 

@@ -83,7 +83,7 @@ def _short_query(folder: Path) -> Row:
     before = ikat.PassageIndex(target, text=pt.apply.generic(lambda found: add_texts(found, partial(read_sqlite, folder / "sqlite"))))
     alone = open_bm25(index.pisa, stops="lucene", k1=0.9, b=0.4, threads=min(max(os.cpu_count() or 2, 2), 16))
     alone.num_results = DEPTH
-    ours, today = (one.bm25(num_results=DEPTH) for one in (index, before))
+    ours, today = (one.bm25(num_results=DEPTH, engine="pisa") for one in (index, before))
     pd.testing.assert_frame_equal(ours(queries), today(queries))
     seconds = [median_seconds(work, repeats=7) / QUERIES for work in (partial(anew, ours, queries), partial(anew, today, queries))]
     return Row(

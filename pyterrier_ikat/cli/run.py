@@ -50,6 +50,7 @@ OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 @click.option("--similarity", help="for --dense: cosine or dot; by default the model's own, or cosine if it has none")
 @click.option("--stemmer", help="porter2 or none; by default porter2")
 @click.option("--stops", help="stop words of queries: lucene (33 words), terrier (733) or none; by default lucene")
+@click.option("--engine", help="what searches it: eager, pisa or both; by default eager up to 500,000 passages, then pisa if installed")
 @click.option("--threads", type=int, help="threads that compress texts and invert; by default 2")
 @click.option("--expected", type=int, help="how many passages SOURCE has; any other number is an error")
 @quiet

@@ -15,13 +15,14 @@ import pyterrier as pt
 from ..errors import DataError, IkatError, advice
 from ..operator import Operator, digest
 from ..store.files import atomic_write, write_description
+from .eager_files import read_docnos as read_eager_docnos
 from .pisa import read_docnos
 from .state import Replaced, Seen, open_folder, states_of
 from .texts import TextStore
 
 FORMAT = 2
 """Of the descriptions."""
-PISA, TEXTS, PT_META = "pisa", "texts.lz4", "pt_meta.json"
+PISA, EAGER, TEXTS, PT_META = "pisa", "eager", "texts.lz4", "pt_meta.json"
 SPLADE_META, PYTERRIER_META = "ikat_splade.json", (PT_META, "pt_pisa_config.json")
 BM25_META, DENSE_META = "ikat_index.json", "ikat_dense.json"
 OURS = (BM25_META, SPLADE_META, DENSE_META)
@@ -156,6 +157,18 @@ class IndexArtifact(pt.Artifact):
         """The folder of PISA's files."""
         return Path(self.path) / PISA
 
+    @property
+    def eager(self) -> Path:
+        """The folder of the eager engine's files."""
+        return Path(self.path) / EAGER
+
+    @property
+    def engines(self) -> list[str]:
+        """The engines that the index has files of: ``"eager"``, ``"pisa"`` or both."""
+        files = self.describe()["files"]
+        there = {"eager": self.eager / "impacts.npy", "pisa": self.pisa / "inv.docs"}
+        return [engine for engine, file in there.items() if file.relative_to(self.path).as_posix() in files]
+
     def warm_up(self) -> None:
         """Load in advance what the first search needs; by default nothing."""
 
@@ -193,7 +206,8 @@ class IndexArtifact(pt.Artifact):
         """The docnos ``among`` the given ones that the index has, looked up lazily."""
         if self._stores_text:
             return TextStore(Path(self.path) / TEXTS).docnos(among)
-        return filter(frozenset(among).__contains__, read_docnos(self.pisa))
+        there = read_eager_docnos(self.eager) if "eager" in self.engines else read_docnos(self.pisa)
+        return filter(frozenset(among).__contains__, there)
 
     def build_package(
         self,

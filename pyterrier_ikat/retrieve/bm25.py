@@ -4,7 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,12 @@ from ..arguments import at_least, one_of
 from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
 from ..operator import Operator, digest, with_fields
-from .pisa import STEMMERS, STOPS, TIES, Ranking, ascii_text, open_bm25, search, version
-from .retriever import IndexRetriever, Query
+from . import eager
+from .pisa import open_bm25, search
+from .ranking import TIES, Ranking
+from .retriever import Query
+from .sparse_retriever import SparseRetriever
+from .words import STEMMERS, STOPS, ascii_text, stop_terms, tokenize
 
 if TYPE_CHECKING:
     from .passage_index import PassageIndex
@@ -36,7 +40,7 @@ def check_bm25(k1: float, b: float) -> None:
             raise UsageError(f"{name}={value!r} has more than the 6 digits that PISA keeps: round it to {value:g}")
 
 
-class BM25(IndexRetriever):
+class BM25(SparseRetriever):
     """BM25 retrieval with the passages' text; ``PassageIndex.bm25()`` makes it.
 
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
@@ -48,11 +52,14 @@ class BM25(IndexRetriever):
     be terms of the index: they are neither stemmed nor stopped. A term of weight w counts w times, with weights rounded to 1/10,000 of the
     heaviest.
 
-    The score is PISA's: the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))`` with
+    The score is the sum over the query's words of ``idf * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / mean length))`` with
     ``idf = log((N - df + 0.5) / (df + 0.5))``, Robertson's, and at least 1e-6: a word that is in half of the passages counts almost
     nothing. Lucene's idf, ``log(1 + ...)`` of the same, gives such words more weight. There is no other difference: on words drawn at
     random bm25s shares the whole top 10 with Robertson's idf, .84 to .94 of it with Lucene's; on the 700 passages of ikat:2023-mini
     Lucene's shares .94.
+
+    Two engines compute it. ``eager`` adds up what each word gives to each passage, computed when indexing; it runs everywhere. PISA skips
+    passages that can't reach the top, which pays for short queries on large collections.
 
     ``bm25 % k`` retrieves only k passages. Each distinct query is searched once, for all rows, turns and systems: rankings, without text,
     are kept in the process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.
@@ -66,9 +73,11 @@ class BM25(IndexRetriever):
         b: length normalisation from 0 to 1; with a larger value, long passages score lower.
         num_results: the maximum number of passages per query.
         cache: a file that keeps rankings for other processes and later runs; made when missing.
+        engine: ``"eager"`` or ``"pisa"``. By default the one that the index has; where it has both, the faster one for the query: PISA
+            below 20 distinct words. They give the same rankings, scores but for rounding.
 
     Raises:
-        UsageError: when ``k1``, ``b`` or ``num_results`` is out of range.
+        UsageError: when ``k1``, ``b`` or ``num_results`` is out of range, or the index has no files for ``engine``.
         DataError: when the index is missing or incomplete, or a row's ``query_toks`` isn't a dict of weights.
 
     Example:
@@ -81,14 +90,20 @@ class BM25(IndexRetriever):
     label, method = "BM25", "bm25"
 
     def __init__(
-        self, index: "PassageIndex", k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None
+        self,
+        index: "PassageIndex",
+        k1: float = 0.9,
+        b: float = 0.4,
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        engine: str | None = None,
     ) -> None:
         check_bm25(k1, b)
-        super().__init__(index, num_results, cache)
+        super().__init__(index, num_results, cache, engine)
         self.k1 = k1
         self.b = b
 
-    def queries(self, frame: pd.DataFrame) -> list[Query]:
+    def asked(self, frame: pd.DataFrame) -> list[Query]:
         """The words of each query, or ``query_toks``."""
         check_bm25(self.k1, self.b)  # which pt.GridSearch sets
         return word_queries(frame)
@@ -96,14 +111,38 @@ class BM25(IndexRetriever):
     def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
         """The cache key: the index, the parameters and the query."""
         kind = "text" if isinstance(query, str) else "terms"
-        return digest("bm25", version(), TIES, fingerprint, f"{self.k1:g} {self.b:g}", kind, query_bytes(query))
+        return digest("bm25", self.made_by(query), TIES, fingerprint, f"{self.k1:g} {self.b:g}", kind, query_bytes(query))
 
-    def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+    def count_words(self, query: str | dict[str, int]) -> int:
+        """How many distinct words a query has."""
+        return len(query if isinstance(query, dict) else set(query.split()))
+
+    def search_eager(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+        """Add up impacts: those of the index, or, with other parameters than its own, computed ones."""
+        described = self.index.describe()
+        built = [self.k1, self.b] == described["bm25"]
+        stops = stop_terms(described["stops"], described["stemmer"])
+        asked = [
+            eager.count_terms(tokenize(query, described["stemmer"]), stops) if isinstance(query, str) else _lower(query)
+            for query in queries
+        ]
+        postings = self.opened_eager(fingerprint, None if built else (self.k1, self.b))
+        return eager.search(postings, asked, self.num_results)
+
+    def search_pisa(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
         """Search PISA for words, or for weighted terms."""
         column = "query" if isinstance(queries[0], str) else "query_toks"
         options = {"stops": self.index.describe()["stops"], "k1": self.k1, "b": self.b, "terms": column == "query_toks"}
-        retriever = self.opened(fingerprint, (column, self.k1, self.b), partial(open_bm25, **options))
+        retriever = self.opened_pisa(fingerprint, (column, self.k1, self.b), partial(open_bm25, **options))
         return search(retriever, column, queries, self.num_results)
+
+
+def _lower(query: dict[str, int]) -> dict[str, int]:
+    """Terms in lower case, as PISA looks them up."""
+    lowered: Counter[str] = Counter()
+    for term, count in query.items():
+        lowered[term.lower()] += count
+    return dict(lowered)
 
 
 STEPS = 10_000
@@ -238,17 +277,3 @@ class RM3(Operator):
 def shares(terms: Sequence[str]) -> dict[str, float]:
     """Each term's share of ``terms``."""
     return {term: count / len(terms) for term, count in Counter(terms).items()}
-
-
-def tokenize(text: str, stemmer: str) -> list[str]:
-    """The terms that PISA makes of a text."""
-    from pyterrier_pisa import tokenize as tokenize_by_pisa
-
-    return list(tokenize_by_pisa(ascii_text(text), stemmer))
-
-
-@lru_cache
-def stop_terms(stops: str, stemmer: str) -> frozenset[str]:
-    """The stop words as terms, as PISA compares them after stemming; ``stopwords.json`` has Lucene's and Terrier's, which PISA uses."""
-    words = json.loads(Path(__file__).with_name("stopwords.json").read_text(encoding="utf-8"))
-    return frozenset(tokenize(words.get(stops, ""), stemmer))

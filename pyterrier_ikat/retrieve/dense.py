@@ -10,7 +10,7 @@ import pyterrier as pt
 
 from ..conversations.frame import column
 from ..operator import Operator, digest
-from .pisa import TIES, Ranking
+from .ranking import TIES, Ranking
 from .retriever import IndexRetriever, Query
 
 if TYPE_CHECKING:

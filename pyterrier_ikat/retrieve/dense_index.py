@@ -23,7 +23,7 @@ from .artifact import FORMAT, PT_META, TEXTS, IndexArtifact
 from .corpus import Corpus, CorpusReader
 from .dense import DenseRetriever, QueryEncoder
 from .dense_search import Vectors, find_device, load_on, search_vectors
-from .pisa import Ranking
+from .ranking import Ranking
 from .shared_texts import STORED, shared_passages, store_passages, waits_to_be_moved
 from .state import changed_at
 from .texts import TextStore

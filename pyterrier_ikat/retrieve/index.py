@@ -58,9 +58,11 @@ class Index:
             return ["splade"]
         return [kind for kind, opens in KINDS.items() if (Path(self.path) / opens.META).exists()]
 
-    def bm25(self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None) -> BM25:
+    def bm25(
+        self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None, engine: str | None = None
+    ) -> BM25:
         """BM25 over the folder's words; see :class:`BM25`."""
-        return PassageIndex(self.path, text=self.text).bm25(k1, b, num_results, cache)
+        return PassageIndex(self.path, text=self.text).bm25(k1, b, num_results, cache, engine)
 
     def splade(self, num_results: int = 1000, cache: str | Path | None = None, *, query_model: str | Path | None = None) -> SpladeRetriever:
         """Retrieval over the folder's SPLADE vectors; see :meth:`SpladeIndex.retriever`."""

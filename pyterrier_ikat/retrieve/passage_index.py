@@ -1,5 +1,6 @@
 """An index of passages that keeps their text."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from .artifact import BM25_META as META
 from .artifact import FORMAT, PISA, TEXTS, IndexArtifact
 from .bm25 import BM25
 from .corpus import Corpus, CorpusReader, check_expected
-from .pisa import STEMMERS, STOPS, UNCOMPRESSED
+from .engines import BUILDS, ENGINES, require_pisa
+from .pisa import UNCOMPRESSED
 from .shards import holds_shards, index_shards, keep_order
 from .shared_texts import shared_passages, waits_to_be_moved
+from .words import STEMMERS, STOPS
 
 SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 
@@ -22,10 +25,11 @@ SPARE = [f"{PISA}/{name}" for name in UNCOMPRESSED]
 class PassageIndex(IndexArtifact):
     """An index over passages that also keeps their text.
 
-    The folder holds PISA's inverted index, the texts and a description (format, number of passages, parameters, size of every file) that is
-    checked at opening. It appears under its name only when complete. Any number of threads and processes may read it, also from read-only
-    storage. The files ``pisa/inv.docs`` and ``pisa/inv.freqs``, eight tenths of PISA's files, are read only by the first search with new
-    values of k1 and b. If you need no other values and disk space is short, remove these two files.
+    The folder holds an inverted index for one engine or for both (see :class:`BM25`), the texts and a description (format, number of
+    passages, parameters, size of every file) that is checked at opening. It appears under its name only when complete. Any number of
+    threads and processes may read it, also from read-only storage. The files ``pisa/inv.docs`` and ``pisa/inv.freqs``, eight tenths of
+    PISA's files, are read only by PISA's first search with new values of k1 and b. If you need no other values and disk space is short,
+    remove these two files.
 
     It is a PyTerrier artifact: ``pt.Artifact.load(path)`` opens it, ``build_package`` packs it into one file to share.
 
@@ -53,7 +57,14 @@ class PassageIndex(IndexArtifact):
 
     @checked
     def index(
-        self, corpus: Corpus, *, stemmer: str = "porter2", stops: str = "lucene", threads: int = 2, expected: int | None = None
+        self,
+        corpus: Corpus,
+        *,
+        stemmer: str = "porter2",
+        stops: str = "lucene",
+        threads: int = 2,
+        expected: int | None = None,
+        engine: str | None = None,
     ) -> "PassageIndex":
         """Build the index from a corpus of any size.
 
@@ -70,6 +81,8 @@ class PassageIndex(IndexArtifact):
             stops: the stop words, removed from queries: ``"lucene"`` (33 words), ``"terrier"`` (733) or ``"none"``.
             threads: the number of threads that compress the texts, and of PISA's indexing threads.
             expected: the number of passages in the corpus, if known; without it, a missing file is not noticed.
+            engine: what searches the index: ``"eager"``, ``"pisa"`` or ``"both"``; see :class:`BM25`. By default up to 500,000 passages
+                get the files of the eager engine, more of them those of PISA, where it is installed.
 
         Returns:
             This index, open. An existing index is not built again, but compared with the corpus, which is read once.
@@ -82,12 +95,15 @@ class PassageIndex(IndexArtifact):
                 finished shards remain.
         """
         for name, value, known in (("stemmer", stemmer, STEMMERS), ("stops", stops, STOPS)):
-            if value not in known:
-                given = advice(f"{name}={value!r}", f"--{name} {value}")
-                raise UsageError(f"{given} is unknown: give one of {', '.join(known)}")
+            _check_known(name, value, known)
+        if engine is not None:
+            _check_known("engine", engine, BUILDS)
+        if engine in ("pisa", "both"):
+            require_pisa(self.path)
         if threads < 1:
             raise UsageError(f"{advice(f'threads={threads!r}', f'--threads {threads}')}: give at least one")
         if (Path(self.path) / META).exists():
+            self._check_engine(engine)
             self._check_same(corpus, expected, stemmer=stemmer, stops=stops)
             return self
         k1, b = 0.9, 0.4
@@ -96,7 +112,7 @@ class PassageIndex(IndexArtifact):
             if not waits_to_be_moved(made, self.path, META):
                 shared = shared_passages(self.path, corpus)
                 keep_order(workplace, "corpus" if shared is None else "texts")
-                options = {"stemmer": stemmer, "threads": threads, "k1": k1, "b": b, "expected": expected}
+                options = {"stemmer": stemmer, "threads": threads, "k1": k1, "b": b, "expected": expected, "engine": engine}
                 read = index_shards(workplace, TEXTS, corpus if shared is None else shared, **options)  # type: ignore[arg-type]
                 made_of = {"count": read.count, "sha256": read.sha256() if shared is None else shared.sha256}
                 made_with = {"stemmer": stemmer, "stops": stops, "bm25": [k1, b]}
@@ -115,17 +131,38 @@ class PassageIndex(IndexArtifact):
         check_expected(described["count"], expected)
         CorpusReader(corpus).check_same(self.path, described["count"], described["sha256"])
 
-    def bm25(self, k1: float = 0.9, b: float = 0.4, num_results: int = 1000, cache: str | Path | None = None) -> BM25:
-        """BM25 over this index; see :class:`BM25`."""
-        return BM25(self, k1, b, num_results, cache)
+    def _check_engine(self, engine: str | None) -> None:
+        wanted = {None: [], "both": list(ENGINES)}.get(engine, [str(engine)])
+        if missing := set(wanted) - set(self.engines):
+            raise UsageError(
+                f"{self.path} holds an index without files for engine={sorted(missing)[0]!r}: remove it, or give a path where nothing is"
+            )
 
-    def retriever(self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float = 0.9, b: float = 0.4) -> BM25:
+    def bm25(
+        self,
+        k1: float = 0.9,
+        b: float = 0.4,
+        num_results: int = 1000,
+        cache: str | Path | None = None,
+        engine: str | None = None,
+    ) -> BM25:
+        """BM25 over this index; see :class:`BM25`."""
+        return BM25(self, k1, b, num_results, cache, engine)
+
+    def retriever(
+        self, num_results: int = 1000, cache: str | Path | None = None, *, k1: float = 0.9, b: float = 0.4, engine: str | None = None
+    ) -> BM25:
         """The retriever, by the name shared by all kinds of index: here BM25."""
-        return BM25(self, k1, b, num_results, cache)
+        return BM25(self, k1, b, num_results, cache, engine)
 
     def _read_description(self, folder: Path) -> dict[str, Any]:
         made_by = advice(f"ikat.PassageIndex({self.path!r}).index(corpus)", f"`ikat index SOURCE {self.path}`")
         return read_description(folder / META, form=FORMAT, repair=f"make it with {made_by}", spare=SPARE)
+
+
+def _check_known(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise UsageError(f"{advice(f'{name}={value!r}', f'--{name} {value}')} is unknown: give one of {', '.join(known)}")
 
 
 def _worth_keeping(workplace: Path) -> bool:

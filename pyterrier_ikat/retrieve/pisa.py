@@ -7,82 +7,37 @@ written to.
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ..errors import DataError
 from ..store.files import link
 from .derived import add, is_whole, record_of
+from .ranking import NOTHING, Ranking, sort_ties
 from .state import Replaced
 
-# PISA has krovetz too, but loads its dictionary per query word: 280 queries took 19 to 160 s in place of 0.2 s.
-STEMMERS = ("porter2", "none")
-STOPS = ("lucene", "terrier", "none")
 UNCOMPRESSED = ("inv.docs", "inv.freqs")
 """Postings that are only read to add a scorer: eight tenths of PISA's index."""
 IMPACT_FILES = ("quantized.q0.bmw.64", "quantized.q0.bmw.64.block_simdbp")
 """The two files that PISA needs for the dot product of impacts, beside the index proper."""
 WRITER = Path(__file__).with_name("pisa_writer.py")
-TIES = "the greatest docno first"
-"""Part of a cached ranking's key: rankings whose ties were in another order have another one."""
 DOCNOS_AT_ONCE = 100_000
-
-_MARKS = re.compile("[\u0300-\u036f]")
-_NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
-_QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
-
-
-class Ranking(NamedTuple):
-    """The passages of one query, best first, and their scores."""
-
-    docnos: list[str]
-    scores: npt.NDArray[np.floating[Any]]
-
-    def best(self, depth: int) -> "Ranking":
-        """The first ``depth`` of them."""
-        return Ranking(self.docnos[:depth], self.scores[:depth])
-
-
-NOTHING = Ranking([], np.empty(0, dtype=np.float32))
 
 
 @cache
 def version() -> str:
     """PISA's version, on which rankings depend."""
     return metadata.version("pyterrier-pisa")
-
-
-def ascii_text(text: Any) -> str:
-    r"""``text`` as PISA can take it: printable ASCII, accents removed, curly apostrophes straightened, anything else a space.
-
-    PISA breaks words at every character that isn't an ASCII letter or digit, and fails on some. Passages and queries go through this
-    alike, so that ``café`` finds ``cafe`` and a curly ``it’s`` is the word ``it's``. A value that isn't a string is an empty text.
-
-    Example:
-        >>> ascii_text("Caf\u00e9 \u2014 it\u2019s\0open"), ascii_text(None)
-        ("Cafe   it's open", '')
-    """
-    if not isinstance(text, str):
-        return ""
-    return _NOT_PRINTABLE_ASCII.sub(lambda found: _ascii_character(found.group()), text)
-
-
-@lru_cache(maxsize=65536)  # normalising whole texts was most of the time of indexing
-def _ascii_character(character: str) -> str:
-    return _NOT_PRINTABLE_ASCII.sub(" ", _MARKS.sub("", unicodedata.normalize("NFKD", character.translate(_QUOTES))))
 
 
 # Writing
@@ -223,16 +178,12 @@ def _feed(child: "subprocess.Popen[bytes]", lines: Iterable[str]) -> None:
 
 def count_passages(folder: Path) -> int:
     """The number of passages of an index."""
-    from pyterrier_pisa import PisaIndex
-
-    return int(PisaIndex(str(folder)).num_docs())
+    return int(np.fromfile(folder / "inv.sizes", "<u4", 1)[0])
 
 
 def count_terms(folder: Path) -> int:
     """The number of distinct terms of an index."""
-    from pyterrier_pisa import PisaIndex
-
-    return int(PisaIndex(str(folder)).num_terms())
+    return int(np.fromfile(folder / "fwd.termlex", "<u8", 1)[0])
 
 
 def read_docnos(folder: Path) -> Iterator[str]:
@@ -313,7 +264,7 @@ def search(retriever: Any, name: str, queries: Sequence[Any], depth: int) -> lis
         found = _search_once(retriever, name, [queries[place] for place in left])
         for place, ranking in zip(left, found, strict=True):
             if len(ranking.scores) < retriever.num_results or ranking.scores[-1] != ranking.scores[depth - 1]:
-                best[place] = _sort_ties(ranking).best(depth)
+                best[place] = sort_ties(ranking).best(depth)
         left = [place for place in left if place not in best]
         retriever.num_results *= 2
     return [best[place] for place in range(len(queries))]
@@ -327,11 +278,3 @@ def _search_once(retriever: Any, name: str, queries: list[Any]) -> list[Ranking]
     bounds = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
     rankings = {rows[start]: Ranking(docnos[start:end].tolist(), scores[start:end]) for start, end in pairwise(bounds)}
     return [rankings.get(number, NOTHING) for number in range(len(queries))]
-
-
-def _sort_ties(ranking: Ranking) -> Ranking:
-    changes = np.flatnonzero(np.diff(ranking.scores)) + 1
-    for start, end in pairwise([0, *changes.tolist(), len(ranking.docnos)]):
-        if end - start > 1:
-            ranking.docnos[start:end] = sorted(ranking.docnos[start:end], reverse=True)
-    return ranking

@@ -1,12 +1,10 @@
 """The base of all retrievers, and retrieval from a collection that is divided into several indexes."""
 
-import os
 import struct
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -22,7 +20,7 @@ from ..operator import Operator, frame_for
 from ..order import order_by_score, set_ranks
 from ..store.cache import Cache, compute_missing, open_cache
 from .artifact import IndexArtifact
-from .pisa import NOTHING, Ranking
+from .ranking import NOTHING, Ranking
 
 AT_ONCE = 256
 HEADER = struct.Struct("<II")
@@ -83,17 +81,19 @@ class IndexRetriever(Operator):
         """The rankings of queries, ``num_results`` deep."""
 
     def opened(self, fingerprint: str, options: tuple[Any, ...], open_retriever: Callable[..., Any]) -> Any:
-        """PISA's own retriever over the index with this fingerprint, opened once per options: a copy, as it is changed by a search."""
+        """What an engine searches with, over the index with this fingerprint, opened once per options.
+
+        Args:
+            fingerprint: of the index.
+            options: what else decides it.
+            open_retriever: opens it, from a name of the index's folder that leads to no other one meanwhile.
+        """
         key = (fingerprint, *options)
         if (found := self._opened.get(key)) is None:
             with self.index.held(fingerprint) as folder:
-                held = folder / self.index.pisa.relative_to(self.index.path)
-                described = {Path(name).name for name in self.index.describe()["files"]}
-                # With one thread PISA keeps Python's lock while it searches.
-                threads = min(max(os.cpu_count() or 2, 2), 16)
-                found = open_retriever(self.index.pisa, threads=threads, described=described, held=held)
+                found = open_retriever(folder)
             self._opened = {known: one for known, one in self._opened.items() if known[0] == fingerprint} | {key: found}
-        return copy(found)
+        return found
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """This retriever with ``k`` passages per query at most, for ``retriever % k``."""

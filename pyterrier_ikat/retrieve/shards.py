@@ -12,7 +12,7 @@ import re
 import resource
 import shutil
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from heapq import merge
 from itertools import accumulate, chain, groupby, islice, repeat
@@ -27,17 +27,32 @@ from ..progress import bar
 from ..store.files import atomic_write, link
 from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected
+from .eager_files import write_words
+from .engines import EAGER_UP_TO, ENGINES, has_pisa
+from .inverting import build_lists
 from .text_writer import TextWriter
+from .words import ascii_text
 
-SHARD = 500_000
+SHARD = EAGER_UP_TO
 BUFFERS = 1 << 26
 """Bytes for the buffers of all files together: shards may be hundreds."""
 
 
 def index_shards(
-    workplace: Path, texts: str, corpus: Corpus, *, stemmer: str, threads: int, k1: float, b: float, expected: int | None = None
+    workplace: Path,
+    texts: str,
+    corpus: Corpus,
+    *,
+    stemmer: str,
+    threads: int,
+    k1: float,
+    b: float,
+    expected: int | None = None,
+    engine: str | None = None,
 ) -> CorpusReader:
-    """Store a corpus in ``workplace/index/<texts>`` and index it in ``workplace/index/pisa``, after any existing shards.
+    """Store a corpus in ``workplace/index/<texts>`` and index it in ``workplace/index``, after any existing shards.
+
+    Without an ``engine`` the first shard is inverted here; once there are more of them, PISA inverts the next ones where it is installed.
 
     Returns:
         The corpus, read: its count and checksum.
@@ -58,10 +73,12 @@ def index_shards(
             paths = _read_finished(writer, reading, shards, stemmer)
             while reading.more():
                 paths.append(shards / f"{len(paths):05d}")
-                _add_shard(writer, reading, paths[-1], stemmer, threads, (k1, b))
+                by_pisa = engine in ("pisa", "both") or (engine is None and len(paths) > 1 and has_pisa())
+                build = pisa.build_text if by_pisa else build_lists
+                _add_shard(build, writer, reading, paths[-1], stemmer, threads, (k1, b))
             check_expected(reading.count, expected)
             writer.finish()
-        _join_shards(paths, folder / "pisa", k1, b)
+        _join_shards(paths, folder / "pisa", k1, b, _engines(engine, len(paths)))
     return reading
 
 
@@ -87,13 +104,24 @@ def holds_shards(workplace: Path) -> bool:
     return any((workplace / "shards").glob("?????"))
 
 
-def _join_shards(shards: list[Path], folder: Path, k1: float, b: float) -> None:
+def _engines(asked: str | None, shards: int) -> Collection[str]:
+    """The engines that an index is built for: by default the eager one for a single shard, else PISA where it is installed."""
+    if asked is None:
+        return ["pisa"] if shards > 1 and has_pisa() else ["eager"]
+    return ENGINES if asked == "both" else [asked]
+
+
+def _join_shards(shards: list[Path], folder: Path, k1: float, b: float, engines: Collection[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if len(shards) == 1:
         shutil.copytree(shards[0], folder, copy_function=link)
     else:
         merge_shards(shards, folder)
-    if not all(path.exists() for path in pisa.bm25_files(folder, k1, b)):
+    if "eager" in engines:
+        write_words(folder.with_name("eager"), folder, k1, b)
+    if "pisa" not in engines:
+        shutil.rmtree(folder)
+    elif not all(path.exists() for path in pisa.bm25_files(folder, k1, b)):
         pisa.make_bm25_ready(folder, k1, b)
 
 
@@ -127,12 +155,14 @@ def _read_finished(writer: TextWriter, reading: CorpusReader, shards: Path, stem
     return paths
 
 
-def _add_shard(writer: TextWriter, reading: CorpusReader, path: Path, stemmer: str, threads: int, bm25: tuple[float, float]) -> None:
+def _add_shard(
+    build: Callable[..., int], writer: TextWriter, reading: CorpusReader, path: Path, stemmer: str, threads: int, bm25: tuple[float, float]
+) -> None:
     start = reading.count
     unfinished = path.with_name(f"{path.name}.tmp")
     passages = writer.store(islice(reading, SHARD), reading, threads)
-    words = _refuse_wordless(((docno, pisa.ascii_text(text)) for docno, text in passages), reading)
-    indexed = pisa.build_text(
+    words = _refuse_wordless(((docno, ascii_text(text)) for docno, text in passages), reading)
+    indexed = build(
         unfinished, words, stemmer=stemmer, threads=threads, k1=bm25[0], b=bm25[1], whole=lambda: start == 0 and not reading.more()
     )
     count = reading.count - start

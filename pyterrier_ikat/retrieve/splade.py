@@ -12,19 +12,22 @@ from ..errors import DataError, UsageError, advice
 from ..operator import digest
 from ..store.files import read_description
 from ..store.models import checksum_files, checksum_model, is_copy, model_state
+from . import eager
 from .artifact import FORMAT, PYTERRIER_META, IndexArtifact, made_by_pyterrier
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader
-from .pisa import TIES, Ranking, count_passages, count_terms, open_impacts, search, version
-from .retriever import IndexRetriever
+from .eager_files import count_terms as count_eager_terms
+from .pisa import count_passages, count_terms, open_impacts, search
+from .ranking import TIES, Ranking
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_texts, list_numbers, list_tokens, load_sparse_encoder
+from .sparse_retriever import SparseRetriever
 from .state import Seen, changed_at, open_folder
 
 FOLDER = "splade"
 PYTERRIER_FILES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
 
 
-class SpladeRetriever(IndexRetriever):
+class SpladeRetriever(SparseRetriever):
     """Learned sparse retrieval; ``SpladeIndex.retriever()`` makes it.
 
     Reads ``qid`` and ``query``; returns the passages of every row, in the order of the rows, with all columns of the row (the same
@@ -43,9 +46,11 @@ class SpladeRetriever(IndexRetriever):
         index: the index to search.
         num_results: passages per query at most.
         cache: a file in which rankings are kept for other processes and later runs; made when missing.
+        engine: ``"eager"`` or ``"pisa"``, where the index has both; see :class:`BM25`. Their rankings and scores are equal.
 
     Raises:
-        UsageError: when ``num_results`` is out of range; at first use, when the model can't be loaded.
+        UsageError: when ``num_results`` is out of range, or the index has no files for ``engine``; at first use, when the model
+            can't be loaded.
         DataError: when the index isn't there, isn't whole, or wasn't made by this model.
 
     Example:
@@ -57,16 +62,20 @@ class SpladeRetriever(IndexRetriever):
     schematic = {"label": "SPLADE"}
     label, method, scale = "SPLADE", "retriever", SCALE**2
 
-    def __init__(self, index: "SpladeIndex", num_results: int = 1000, cache: str | Path | None = None) -> None:
-        super().__init__(index, num_results, cache)
+    def __init__(self, index: "SpladeIndex", num_results: int = 1000, cache: str | Path | None = None, engine: str | None = None) -> None:
+        super().__init__(index, num_results, cache, engine)
 
     def key(self, fingerprint: str, query: str | dict[str, int]) -> bytes:
         """What stands for the index, its model and the query."""
-        return digest("splade", version(), TIES, fingerprint, query)  # type: ignore[arg-type]
+        return digest("splade", self.made_by(query), TIES, fingerprint, query)  # type: ignore[arg-type]
 
-    def find_rankings(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+    def search_eager(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
+        """Add up products with the queries' vectors."""
+        return eager.search(self.opened_eager(fingerprint), self.index.encode_queries(queries), self.num_results)
+
+    def search_pisa(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
         """Search PISA for the queries' vectors."""
-        retriever = self.opened(fingerprint, (), open_impacts)
+        retriever = self.opened_pisa(fingerprint, (), open_impacts)
         return search(retriever, "query_toks", self.index.encode_queries(queries), self.num_results)
 
 
@@ -125,12 +134,13 @@ class SpladeIndex(IndexArtifact):
         query_model: str | Path | None = None,
         k1: float | None = None,
         b: float | None = None,
+        engine: str | None = None,
     ) -> SpladeRetriever:
         """Retrieval over this index; see :class:`SpladeRetriever`. ``k1`` and ``b`` are ignored, because they are BM25's.
 
         With ``query_model`` it is over ``SpladeIndex(path, query_model=...)``, this index with another model for queries.
         """
-        return SpladeRetriever(self if query_model is None else self.with_query_model(query_model), num_results, cache)
+        return SpladeRetriever(self if query_model is None else self.with_query_model(query_model), num_results, cache, engine)
 
     def with_query_model(self, model: str | Path) -> "SpladeIndex":
         """This index with another model for queries."""
@@ -147,6 +157,11 @@ class SpladeIndex(IndexArtifact):
     def pisa(self) -> Path:
         """The folder of PISA's files."""
         return Path(self.path) if made_by_pyterrier(Path(self.path)) else Path(self.path) / FOLDER
+
+    @property
+    def eager(self) -> Path:
+        """The folder of the eager engine's files."""
+        return Path(self.path) / FOLDER
 
     def build_package(self, package_path: str | None = None, *, texts: bool = False, **options: Any) -> str:
         """Build a package of the index; see :meth:`IndexArtifact.build_package`. One that PyTerrier made is packed as PyTerrier does."""
@@ -183,7 +198,8 @@ class SpladeIndex(IndexArtifact):
                     f"the model for queries, {self.query_model!r}, has another vocabulary than {passages!r}, which encoded the passages of "
                     f"{self.path}: give one that was fine-tuned from it"
                 )
-            if (count := count_terms(self.pisa)) > len(terms):
+            count = count_eager_terms(self.eager) if "eager" in self.engines else count_terms(self.pisa)
+            if count > len(terms):
                 raise DataError(
                     f"the index {self.path} has {count} terms, the model {passages!r} only {len(terms)}: "
                     "give the model that encoded its passages"

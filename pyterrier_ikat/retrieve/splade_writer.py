@@ -12,6 +12,8 @@ from ..store.models import checksum_model
 from .artifact import FORMAT
 from .artifact import SPLADE_META as META
 from .corpus import Corpus
+from .eager_files import write_impacts
+from .engines import EAGER_UP_TO, has_pisa
 from .pisa import build_impacts, check_count
 from .shared_texts import shared_passages, store_anew, waits_to_be_moved
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_passages, has_terms, load_sparse_encoder
@@ -91,7 +93,10 @@ class Splade:
         files = encode_passages(workplace / ENCODED, TextStore(stored.texts), self.model, self.batch_size, stored.count)
         if not any(map(has_terms, files)):
             raise DataError(f"the model {self.model!r} gives no passage a term: its weights are damaged, use another model")
-        check_count(build_impacts(made / FOLDER, files), stored.count)
+        if stored.count <= EAGER_UP_TO or not has_pisa():
+            write_impacts(made / FOLDER, files)
+        else:
+            check_count(build_impacts(made / FOLDER, files), stored.count)
         made_of = {"count": stored.count, "sha256": stored.sha256, "encoded_by": checksum_model(self.model)}
         fields = {"format": FORMAT, "model": self.model, "vocabulary": vocabulary, "scale": SCALE, **made_of}
         index.write_meta(made, fields, texts=None if shared is None else shared.texts)

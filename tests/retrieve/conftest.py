@@ -3,12 +3,19 @@
 import pytest
 from toy_pisa import toy_build
 
+from pyterrier_ikat.retrieve import PassageIndex, shards
 from pyterrier_ikat.retrieve import pisa as pisa_build
-from pyterrier_ikat.retrieve import shards
 
 
 @pytest.fixture
-def toy_pisa(monkeypatch):
+def by_pisa(monkeypatch):
+    """Indexes of words are PISA's, also small ones."""
+    index = PassageIndex.index
+    monkeypatch.setattr(PassageIndex, "index", lambda self, corpus, **options: index(self, corpus, **{"engine": "pisa", **options}))
+
+
+@pytest.fixture
+def toy_pisa(monkeypatch, by_pisa):
     """PISA's part done in Python, and how many passages each call got."""
     calls = []
 

@@ -73,6 +73,6 @@ def test_a_package_has_the_texts_only_when_it_is_told_to_and_ranks_as_the_index_
 def test_a_package_whose_index_lacks_a_file_is_not_whole(index, tmp_path, address):
     index.build_package(str(tmp_path / "served" / "i.tar.lz4"), verbose=False)
     opened = type(index).from_url(f"{address}/i.tar.lz4")
-    (tmp_path / "home" / "artifacts").joinpath(opened.path, opened.pisa.name, "inv.sizes").unlink()
-    with pytest.raises(ikat.DataError, match=r"(pisa|splade)/inv\.sizes is missing"):
+    (tmp_path / "home" / "artifacts").joinpath(opened.path, opened.eager.name, "docs.npy").unlink()
+    with pytest.raises(ikat.DataError, match=r"(eager|splade)/docs\.npy is missing"):
         type(index)(opened.path).describe()

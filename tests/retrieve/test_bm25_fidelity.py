@@ -11,7 +11,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.bm25 import stop_terms, tokenize
+from pyterrier_ikat.retrieve.words import stop_terms, tokenize
 
 K1, B = 0.9, 0.4
 

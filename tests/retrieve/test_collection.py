@@ -24,10 +24,10 @@ from pyterrier_ikat import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import shards
-from pyterrier_ikat.retrieve.pisa import ascii_text
 from pyterrier_ikat.retrieve.texts import TextStore
+from pyterrier_ikat.retrieve.words import ascii_text
 
-pytestmark = pytest.mark.usefixtures("fresh_writers")
+pytestmark = pytest.mark.usefixtures("fresh_writers", "by_pisa")
 
 WORDS = ["tea", "tram", "river", "garden", "mint", "the", "sage", "coffee", "oats", "bus", "café", "spring", "herbs", "sweet", "line"]
 
@@ -68,7 +68,7 @@ def test_a_killed_build_goes_on_and_ends_as_the_index_that_pisa_makes_in_one_go(
         "            (folder / 'here').touch()\n"
         "            time.sleep(600)\n"
         "        yield item\n"
-        "ikat.PassageIndex(folder / 'i').index(corpus())\n"
+        "ikat.PassageIndex(folder / 'i').index(corpus(), engine='pisa')\n"
     )
     child = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=Path(__file__).parents[2], start_new_session=True)
     try:

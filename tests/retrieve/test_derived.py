@@ -19,7 +19,7 @@ ASKED = pd.DataFrame({"qid": ["a", "b"], "query": ["tea mint w3", "w13 tea"]}, d
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    return ikat.PassageIndex(tmp_path_factory.mktemp("derived") / "i").index(CORPUS)
+    return ikat.PassageIndex(tmp_path_factory.mktemp("derived") / "i").index(CORPUS, engine="pisa")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_what_differs_from_its_record_is_built_again(ready, tmp_path, harm):
 
 
 def test_those_of_the_index_that_was_in_the_folder_before_are_built_again(ready, tmp_path):
-    others = ikat.PassageIndex(tmp_path / "others").index(OTHERS)
+    others = ikat.PassageIndex(tmp_path / "others").index(OTHERS, engine="pisa")
     expected = searched(shutil.copytree(others.path, tmp_path / "apart"))
     folder = tmp_path / "others"
     for path in (ready[0] / "pisa").glob("bm25.k1-1.2*"):

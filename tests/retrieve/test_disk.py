@@ -20,7 +20,7 @@ from pyterrier_ikat.retrieve import pisa_writer as writer
 from pyterrier_ikat.retrieve import shards, text_writer
 from pyterrier_ikat.store import files
 
-pytestmark = pytest.mark.usefixtures("fresh_writers")
+pytestmark = pytest.mark.usefixtures("fresh_writers", "by_pisa")
 
 CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]
 JOB = '{"kind": "text", "build": true, "k1": 0.9, "b": 0.4, "stemmer": "none", "threads": 2}'
@@ -29,7 +29,7 @@ TEA = pd.DataFrame({"qid": ["q"], "query": ["tea mint 3"]}, dtype=object)
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    return ikat.PassageIndex(tmp_path_factory.mktemp("disk") / "i").index(CORPUS)
+    return ikat.PassageIndex(tmp_path_factory.mktemp("disk") / "i").index(CORPUS, engine="pisa")
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tiny_splade import save_splade
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import NoResultWarning, bm25, splade
+from pyterrier_ikat.retrieve import BM25, NoResultWarning, SpladeRetriever
 from pyterrier_ikat.retrieve.bm25 import query_bytes, word_queries
-from pyterrier_ikat.retrieve.pisa import Ranking
+from pyterrier_ikat.retrieve.ranking import Ranking
 from pyterrier_ikat.retrieve.retriever import cached_rankings, packed, unpacked
 from pyterrier_ikat.store.cache import Cache, open_cache
 
@@ -87,17 +87,13 @@ def index(tmp_path_factory):
 
 @pytest.fixture
 def searched(monkeypatch):
-    """What PISA was asked for, by BM25 and SPLADE."""
+    """What was searched for, by BM25 and SPLADE."""
     queries = []
 
-    search = bm25.search
-
-    def spy(retriever, name, asked, depth):
-        queries.extend(asked)
-        return search(retriever, name, asked, depth)
-
-    for module in (bm25, splade):
-        monkeypatch.setattr(module, "search", spy)
+    for retriever in (BM25, SpladeRetriever):
+        find = retriever.find_rankings
+        spy = lambda self, fingerprint, asked, find=find: queries.extend(asked) or find(self, fingerprint, asked)  # noqa: E731
+        monkeypatch.setattr(retriever, "find_rankings", spy)
     return queries
 
 
@@ -198,10 +194,10 @@ def test_an_experiment_of_twelve_systems_searches_each_distinct_query_once(index
 
 SCRIPT = """
 import sys, pandas as pd, pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import bm25
+from pyterrier_ikat.retrieve import BM25
 asked = []
-search = bm25.search
-bm25.search = lambda opened, name, queries, depth: asked.extend(queries) or search(opened, name, queries, depth)
+search = BM25.find_rankings
+BM25.find_rankings = lambda self, fingerprint, queries: asked.extend(queries) or search(self, fingerprint, queries)
 found = ikat.PassageIndex(sys.argv[1]).bm25(cache=sys.argv[2])(pd.DataFrame({"qid": ["1", "2"], "query": ["tea mint", "river"]}))
 print(len(asked), found[["qid", "docno", "score", "text"]].to_json(double_precision=15))
 """

@@ -22,9 +22,9 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, shards
 from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve.corpus import CorpusReader
-from pyterrier_ikat.retrieve.pisa import ascii_text
 from pyterrier_ikat.retrieve.text_writer import write_texts
 from pyterrier_ikat.retrieve.texts import TextStore
+from pyterrier_ikat.retrieve.words import ascii_text
 from pyterrier_ikat.store import cache as result_cache
 
 LUCENE_STOPS = re.findall(
@@ -59,7 +59,7 @@ def index(folder):
 
 
 @pytest.fixture
-def fake_pisa(monkeypatch):
+def fake_pisa(monkeypatch, by_pisa):
     """Index without PISA, for what happens around it; ``build_text`` says it has as many passages as it got."""
 
     def build(folder, passages, **_):
@@ -180,8 +180,8 @@ def test_accents_and_curly_apostrophes_do_not_split_words(index):
     assert index.bm25()(queries("naïve"))["docno"].tolist() == ["d6:0"]
 
 
-def test_an_empty_frame_gives_the_columns_of_a_full_one_without_opening_pisa(index, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.retrieve.bm25.open_bm25", None)
+def test_an_empty_frame_gives_the_columns_of_a_full_one_without_opening_anything(index, monkeypatch):
+    monkeypatch.setattr("pyterrier_ikat.retrieve.bm25.BM25.opened", None)
     asked = queries("tea", qhistory=None, query_vec=0)
     empty = index.bm25()(asked.iloc[:0])
     assert list(empty.columns) == ["qid", "query", "qhistory", "docno", "score", "rank", "text"]
@@ -234,7 +234,8 @@ def test_parameters_that_are_set_later_are_those_that_are_searched_with(index):
         tuned(asked)
 
 
-def test_other_parameters_where_nothing_can_be_written_name_the_repair(index, monkeypatch):
+def test_other_parameters_where_nothing_can_be_written_name_the_repair(tmp_path, monkeypatch):
+    index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, stemmer="none", engine="pisa")
     make = tempfile.mkdtemp
 
     def beside_the_index_refused(suffix=None, prefix=None, dir=None):
@@ -250,7 +251,9 @@ def test_other_parameters_where_nothing_can_be_written_name_the_repair(index, mo
         index.bm25(k1=0.5, b=0.1)(queries("tea"))
 
 
-def test_two_processes_may_add_the_same_parameters_at_the_same_time(folder, tmp_path):
+def test_two_processes_may_add_the_same_parameters_at_the_same_time(tmp_path):
+    folder = tmp_path / "i"
+    ikat.PassageIndex(folder).index(CORPUS, stemmer="none", engine="pisa")
     together = multiprocessing.get_context("fork").Barrier(2)
 
     def search(file):
@@ -298,7 +301,7 @@ def test_a_bad_corpus_is_named_and_leaves_nothing(tmp_path, corpus, error, messa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failing_pisa_is_reported_with_its_last_words_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_failing_pisa_is_reported_with_its_last_words_and_leaves_nothing(tmp_path, monkeypatch, by_pisa):
     writer = tmp_path / "writer.py"
     writer.write_text("import sys; sys.stdin.read(10); print('no space left'); sys.exit(3)")
     monkeypatch.setattr(pisa_build, "WRITER", writer)

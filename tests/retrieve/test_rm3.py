@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.bm25 import stop_terms, tokenize
 from pyterrier_ikat.retrieve.pisa import open_bm25
+from pyterrier_ikat.retrieve.words import stop_terms, tokenize
 
 TEXTS = {
     "d1": "Rooibos teas have no caffeine; the rooibos is red.",
@@ -222,7 +222,7 @@ def test_stop_words_are_compared_as_terms():
 def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
     lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())
     words = sorted({word for texts in lists.values() for word in texts.split() if "-" not in word})
-    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": " ".join([*words, "tram"])}])
+    index = ikat.PassageIndex(tmp_path / "i").index([{"docno": "d", "text": " ".join([*words, "tram"])}], engine="pisa")
     asked = pd.DataFrame({"qid": [*words, "tram"], "query": [*words, "tram"]})
     for stops in ("lucene", "terrier", "none"):
         found = set(open_bm25(index.pisa, stops=stops, k1=0.9, b=0.4, threads=2)(asked)["qid"])

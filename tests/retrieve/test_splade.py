@@ -1,4 +1,4 @@
-"""SPLADE over PISA: real models (tiny, made here), real indexes, and the plain dot product as the measure."""
+"""SPLADE over either engine: real models (tiny, made here), real indexes, and the plain dot product as the measure."""
 
 import json
 import os
@@ -23,6 +23,8 @@ from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.retrieve import sparse_encoder as encoded
 from pyterrier_ikat.retrieve import splade as splade_module
 from pyterrier_ikat.retrieve.artifact import SPLADE_META
+from pyterrier_ikat.retrieve.eager import search
+from pyterrier_ikat.retrieve.eager_files import EagerFiles, write_impacts
 from pyterrier_ikat.retrieve.pisa import open_impacts
 from pyterrier_ikat.retrieve.sparse_encoder import Impacts, encode_texts, list_numbers, list_tokens, load_sparse_encoder
 
@@ -110,7 +112,7 @@ VECTORS = st.dictionaries(st.integers(0, 19), st.integers(1, 300), max_size=12)
 
 @pytest.fixture(scope="module")
 def random_index(tmp_path_factory):
-    """300 random vectors in PISA, some empty, some with the greatest weights that log(1 + float) can take; and as a matrix."""
+    """300 random vectors in an index, some empty, some with the greatest weights that log(1 + float) can take; and as a matrix."""
     folder = tmp_path_factory.mktemp("random")
     random = np.random.default_rng(3)
     matrix = random.integers(0, 400, (300, 20)) * (random.random((300, 20)) < 0.3)
@@ -125,6 +127,13 @@ def random_index(tmp_path_factory):
         ids = [f"d{number:03}" for number in range(part.start, part.stop)]
         found = Impacts(np.cumsum(sizes[part]), terms[start:end].astype(np.uint32), weights.astype(np.uint32))
         np.savez(files[-1], docnos=np.array(ids), **found._asdict())
+    write_impacts(folder / "eager", files)
+    return folder, files, matrix
+
+
+@pytest.fixture(scope="module")
+def random_pisa(random_index):
+    folder, files, matrix = random_index
     pisa_build.build_impacts(folder / "pisa", files)
     return folder / "pisa", matrix
 
@@ -137,8 +146,20 @@ def products_by_pisa(folder, asked, depth):
 
 @settings(max_examples=60, deadline=None)
 @given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
-def test_pisa_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
-    folder, matrix = random_index
+def test_the_eager_engine_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
+    folder, _, matrix = random_index
+    asked = [{str(term): weight for term, weight in {**query, 7000: 1}.items()} for query in queries]
+    for query, found in zip(queries, search(EagerFiles(folder / "eager").postings(), asked, depth), strict=True):
+        products = matrix @ np.array([query.get(term, 0) for term in range(20)])
+        wanted = sorted(((product, f"d{number:03}") for number, product in enumerate(products) if product), reverse=True)[:depth]
+        assert found.docnos == [docno for _, docno in wanted]
+        assert found.scores.tolist() == [score for score, _ in wanted]
+
+
+@settings(max_examples=60, deadline=None)
+@given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
+def test_pisa_finds_what_the_plain_dot_product_finds(random_pisa, queries, depth):
+    folder, matrix = random_pisa
     asked = pd.DataFrame({"qid": range(len(queries)), "query_toks": [{str(t): w for t, w in q.items()} for q in queries]})
     found = products_by_pisa(folder, asked, depth)
     for number, query in enumerate(queries):
@@ -150,8 +171,8 @@ def test_pisa_finds_what_the_plain_dot_product_finds(random_index, queries, dept
         assert rows["docno"].is_unique
 
 
-def test_the_greatest_weights_do_not_overflow(random_index):
-    folder, _ = random_index
+def test_the_greatest_weights_do_not_overflow(random_pisa):
+    folder, _ = random_pisa
     asked = pd.DataFrame({"qid": ["1"], "query_toks": [{str(number): 9000 for number in range(20)}]})
     found = products_by_pisa(folder, asked, 3)
     assert found["docno"].tolist() == ["d007", "d008", "d009"]
@@ -204,9 +225,9 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank", "text"]
 
 
-def test_query_terms_that_no_passage_has_are_harmless(random_index):
+def test_query_terms_that_no_passage_has_are_harmless(random_pisa):
     asked = pd.DataFrame({"qid": ["1", "2"], "query_toks": [{"nowhere": 3}, {"1": 5, "nowhere": 900}]})
-    found = products_by_pisa(random_index[0], asked, 3)
+    found = products_by_pisa(random_pisa[0], asked, 3)
     assert set(found["qid"]) == {"2"}
 
 
@@ -409,6 +430,7 @@ def test_only_what_is_made_of_the_same_model_and_passages_is_reused(tmp_path, se
 
 
 def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, monkeypatch, seen):
+    monkeypatch.setattr("pyterrier_ikat.retrieve.splade_writer.EAGER_UP_TO", 5)
     (tmp_path / "full.py").write_text("raise SystemExit('first line\\nno space left')")
     monkeypatch.setattr(pisa_build, "WRITER", tmp_path / "full.py")
     with pytest.raises(ikat.DataError, match=r"PISA failed .*\(exit code 1\): no space left;"):
@@ -427,7 +449,7 @@ def test_an_index_that_is_not_whole_is_refused(index, tmp_path, damage):
     copy = shutil.copytree(index.path, tmp_path / "copy")
     described = json.loads((copy / "ikat_splade.json").read_text())
     if damage == "cut":
-        (copy / "splade" / "inv.docs").write_bytes(b"\0")
+        (copy / "splade" / "docs.npy").write_bytes(b"\0")
     elif damage == "missing":
         (copy / "texts.lz4").unlink()
     elif damage == "format":

@@ -1,0 +1,261 @@
+"""The files of the eager engine: arrays that are mapped into the memory when they are read.
+
+``docs`` and ``impacts`` have the postings of all terms, one after the other; ``counts`` has how often the term occurs, 4 bits each, and
+``many`` the ones that 4 bits can't hold. A term is found by its first eight bytes in ``prefixes``, and then by its name.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import eager
+from .inverting import list_places
+
+AT_ONCE = 1 << 22
+"""Postings in the memory while they are written; an even number, as two counts share a byte."""
+MANY = 15
+MANY_TYPE = np.dtype([("place", "<i8"), ("count", "<u4")])
+LINE_FEED = 10
+
+
+class EagerFiles:
+    """The files of an index, mapped; any number of threads may search them, and nothing is written.
+
+    Args:
+        folder: where :func:`write_words` or :func:`write_impacts` put them.
+        bm25: (k1, b), where they aren't those that the impacts were computed with.
+    """
+
+    def __init__(self, folder: Path, bm25: tuple[float, float] | None = None) -> None:
+        self._docs, self._impacts, self._starts = (_mapped(folder, name) for name in ("docs", "impacts", "starts"))
+        self._prefixes, self._terms = _mapped(folder, "prefixes"), _Names(folder, "terms")
+        self.names = _Names(folder, "docnos")
+        self._bm25 = bm25
+        if bm25 is not None:
+            self._counts, self._many = _mapped(folder, "counts"), _mapped(folder, "many")
+            self._norms = eager.norms(_mapped(folder, "lengths"), *bm25)
+
+    def postings(self) -> eager.Postings:
+        """What is searched."""
+        return eager.Postings(len(self.names), self.find, self.part, self.names.of)
+
+    def find(self, terms: Sequence[str]) -> list[int]:
+        """The number of each term; -1 for one that no passage has."""
+        names = [term.encode() for term in terms]
+        keys = _as_prefixes(names)
+        firsts, ends = (np.searchsorted(self._prefixes, keys, side).tolist() for side in ("left", "right"))
+        return [self._find_among(name, first, end) for name, first, end in zip(names, firsts, ends, strict=True)]
+
+    def _find_among(self, name: bytes, first: int, end: int) -> int:
+        place = first if end - first <= 1 else bisect_left(range(end), name, lo=first, key=self._terms.one)
+        return place if place < end and self._terms.one(place) == name else -1
+
+    def part(self, number: int) -> eager.Part:
+        """The passages and impacts of a term."""
+        start, end = int(self._starts[number]), int(self._starts[number + 1])
+        docs = self._docs[start:end]
+        if self._bm25 is None:
+            return docs, self._impacts[start:end]
+        weight = eager.weigh_term(end - start, len(self.names), self._bm25[0])
+        return docs, eager.impacts_of(self._times(start, end), self._norms[docs], weight)
+
+    def _times(self, start: int, end: int) -> npt.NDArray[np.uint32]:
+        packed = self._counts[start // 2 : (end + 1) // 2]
+        times = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[start % 2 : start % 2 + end - start].astype(np.uint32)
+        first, behind = np.searchsorted(self._many["place"], [start, end])
+        more = self._many[first:behind]
+        times[more["place"] - start] = more["count"]
+        return times
+
+
+class _Names:
+    """Names by number, one per line in a mapped file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._ends = _mapped(folder, f"{name}_ends")
+        self._lines = memoryview(_mapped(folder, name))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def one(self, number: int) -> bytes:
+        start = int(self._ends[number - 1]) + 1 if number else 0
+        return bytes(self._lines[start : int(self._ends[number])])
+
+    def of(self, numbers: Sequence[int]) -> list[str]:
+        ends = self._ends[np.asarray(numbers, dtype=np.int64)].tolist()
+        before = self._ends[np.maximum(np.asarray(numbers, dtype=np.int64) - 1, 0)].tolist()
+        lines = self._lines
+        found = [bytes(lines[start + 1 : end]) for start, end in zip(before, ends, strict=True)]
+        for place, number in enumerate(numbers):
+            if number == 0:
+                found[place] = bytes(lines[: ends[place]])
+        return [name.decode() for name in found]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.one(number).decode() for number in range(len(self)))
+
+
+def _mapped(folder: Path, name: str) -> Any:
+    path = folder / f"{name}.npy"
+    return np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+
+
+def read_docnos(folder: Path) -> Iterator[str]:
+    """The docnos of an index, in its order."""
+    return iter(_Names(folder, "docnos"))
+
+
+def count_terms(folder: Path) -> int:
+    """The number of distinct terms of an index."""
+    return len(_mapped(folder, "prefixes"))
+
+
+# Writing
+
+
+class _Array:
+    """A file of one array that is written part by part: a map of a file on a full disk would end the process."""
+
+    def __init__(self, folder: Path, name: str, dtype: Any, size: int) -> None:
+        self._file = (folder / f"{name}.npy").open("wb")
+        self.dtype = np.dtype(dtype)
+        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (size,)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def append(self, part: npt.NDArray[Any]) -> None:
+        self._file.write(np.ascontiguousarray(part, dtype=self.dtype).tobytes())
+
+    def __enter__(self) -> "_Array":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+
+def _write_array(folder: Path, name: str, values: npt.NDArray[Any]) -> None:
+    with _Array(folder, name, values.dtype, len(values)) as file:
+        file.append(values)
+
+
+def write_words(folder: Path, lists: Path, k1: float, b: float) -> None:
+    """Write the files of an index of words into a new folder.
+
+    Args:
+        folder: the folder to make.
+        lists: the folder of its lists; see :mod:`.inverting`.
+        k1: of the BM25 that impacts are computed for.
+        b: of the same BM25.
+    """
+    folder.mkdir()
+    lengths = np.fromfile(lists / "inv.sizes", "<u4")[1:]
+    starts = list_places(lists)
+    starts -= np.arange(3, 3 + len(starts))
+    holders = np.diff(starts)
+    weights, norms = eager.weigh_term(holders, len(lengths), k1), eager.norms(lengths, k1, b)
+    _write_names(folder, (lists / "fwd.terms").read_bytes(), (lists / "fwd.documents").read_bytes())
+    _write_array(folder, "lengths", lengths)
+    _write_array(folder, "starts", _small(starts))
+    many: list[npt.NDArray[Any]] = []
+    size = int(starts[-1])
+    with ExitStack() as opened:
+        docs, impacts, counts = (
+            opened.enter_context(_Array(folder, *about))
+            for about in (("docs", "<i4", size), ("impacts", "<f4", size), ("counts", "<u1", (size + 1) // 2))
+        )
+        for start, terms, numbers, times in _parts(lists, starts):
+            docs.append(numbers)
+            impacts.append(eager.impacts_of(times, norms[numbers], weights[terms]))
+            counts.append(_packed(times))
+            places = np.flatnonzero(times >= MANY)
+            many.append(np.array(list(zip(places + start, times[places], strict=True)), dtype=MANY_TYPE))
+    _write_array(folder, "many", np.concatenate(many))
+
+
+def _parts(lists: Path, starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any, Any, Any]]:
+    """The postings of PISA's form without the lengths of the lists: where a part begins, its terms, passages and counts."""
+    docs, counts = (np.memmap(lists / name, dtype="<u4", mode="r").view(np.ndarray) for name in ("inv.docs", "inv.freqs"))
+    for start in range(0, int(starts[-1]), AT_ONCE):
+        end = min(start + AT_ONCE, int(starts[-1]))
+        first, last = (int(np.searchsorted(starts, place, "right")) - 1 for place in (start, end - 1))
+        lengths = starts[first + 1 : last + 1] - start + np.arange(last - first)  # where the lengths of lists stand in between
+        bounds = slice(first + 1 + start, last + 1 + end)
+        sizes = np.diff(np.concatenate([[start], starts[first + 1 : last + 1], [end]]))
+        numbers = np.delete(docs[bounds.start + 2 : bounds.stop + 2], lengths)
+        yield start, np.repeat(np.arange(first, last + 1), sizes), numbers, np.delete(counts[bounds], lengths)
+
+
+def _packed(times: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    small = np.minimum(times, MANY).astype(np.uint8)
+    if len(small) % 2:
+        small = np.append(small, np.uint8(0))
+    return np.asarray(small[::2] | small[1::2] << 4, dtype=np.uint8)
+
+
+def _write_names(folder: Path, terms: bytes, docnos: bytes) -> None:
+    for name, lines in (("terms", terms), ("docnos", docnos)):
+        found = np.frombuffer(lines, dtype=np.uint8)
+        _write_array(folder, name, found)
+        _write_array(folder, f"{name}_ends", _small(np.flatnonzero(found == LINE_FEED)))
+    _write_array(folder, "prefixes", _as_prefixes(terms.split(b"\n")[:-1]))
+
+
+def _as_prefixes(names: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """The first eight bytes of each name as a number, in the order of the bytes."""
+    return np.array(names, dtype="S8").view(">u8").astype(np.uint64) if names else np.empty(0, dtype=np.uint64)
+
+
+def _small(places: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Ascending places in 32 bits where they fit."""
+    return places.astype("<u4" if not len(places) or places[-1] < 1 << 32 else "<i8")
+
+
+def write_impacts(folder: Path, files: Sequence[Path]) -> int:
+    """Write an index of impacts into a new folder; gives the number of passages.
+
+    Args:
+        folder: the folder to make.
+        files: what :func:`encode_passages` wrote, in the order of the passages. They are read twice, so that no more than one of them
+            and the index's own arrays are in the memory.
+    """
+    folder.mkdir()
+    holders = np.zeros(0, dtype=np.int64)
+    for batch in _batches(files):
+        more = np.bincount(batch["terms"])
+        holders = np.pad(holders, (0, max(len(more) - len(holders), 0)))
+        holders[: len(more)] += more
+    numbers = np.flatnonzero(holders)
+    order = sorted(range(len(numbers)), key=lambda place: str(numbers[place]))
+    place = np.zeros(len(holders), dtype=np.int64)
+    place[numbers[order]] = np.arange(len(numbers))
+    starts = np.concatenate([[0], np.cumsum(holders[numbers[order]])]).astype(np.int64)
+    docs, impacts = np.empty(starts[-1], dtype="<i4"), np.empty(starts[-1], dtype="<f4")
+    docnos, free = array("B"), starts[:-1].copy()
+    count = 0
+    for batch in _batches(files):
+        terms, of_term = np.unique(place[batch["terms"]], return_inverse=True)
+        sorted_by_term = np.argsort(of_term, kind="stable")
+        many = np.bincount(of_term, minlength=len(terms))
+        at = np.repeat(free[terms] - np.cumsum(many) + many, many) + np.arange(len(of_term))
+        passages = np.repeat(np.arange(count, count + len(batch["ends"])), np.diff(batch["ends"], prepend=0))
+        docs[at], impacts[at] = passages[sorted_by_term], batch["weights"][sorted_by_term]
+        free[terms] += many
+        count += len(batch["ends"])
+        docnos.frombytes("".join(f"{docno}\n" for docno in batch["docnos"].tolist()).encode())
+    _write_names(folder, "".join(f"{numbers[at]}\n" for at in order).encode(), docnos.tobytes())
+    for name, values in (("docs", docs), ("impacts", impacts), ("starts", _small(starts))):
+        _write_array(folder, name, values)
+    return count
+
+
+def _batches(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    for name in files:
+        with np.load(name, allow_pickle=False) as batch:
+            yield {field: batch[field] for field in ("docnos", "ends", "terms", "weights")}

@@ -1,0 +1,57 @@
+"""Which engine answers a query: the eager one, on every platform, or PISA, for large collections."""
+
+from collections.abc import Collection
+from importlib.util import find_spec
+
+from ..errors import UsageError, advice
+
+ENGINES = ("eager", "pisa")
+"""The engines of an index; ``"both"`` builds it for both of them."""
+BUILDS = (*ENGINES, "both")
+EAGER_UP_TO = 500_000
+"""Passages up to which an index gets the files of the eager engine when it is built without naming one."""
+SHORT = 20
+"""Where an index has both, queries of fewer distinct words go to PISA, others to the eager engine; measured in ``docs/scale.md``."""
+
+
+def has_pisa() -> bool:
+    """Whether PISA is installed."""
+    return find_spec("pyterrier_pisa") is not None
+
+
+def require_pisa(path: str) -> None:
+    """Make sure that an index's PISA can be used.
+
+    Raises:
+        UsageError: where PISA isn't installed.
+    """
+    if not has_pisa():
+        again = advice("ikat.PassageIndex(path).index(corpus, engine='eager')", "`ikat index SOURCE PATH --engine eager`")
+        raise UsageError(
+            f"{path} is searched by PISA, and pyterrier-pisa isn't installed: it has files for Linux on x86_64 only. "
+            f"There, pip install pyterrier-pisa; elsewhere index the passages anew, {again}"
+        )
+
+
+def choose_engine(asked: str | None, there: Collection[str], words: int, path: str) -> str:
+    """The engine that answers a query.
+
+    Args:
+        asked: the one that is asked for; None takes the faster one.
+        there: those that the index has files of.
+        words: how many distinct words the query has.
+        path: the index, for the error.
+
+    Raises:
+        UsageError: when the index hasn't the one that is asked for.
+    """
+    if asked is None:
+        asked = next(iter(there)) if len(there) == 1 else "pisa" if words < SHORT and has_pisa() else "eager"
+    if asked not in there:
+        again = advice(f"engine={asked!r} at PassageIndex.index", f"`ikat index SOURCE PATH --engine {asked}`")
+        raise UsageError(
+            f"the index {path} has no files for engine={asked!r}, only for {', '.join(there)}: index the passages with {again}"
+        )
+    if asked == "pisa":
+        require_pisa(path)
+    return asked
