@@ -6,11 +6,11 @@ Source: Lù, BM25S, 2024, who calls this eager sparse scoring.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csc_matrix
 
 from .ranking import NOTHING, Ranking, sort_ties
 
@@ -60,12 +60,15 @@ def _add_up(postings: Postings, query: Mapping[str, float], scores: Floats) -> F
     if sum(len(docs) for docs, _ in parts) <= GATHERED:
         return _multiply(parts, weights, len(scores))
     scores.fill(0)
+    add_column = column_kernel()
     for (docs, impacts), weight in zip(parts, weights, strict=True):
         add_column(scores, docs, impacts, weight)
     return scores
 
 
 def _multiply(parts: Sequence[Part], weights: Floats, count: int) -> Floats:
+    from scipy.sparse import csc_matrix  # a tenth of a second, at the first search
+
     if not parts:
         return np.zeros(count, dtype=np.float32)
     ends = np.cumsum([0, *(len(docs) for docs, _ in parts)]).astype(np.int32)
@@ -74,11 +77,12 @@ def _multiply(parts: Sequence[Part], weights: Floats, count: int) -> Floats:
     return found
 
 
-def _add_column(scores: Floats, docs: npt.NDArray[np.int32], impacts: Floats, weight: np.float32) -> None:
+def add_by_numpy(scores: Floats, docs: npt.NDArray[np.int32], impacts: Floats, weight: np.float32) -> None:
     np.add.at(scores, docs.astype(np.intp), impacts if weight == 1 else impacts * weight)
 
 
-def _kernel() -> Callable[[Floats, npt.NDArray[np.int32], Floats, np.float32], None]:
+@cache
+def column_kernel() -> Callable[[Floats, npt.NDArray[np.int32], Floats, np.float32], None]:
     """Scipy's product of one column, added in place, where it is: public names copy each posting, or take twice as long.
 
     The name is private. It is tried once; without it, or where it does something else, numpy adds.
@@ -86,7 +90,7 @@ def _kernel() -> Callable[[Floats, npt.NDArray[np.int32], Floats, np.float32], N
     try:
         from scipy.sparse._sparsetools import csc_matvec
     except ImportError:
-        return _add_column
+        return add_by_numpy
 
     def add(scores: Floats, docs: npt.NDArray[np.int32], impacts: Floats, weight: np.float32) -> None:
         csc_matvec(len(scores), 1, np.array([0, len(docs)], dtype=np.int32), docs, impacts, np.array([weight], dtype=np.float32), scores)
@@ -95,11 +99,8 @@ def _kernel() -> Callable[[Floats, npt.NDArray[np.int32], Floats, np.float32], N
     try:
         add(tried, np.array([0, 2], dtype=np.int32), np.array([1, 2], dtype=np.float32), np.float32(2))
     except (TypeError, ValueError):
-        return _add_column
-    return add if tried.tolist() == [3, 1, 5] else _add_column
-
-
-add_column = _kernel()
+        return add_by_numpy
+    return add if tried.tolist() == [3, 1, 5] else add_by_numpy
 
 
 def _best(postings: Postings, scores: Floats, depth: int) -> Ranking:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, NoResultWarning, eager, eager_files, engines, inverting
-from pyterrier_ikat.retrieve.eager import add_column, candidates
+from pyterrier_ikat.retrieve.eager import add_by_numpy, candidates, column_kernel
 from pyterrier_ikat.retrieve.lexical import LexicalIndex
 from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 from pyterrier_ikat.store import cache as result_cache
@@ -190,9 +190,9 @@ def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth
 def test_a_query_is_summed_alike_in_one_product_and_term_by_term(both, monkeypatch):
     retriever = both.bm25(engine="eager")
     whole = retriever(QUERIES)
-    for add in (add_column, eager._add_column):
+    for add in (column_kernel(), add_by_numpy):
         monkeypatch.setattr(eager, "GATHERED", 0)
-        monkeypatch.setattr(eager, "add_column", add)
+        monkeypatch.setattr(eager, "column_kernel", lambda add=add: add)
         monkeypatch.setattr(result_cache, "_opened", {})
         agree(retriever(QUERIES), whole)
 
