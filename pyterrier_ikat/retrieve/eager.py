@@ -78,6 +78,7 @@ def _multiply(parts: Sequence[Part], weights: Floats, count: int) -> Floats:
 
 
 def add_by_numpy(scores: Floats, docs: npt.NDArray[np.int32], impacts: Floats, weight: np.float32) -> None:
+    """Add a term by public names of numpy."""
     np.add.at(scores, docs.astype(np.intp), impacts if weight == 1 else impacts * weight)
 
 
