@@ -8,6 +8,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from click.testing import CliRunner
+from run_files import files_without_time
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -68,12 +69,6 @@ def opened(index, out, *names, batch=None, turns=None, only_plan=False, **option
     return Opened(prepare_comparison(names, "ikat:sample", index=index, turns=turns, only_plan=only_plan, **given), str(out), batch)
 
 
-def files(folder):
-    found = {path.name: path.read_bytes() for path in folder.iterdir()}
-    ledger = pd.read_csv(folder / "ledger.csv").drop(columns="seconds")
-    return found | {"ledger.csv": ledger.to_csv()}
-
-
 class Stopped(Exception):
     pass
 
@@ -98,7 +93,7 @@ def test_the_run_folder_is_the_same_byte_for_byte_whatever_the_size_of_the_batch
     for name, size in (("whole", 5), ("parts", 2)):
         opened(index, tmp_path / name, *METHODS, batch=size, turns=FIVE).run()
     for name in METHODS:
-        assert files(tmp_path / "whole" / name) == files(tmp_path / "parts" / name), name
+        assert files_without_time(tmp_path / "whole" / name) == files_without_time(tmp_path / "parts" / name), name
     assert sorted(os.listdir(tmp_path / "parts")) == sorted(METHODS)
 
 
@@ -162,7 +157,7 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     assert resumed.comparison.ledger.frame()["calls"].tolist() == [9, 9]
     opened(index, tmp_path / "whole", "aqd").run()
     assert os.listdir(tmp_path / "killed") == ["aqd"]
-    killed, whole = files(tmp_path / "killed" / "aqd"), files(tmp_path / "whole" / "aqd")
+    killed, whole = files_without_time(tmp_path / "killed" / "aqd"), files_without_time(tmp_path / "whole" / "aqd")
     assert {name: text for name, text in killed.items() if name != "ledger.csv"} == {
         name: text for name, text in whole.items() if name != "ledger.csv"
     }
@@ -177,7 +172,7 @@ def test_a_resumed_run_may_have_other_batches(index, tmp_path, monkeypatch):
             opened(index, tmp_path / "killed", "raw", batch=10).run()
     opened(index, tmp_path / "killed", "raw", batch=3).run()
     opened(index, tmp_path / "whole", "raw").run()
-    assert files(tmp_path / "killed" / "raw") == files(tmp_path / "whole" / "raw")
+    assert files_without_time(tmp_path / "killed" / "raw") == files_without_time(tmp_path / "whole" / "raw")
 
 
 def test_a_run_killed_before_its_first_batch_leaves_nothing(index, tmp_path, monkeypatch):
@@ -218,7 +213,7 @@ def test_turns_without_passages_keep_what_was_written_for_them(index, tmp_path, 
     monkeypatch.setattr(BM25, "transform", lambda self, inp: search(self, inp).query("not qid.str.startswith('1-1_1')"))
     for name, batch in (("whole", 100), ("parts", 1)):
         opened(index, tmp_path / name, "ad", batch=batch).run()
-    assert files(tmp_path / "whole" / "ad") == files(tmp_path / "parts" / "ad")
+    assert files_without_time(tmp_path / "whole" / "ad") == files_without_time(tmp_path / "parts" / "ad")
     first = json.loads((tmp_path / "parts" / "ad" / "turns.jsonl").read_text().splitlines()[0])
     assert (first["qid"], first["passages"]) == ("1-1_1", 0)
     assert first["qanswer"]

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from llms.chat_server import ask
+from run_files import files_without_time
 
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
@@ -297,7 +298,7 @@ def test_two_runs_from_one_cache_are_equal_byte_for_byte_and_the_second_asks_not
         )
         done = CliRunner().invoke(main, ["run", "aqd", *options])
         assert done.exit_code == 0, done.output
-        return {path.name: path.read_bytes() for path in (tmp_path / out / "aqd").iterdir() if path.name != "ledger.csv"}
+        return {name: text for name, text in files_without_time(tmp_path / out / "aqd").items() if name != "ledger.csv"}
 
     first, asked = run("first"), server.calls
     monkeypatch.delenv("OPENAI_API_KEY")
