@@ -1,6 +1,6 @@
 """The estimated cost of a comparison, before any request is sent: each stage gives the plan its requests and its output frame."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import pandas as pd
@@ -78,24 +78,18 @@ class PlanTable(pd.DataFrame):
         return f"{table}<p>{self._in_words()}</p>"
 
 
-def estimate(
-    systems: Mapping[str, pt.Transformer],
-    topics: pd.DataFrame | Mapping[str, pd.DataFrame],
-    chains: Mapping[str, int] | None = None,
-) -> PlanTable:
-    """The plan of pipelines on one turn frame, or on a frame for each pipeline; see :func:`pyterrier_ikat.plan`.
+def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -> PlanTable:
+    """The plan of pipelines; see :func:`pyterrier_ikat.plan`.
 
     Args:
-        systems: the pipelines by name.
-        topics: the turns.
-        chains: the chain in which each system runs, 0 by default (see `pyterrier_ikat.chains`).
+        systems: name, pipeline, turns, and the chain in which it runs (see `pyterrier_ikat.chains`).
     """
     seen: set[tuple[LLM, str]] = set()
     rows = []
-    for name, system in systems.items():
+    for name, pipeline, turns, chain in systems:
         estimated = Plan(name, seen)
-        with in_chain((chains or {}).get(name, 0)):
-            estimated.follow(system, topics if isinstance(topics, pd.DataFrame) else topics[name])
+        with in_chain(chain):
+            estimated.follow(pipeline, turns)
         rows += estimated.rows
     whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
     return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))

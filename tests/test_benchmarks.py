@@ -224,7 +224,7 @@ def test_an_index_in_parts_searches_in_every_repeat(searches, monkeypatch):
     assert len(searches) == 1 + 2 * (4 * 2 + 4 + 2)
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.comparison.OtherCollectionWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
 @pytest.mark.parametrize("reranked", [False, True])
 def test_the_run_with_a_cross_encoder_scores_every_pair_it_found(tmp_path, ikat_data, reranked):
     memory = importlib.import_module("memory")

@@ -16,7 +16,7 @@ from pyterrier_ikat.conversations.folder import SampleDataset
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.retrieve import pisa
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.study.comparison import OtherCollectionWarning, check_collection
+from pyterrier_ikat.study.study import OtherCollectionWarning, check_collection
 
 SAMPLE = ikat.dataset("sample")
 
@@ -121,7 +121,7 @@ def test_an_index_of_another_collection_is_refused_before_the_first_call(more, f
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.study.comparison.OtherCollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.study.OtherCollectionWarning")
 def test_a_part_of_the_collection_is_run_with_a_warning(tmp_path):
     docnos = sorted(SAMPLE.collection()[1])[:200]
     part = index_of(tmp_path / "i", docnos)
@@ -154,7 +154,7 @@ def test_of_turns_that_are_not_judged_the_others_judgements_tell_the_collection(
         ikat.run("raw", SAMPLE, index=foreign, out=str(tmp_path), turns="1-1_1")
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.study.comparison.OtherCollectionWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.study.OtherCollectionWarning")
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_a_finished_run_without_any_judged_passage_is_kept_and_an_error(tmp_path):
     """The index has one judged passage, which the sample's raw utterances don't find."""

@@ -18,11 +18,13 @@ from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.versions import describe_difference, versions
+from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.batches import Batches
-from pyterrier_ikat.study.comparison import prepare_comparison
-from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, _parameters, run_in_folders
+from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, run_in_folders
+from pyterrier_ikat.study.in_folders import parameters as run_parameters
+from pyterrier_ikat.study.resources import taken_by
 from pyterrier_ikat.study.scores import TurnScores
-from pyterrier_ikat.study.systems import methods_in, taken_by
+from pyterrier_ikat.study.systems import methods_in
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
 FIVE = "1-1_1,1-1_2,1-1_3,2-1_1,2-1_2"
@@ -50,14 +52,17 @@ def index(tmp_path_factory):
 class Opened:
     """Systems that are ready to run, and where."""
 
-    def __init__(self, comparison, out, batch):
-        self.comparison, self.out, self.batch = comparison, out, batch
+    def __init__(self, study, out, batch):
+        self.study, self.out, self.batch = study, out, batch
 
     def run(self):
-        return {name: folder.results() for name, folder in run_in_folders(self.comparison, self.out, self.batch).items()}
+        return {name: folder.results() for name, folder in run_in_folders(self.study, self.out, self.batch).items()}
 
     def parameters(self, name):
-        return _parameters(self.comparison, name)
+        return run_parameters(self.study, self.system(name))
+
+    def system(self, name):
+        return next(one for one in self.study.systems if one.name == name)
 
 
 def opened(index, out, *names, batch=None, turns=None, only_plan=False, **options):
@@ -66,7 +71,7 @@ def opened(index, out, *names, batch=None, turns=None, only_plan=False, **option
     models = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude"}
     taken = taken_by(methods_in(names))
     given = {name: one for name, one in (models | stand_ins | options).items() if name in taken}
-    return Opened(prepare_comparison(names, "ikat:sample", index=index, turns=turns, only_plan=only_plan, **given), str(out), batch)
+    return Opened(Study(names, "ikat:sample", index=index, turns=turns, only_plan=only_plan, **given), str(out), batch)
 
 
 class Stopped(Exception):
@@ -107,7 +112,7 @@ def test_the_models_that_answered_are_in_the_ledger_and_in_run_json(index, tmp_p
 def test_the_batched_run_is_what_the_pipeline_gives(index, tmp_path):
     session = opened(index, tmp_path, "aqd_a", batch=5)
     found = session.run()["aqd_a"]
-    expected = session.comparison.systems["aqd_a"].transform(session.comparison.topics["aqd_a"])
+    expected = session.system("aqd_a").pipeline.transform(session.study.turns_of(session.system("aqd_a")))
     assert found[["qid", "docno", "rank"]].values.tolist() == expected[["qid", "docno", "rank"]].values.tolist()
     assert found["score"].tolist() == pytest.approx(expected["score"].tolist(), abs=1e-6)
     turns = {turn["qid"]: turn for turn in RunFolder(tmp_path / "aqd_a").turns()}
@@ -152,9 +157,9 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     asked = stop_after(monkeypatch, None)
     resumed = opened(index, tmp_path / "killed", "aqd", batch=5)
     resumed.run()
-    left = resumed.comparison.topics["aqd"]["qid"].tolist()[15:]
+    left = resumed.study.turns_of(resumed.system("aqd"))["qid"].tolist()[15:]
     assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [left[:5], left[5:]]
-    assert resumed.comparison.ledger.frame()["calls"].tolist() == [9, 9]
+    assert resumed.study.ledger.frame()["calls"].tolist() == [9, 9]
     opened(index, tmp_path / "whole", "aqd").run()
     assert os.listdir(tmp_path / "killed") == ["aqd"]
     killed, whole = files_without_time(tmp_path / "killed" / "aqd"), files_without_time(tmp_path / "whole" / "aqd")

@@ -27,9 +27,10 @@ from process_memory import watched
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Ledger, LLMFailure, Reply, StageError
-from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.in_folders import run_in_folders
-from pyterrier_ikat.study.systems import methods_in, taken_by
+from pyterrier_ikat.study.resources import taken_by
+from pyterrier_ikat.study.systems import methods_in
 
 TURNS, PASSAGES = 332, 60
 SYSTEMS = (
@@ -192,8 +193,8 @@ def _start(folder: Path, out: str, names: Sequence[str], turns: int, models: Seq
     given: Mapping[str, Any] = {"llm": models[0], "second_llm": models[1], "reranker": SharedWords()}
     taken = taken_by(methods_in(names))
     used = {name: one for name, one in given.items() if name in taken}
-    comparison = prepare_comparison(names, Sample(turns), index=index, ledger=ledger, **used)
-    return lambda: run_in_folders(comparison, folder / out)
+    study = Study(names, Sample(turns), index=index, ledger=ledger, **used)
+    return lambda: run_in_folders(study, folder / out)
 
 
 def _shorter(seconds: float) -> None:

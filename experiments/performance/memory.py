@@ -28,7 +28,7 @@ from process_memory import watched
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, run_in_folders
 
 PASSAGES = 100_000
@@ -101,11 +101,11 @@ def run(index: str, out: Path, batch: int, reranked: bool) -> dict[str, float]:
     given = {"llm": model, "reranker": ikat.CrossEncoder("stand-in") if reranked else None}
     scores = Scores()
     with patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scores):
-        comparison = prepare_comparison("aqd", "ikat:2023", index=index, **given)
+        study = Study("aqd", "ikat:2023", index=index, **given)
         scores.pairs = 0  # opening scores one, to load the model
         with watched() as held:
             started = time.perf_counter()
-            found = run_in_folders(comparison, out, batch)["aqd"].results()
+            found = run_in_folders(study, out, batch)["aqd"].results()
             seconds = time.perf_counter() - started
     asked = sum(len(turn["qsubqueries"]) for turn in RunFolder(out / "aqd").turns())
     sizes = {"peak (MB)": held[1], "of the run (MB)": held[1] - held[0]}

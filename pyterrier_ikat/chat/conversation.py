@@ -12,10 +12,11 @@ import pyterrier as pt
 from ..arguments import checked
 from ..conversations import conversation
 from ..conversations.frame import is_persona
-from ..errors import UsageError, advice, option
+from ..errors import UsageError, advice, list_first, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger
 from ..operator import parts_of
+from ..study.systems import System
 from .answering import HISTORY, Tell
 from .context import StillTooLong, answer_in_context
 from .display import plain, strip_controls, why_drawn
@@ -45,23 +46,6 @@ class Why:
         return why_html(self.turn, self.account)
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A method that was loaded for a chat.
-
-    Attributes:
-        method: its name.
-        system: its expression.
-        script: see :class:`Chat`.
-        notes: what the user should know before the first turn.
-    """
-
-    method: str
-    system: pt.Transformer
-    script: Sequence[str] | None = None
-    notes: tuple[str, ...] = ()
-
-
 class Chat:
     """Talk to a system: each of its answers becomes part of the history of the next turn.
 
@@ -79,7 +63,8 @@ class Chat:
         number: the conversation's name; qids are ``<number>_<turn>``.
         save_to: a new file; the chat is saved in it after each turn.
         continue_from: the file of a saved chat, which is continued and saved in the same file. The file gives ``ptkb`` and ``number``.
-        script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn.
+        script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn;
+            a method that is loaded by its name and replays none has no script.
         method: the system's name.
         history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
         memory: the memory of this user, in a file of their own: it learns from each turn, and later turns and chats see what it knows.
@@ -123,7 +108,7 @@ class Chat:
         method: str = "",
         history: int | None = HISTORY,
         memory: UserMemory | None = None,
-        load: Callable[[str], Opened] | None = None,
+        load: Callable[[str], System] | None = None,
     ) -> None:
         if not is_persona(ptkb):
             raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
@@ -146,7 +131,8 @@ class Chat:
         self.saved = len(self.turns)
         self.spent = Ledger()
         self._why: Why | None = None
-        self._take(Opened(method, system, script))
+        self._utterances = script
+        self._take(System.of(system, method), script)
 
     def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> str:
         """Take over a saved chat; gives its session in a memory."""
@@ -180,18 +166,19 @@ class Chat:
             DataError: when a resource of the method can't be used.
         """
         if not isinstance(system, str):
-            self._take(Opened("", system))
+            self._take(System.of(system))
         elif self._load is None:
             raise UsageError(
                 f"this chat can't load the method {system!r}: give a pipeline, or open the chat with pyterrier_ikat.chat.open_chat"
             )
         else:
-            self._take(self._load(system))
+            loaded = self._load(system)
+            self._take(loaded, (self._utterances or None) if loaded.replays else None, tuple(_notes(loaded)))
 
-    def _take(self, opened: Opened) -> None:
-        if any(isinstance(part, LLM) and part.batches is not None for part in parts_of(opened.system)):
+    def _take(self, system: System, script: Sequence[str] | None = None, notes: tuple[str, ...] = ()) -> None:
+        if system.waits:
             raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
-        self.method, self.system, self.script, self.notes = opened.method, opened.system, opened.script, opened.notes
+        self.method, self.system, self.script, self.notes = system.name, system.pipeline, script, notes
 
     def say(self, text: str, tell: Tell | None = None) -> ChatTurn:
         """Say something, and get the system's turn.
@@ -321,3 +308,11 @@ class Chat:
 
     def _repr_html_(self) -> str:
         return chat_html(self.number, self.turns)
+
+
+def _notes(system: System) -> Iterator[str]:
+    """What the user should know of a method before the first turn."""
+    if system.writes_response is False:
+        yield f"{system.name} writes no response: you see the best passages, and the history has only your words"
+    if system.unused:
+        yield f"{system.name} doesn't use {list_first(list(map(option, system.unused)))}: another method of this chat may"

@@ -1,6 +1,6 @@
 """One exchange with a system: the utterance, the response, its passages, and how the response came about."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -159,16 +159,6 @@ class ChatTurn:
 
     def _repr_html_(self) -> str:
         return turn_html(self)
-
-
-def writes_response(columns: Collection[str]) -> bool:
-    """Whether results with these columns have a response: that of ``Respond``, or of a system that retrieves nothing.
-
-    Example:
-        >>> writes_response(["qid", "qanswer"]), writes_response(["qid", "qanswer", "docno"]), writes_response(["qid", "docno", "used"])
-        (True, False, True)
-    """
-    return "used" in columns or ("qanswer" in columns and "docno" not in columns)
 
 
 def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:

@@ -74,7 +74,7 @@ def evaluate(
     rankings = {name: _ranking(name, path) for name, path in named.items()}
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
-        from ..study.comparison import refuse_statements
+        from ..study.study import refuse_statements
 
         refuse_statements(dataset_name, qrels)
     if not judged:

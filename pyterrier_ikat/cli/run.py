@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..planning import PlanTable
     from ..runs import RunFolder
-    from ..study.comparison import Comparison
+    from ..study import Study
 
 DEMO_METHODS = (
     *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
@@ -147,39 +147,37 @@ def run(
     from ..evaluation.evaluator import check_baseline
     from ..profiling import profile
     from ..store.cache import set_default_cache
-    from ..study.comparison import prepare_comparison
+    from ..study import Study
     from ..study.in_folders import check_places, run_in_folders
-    from ..study.planned import estimate_comparison
-    from ..study.samples import with_samples
     from ..study.systems import methods_in
 
     if cache is not None:
         set_default_cache(cache)
     given = {name: value for name, value in options.items() if value is not None}
     methods, wanted = methods_in(names), as_measures(measures or TRACK_2023)
-    check_baseline({entry.name: entry for entry in methods}, baseline, "systems")
+    check_baseline([entry.name for entry in methods], baseline, "systems")
     if not only_plan:
         check_places([entry.name for entry in methods], Path(out))
-    comparison = with_samples(prepare_comparison(methods, dataset_name, qrels=qrels, only_plan=only_plan, **given), samples)
+    study = Study(methods, dataset_name, qrels=qrels, samples=samples, only_plan=only_plan, **given)
     if only_plan:
-        show_plan(estimate_comparison(comparison), form)
+        show_plan(study.plan(), form)
         return
     beside = form != "text"
     with profile() as stages:
-        folders = run_in_folders(comparison, out, batch, wanted)
-    _print_scores(folders, comparison.qrels, baseline, comparison.groups(), wanted, form)
-    print_account(comparison, out, err=beside)
-    for note in _notes({name: comparison.deviations[name] for name in folders if comparison.sample(name).number == 1}):
+        folders = run_in_folders(study, out, batch, wanted)
+    _print_scores(folders, study.qrels, baseline, study.groups(), wanted, form)
+    print_account(study, out, err=beside)
+    for note in _notes({one.name: one.deviations for one in study.systems if one.sample == 1}):
         click.echo(f"note: {note}", err=beside)
     if with_profile:
         spent = stages.frame()
         click.echo(err=beside)
         show(of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals=2), err=beside)
     without = [name for name, folder in folders.items() if not folder.parameters()["judged_passages"]]
-    if without and len(comparison.qrels):
+    if without and len(study.qrels):
         raise DataError(
             f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {out}: check that "
-            f"the index has the passages judged in {comparison.dataset}, and look at the queries in turns.jsonl"
+            f"the index has the passages judged in {study.dataset}, and look at the queries in turns.jsonl"
         )
 
 
@@ -220,16 +218,17 @@ def show_plan(plan: "PlanTable", form: str) -> None:
         show(plan.shown(), form)
 
 
-def print_account(comparison: "Comparison", out: str | Path, *, err: bool = False) -> None:
+def print_account(study: "Study", out: str | Path, *, err: bool = False) -> None:
     """Print the turns without results, the ledger, and where the runs are."""
     from ..runs import RunFolder
     from ..study.account import Spending
+    from ..study.systems import distinct_models
 
-    for name, topics in comparison.topics.items():
-        if lost := sorted(set(topics["qid"]) - RunFolder(Path(out) / name).turns_with_passages()):
-            click.echo(f"\n{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}", err=err)
-    print_ledger(comparison.ledger, " (of this command; each run folder has its own)", err=err)
-    for model in comparison.llms():
+    for one in study.systems:
+        if lost := sorted(set(study.turns_of(one)["qid"]) - RunFolder(Path(out) / one.name).turns_with_passages()):
+            click.echo(f"\n{one.name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}", err=err)
+    print_ledger(study.ledger, " (of this command; each run folder has its own)", err=err)
+    for model in distinct_models(study.systems):
         if (limit := model.budget.limit) is not None:
             with model.budget.counting(Spending(Path(out))):
                 used = model.budget.used
@@ -252,9 +251,9 @@ def demo(out: str, everything: bool) -> None:
     from ..methods import METHODS
     from ..retrieve import DenseIndex, PassageIndex
     from ..show import report as show_report
-    from ..study.comparison import prepare_comparison
+    from ..study import Study
     from ..study.in_folders import check_places, run_in_folders
-    from ..study.systems import taken_by
+    from ..study.resources import taken_by
 
     folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
     check_places(names, folder)
@@ -279,11 +278,11 @@ def demo(out: str, everything: bool) -> None:
         if chosen:
             taken = taken_by(METHODS[name] for name in chosen)
             given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
-            comparison = prepare_comparison(chosen, dataset, ledger=ledger, **given)
-            folders |= run_in_folders(comparison, folder / "runs")
+            study = Study(chosen, dataset, ledger=ledger, **given)
+            folders |= run_in_folders(study, folder / "runs")
     baseline = "human_qr" if "human_qr" in names else None
     _print_scores({name: folders[name] for name in names}, dataset.get_qrels(), baseline)
-    print_account(comparison, folder / "runs")
+    print_account(study, folder / "runs")
     shown = sorted(names, key=lambda name: name != baseline)  # the first run is the report's baseline
     report = show_report([folders[name] for name in shown], dataset, passages=REPORTED).save(folder / "report.html")
     click.echo(f"Report: {report}\n\nOpen it in a browser: {Path(report).resolve().as_uri()}")

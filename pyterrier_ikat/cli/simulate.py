@@ -78,7 +78,7 @@ def simulate(
 
     given = {name: value for name, value in options.items() if value is not None}
     methods = methods_in(names)
-    check_baseline({entry.name: entry for entry in methods}, baseline, "systems")
+    check_baseline([entry.name for entry in methods], baseline, "systems")
     setting = prepare(
         methods,
         users,
@@ -103,7 +103,7 @@ def simulate(
     except BaseException:
         print_ledger(setting.ledger, " (of this command)", err=True)
         raise
-    runs = list(setting.runs())
+    runs = setting.runs
     notes = reading_notes(out, runs, named(setting.rules.player), named(setting.rules.judge))
     show(simulation_table(session_frames(out, runs), baseline, notes), form)
     print_ledger(setting.ledger, " (of this command: methods, users and judge)", err=form != "text")

@@ -9,7 +9,7 @@ order as scores, from the number of passages down to 1: there is no tie left to 
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import ir_measures
@@ -208,7 +208,7 @@ def p_value(ours: Any, theirs: Any) -> float:
         return float(ttest_rel(ours, theirs).pvalue)
 
 
-def check_baseline(runs: Mapping[str, object], baseline: str | None, what: str = "runs") -> None:
+def check_baseline(runs: Collection[str], baseline: str | None, what: str = "runs") -> None:
     """Whether there are runs, and the baseline is one of them.
 
     Raises:

@@ -12,17 +12,14 @@ import pandas as pd
 import pyterrier as pt
 
 from ..chat.answering import HISTORY, Tell
-from ..chat.turn import writes_response
 from ..errors import DataError, UsageError, advice, list_first, option
 from ..generate import UserMemory
 from ..llms import Ledger
 from ..llms.limits import Retry
 from ..runs.dialogues import DialogueLog
 from ..store.files import atomic_write, lock_folders
-from ..study.comparison import check_prompts_are_read
-from ..study.identity import checksums_of, kept_as_they_are, parameters_of
-from ..study.live import LiveSystem, open_live_systems
-from ..study.systems import Systems, methods_in
+from ..study.identity import checksums_of, kept_as_they_are
+from ..study.systems import System, Systems, methods_in, open_systems
 from ..tables import Table, of_frame
 from .client import TIMEOUT, TrackServer
 from .comparing import DumpDiffersError, as_dump, differences
@@ -147,7 +144,7 @@ def interact(
         raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
     team = server.team()
     live = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
-    name, pipeline, resources = live.method.name, live.system, live.resources
+    name, pipeline, resources = live.name, live.pipeline, live.resources
     said = description or f"{name} (pyterrier_ikat)"
     personas = Personas(persona)
     if isinstance(memory, str | Path):
@@ -165,7 +162,7 @@ def interact(
         "track_persona": memory is not None,
         "persona": personas.checksum(),
         "memory_prompts": checksums_of(memory),
-        **{key: value for key, value in parameters_of(pipeline).items() if key not in NOT_DECIDING},
+        **{key: value for key, value in live.parameters().items() if key not in NOT_DECIDING},
     }
     with lock_folders(Path(out).absolute()), kept_as_they_are([pipeline], header["parts"]):
         log = DialogueLog.create(out, header)
@@ -182,19 +179,16 @@ def interact(
     return InteractiveRun(Path(out), log, finished)
 
 
-def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> LiveSystem:
+def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> System:
     """The system, checked, with its rankers loaded."""
     entries = methods_in({run_id: system} if isinstance(system, pt.Transformer) else system)
     if len(entries) != 1:
         raise UsageError(f"a run is of one system, and these are {', '.join(one.name for one in entries)}: give one")
-    live = open_live_systems(entries[0], ledger, asks=False, **options)[entries[0].name]
-    if live.columns is not None and not writes_response(live.columns):
+    opened = open_systems(entries[0], ledger, live=True, **options)[0]
+    if opened.writes_response is False:
         repair = advice("such as rtg, or any system >> ikat.Respond(llm)", "such as rtg or gtr")
-        raise UsageError(
-            f"system {entries[0].name} writes no response that a user could read: choose one that ends with Respond ({repair})"
-        )
-    check_prompts_are_read(live.resources, [live.system])
-    return live
+        raise UsageError(f"system {opened.name} writes no response that a user could read: choose one that ends with Respond ({repair})")
+    return opened
 
 
 def _check_budget(server: TrackServer, debug: bool) -> None:

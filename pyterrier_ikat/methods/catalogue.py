@@ -148,7 +148,7 @@ def _counted(entry: Method, statements: int) -> tuple[int, int, str]:
     turn = turn.assign(qresolved=turn["query"], qgoldptkb=[[str(number + 1) for number in range(statements)]])
     retriever, model, other = StandIn("retriever"), LLM(_Unasked()), StandIn("other")
     resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
-    rows = estimate({entry.name: entry.build(retriever=retriever, dense=retriever, **resources)}, turn)
+    rows = estimate([(entry.name, entry.build(retriever=retriever, dense=retriever, **resources), turn, 0)])
     return int(rows["calls"].sum()), retriever.rows, "at least " if rows["stage"].str.endswith(AT_LEAST).any() else ""
 
 

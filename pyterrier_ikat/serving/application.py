@@ -21,10 +21,11 @@ from ..chat.answering import paid_for
 from ..chat.turn import ChatTurn
 from ..errors import IkatError
 from ..events import hearing
+from ..study.systems import System
 from .guard import log_defect
 from .limits import FullError, Limits, Line
 from .requests import ChatRequest, RequestError, SearchRequest, read_chat, read_json, read_search
-from .systems import Served
+from .systems import answer_request, search
 from .wire import DONE, HEARTBEAT, Failure, Reply, Usage, as_json, event, failure_of, model_object
 
 PAGE = Path(__file__).with_name("page.html")
@@ -48,7 +49,7 @@ class Service:
         line: where requests wait.
     """
 
-    systems: Mapping[str, Served]
+    systems: Mapping[str, System]
     limits: Limits
     line: Line
 
@@ -66,13 +67,13 @@ class Service:
 
     async def search(self, asked: SearchRequest) -> list[dict[str, Any]]:
         """For each query its passages."""
-        found = await self.line.run(lambda: self.systems[asked.model].search(asked.queries, asked.k))
+        found = await self.line.run(lambda: search(self.systems[asked.model], asked.queries, asked.k))
         return [{"query": query, "passages": passages} for query, passages in zip(asked.queries, found, strict=True)]
 
 
-def _answered(served: Served, asked: ChatRequest, tell: Callable[[str], None]) -> tuple[ChatTurn, Usage]:
+def _answered(system: System, asked: ChatRequest, tell: Callable[[str], None]) -> tuple[ChatTurn, Usage]:
     with hearing() as heard:
-        turn = served.answer(asked, tell)
+        turn = answer_request(system, asked, tell)
     paid = paid_for(heard)
     counts = [[getattr(one, name) for _, one in paid] for name in ("prompt_tokens", "completion_tokens")]
     return turn, Usage(*(None if None in count else sum(count) for count in counts))

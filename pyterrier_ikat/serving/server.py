@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..conversations.frame import NoResultWarning
 from ..errors import UsageError, advice
-from ..llms import LLM, Ledger
-from ..operator import parts_of
+from ..llms import Ledger
 from ..store.cache import open_cache
-from ..study.systems import Systems
+from ..study.systems import Systems, distinct_models
 from .guard import Guard, is_loopback, log, origins_of
 from .limits import Limits, Line
-from .systems import describe, open_systems
+from .systems import describe, open_served
 
 if TYPE_CHECKING:
     from .application import Service
@@ -88,7 +87,7 @@ def _made(
     if mcp:
         with _needed("mcp", "the Model Context Protocol", ("mcp",)):
             from .tools import tools_of
-    service = Service(open_systems(systems, ledger, dataset=dataset, **resources), limits, Line(limits.workers, limits.waiting))
+    service = Service(open_served(systems, ledger, dataset=dataset, **resources), limits, Line(limits.workers, limits.waiting))
     made = application(service, *tools_of(service)) if mcp else application(service)
     return Guard(made, limits, token, origins_of(origins)), service
 
@@ -187,9 +186,8 @@ def running(
             yield started
         finally:
             started.stop()
-            for model in {id(part): part for one in service.systems.values() for part in parts_of(one.system)}.values():
-                if isinstance(model, LLM):
-                    model.close()
+            for model in distinct_models(service.systems.values()):
+                model.close()
 
 
 def serve(

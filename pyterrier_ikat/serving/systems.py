@@ -1,103 +1,75 @@
-"""The systems of a server: checked, built and loaded before it listens."""
+"""The systems of a server: opened before it listens, asked by requests."""
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-import pyterrier as pt
 
 from ..chat.answering import HISTORY
 from ..chat.context import answer_in_context
-from ..chat.turn import ChatTurn, writes_response
+from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..conversations import dataset as dataset_named
 from ..conversations.frame import object_frame, values
 from ..conversations.topics import Conversation
 from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
-from ..operator import every_stage, parts_of, subpipelines
-from ..study.comparison import check_prompts_are_read
-from ..study.live import LiveSystem, open_live_systems
-from ..study.systems import Systems
+from ..study.systems import System, Systems, open_systems
 from .requests import ChatRequest, RequestError
 
-QUERY = ["qid", "query"]
 
+def answer_request(system: System, asked: ChatRequest, tell: Any) -> ChatTurn:
+    """The answer of a system to a request.
 
-@dataclass(frozen=True)
-class Served:
-    """A system that a server offers as a model.
-
-    Attributes:
-        name: the model's id.
-        title: where it comes from, in words; may be empty.
-        system: the pipeline.
-        writes_response: whether it writes responses; else its answers are passages.
-        recorded: the conversations that its recorded completions answer, where its language model replays some.
+    Raises:
+        RequestError: when recorded completions don't answer this conversation, or are for other statements about the user.
+        StillTooLong: when the model has no room for the prompt, even without the history.
+        IkatError: when the system fails.
     """
+    number, ptkb = f"chat-{uuid.uuid4().hex}", asked.ptkb or {}  # no other request's turn has this name, so none can pass for it
+    if system.recorded:
+        found = _replayed(system, [message["content"] for message in asked.messages if message["role"] == "user"], list(ptkb.values()))
+        number, ptkb = found.number, dict(found.ptkb)
+    turn = conversation(asked.messages, ptkb, number=number)
+    return answer_in_context(system.pipeline, turn, tell, method=system.name, history=HISTORY, repeats=None)[0]
 
-    name: str
-    title: str
-    system: pt.Transformer
-    writes_response: bool
-    recorded: tuple[Conversation, ...] = field(default=(), repr=False)
 
-    def answer(self, asked: ChatRequest, tell: Any) -> ChatTurn:
-        """The answer to a request.
+def _replayed(system: System, said: list[str], statements: list[str]) -> Conversation:
+    """The recorded conversation with these words and statements; a page without a persona sends no statements."""
+    words = [text.split() for text in said]
+    begun = [chat for chat in system.recorded if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words]
+    found = next((chat for chat in begun if not statements or list(chat.ptkb.values()) == statements), None)
+    if found is not None:
+        return found
+    if begun:
+        wrong, repair = "are recorded for other statements about the user", "give no statements"
+    else:
+        wrong = "are recorded, and this conversation is not among them"
+        repair = f"begin a new conversation with what a recorded user said, such as {system.recorded[0].turns[0].utterance!r}"
+    raise RequestError(
+        f"the completions of the language model {wrong}: {repair}, or serve a live model",
+        param="metadata" if begun else "messages",
+        code="not_recorded",
+    )
 
-        Raises:
-            RequestError: when recorded completions don't answer this conversation, or are for other statements about the user.
-            StillTooLong: when the model has no room for the prompt, even without the history.
-            IkatError: when the system fails.
-        """
-        number, ptkb = f"chat-{uuid.uuid4().hex}", asked.ptkb or {}  # no other request's turn has this name, so none can pass for it
-        if self.recorded:
-            found = self._replayed([message["content"] for message in asked.messages if message["role"] == "user"], list(ptkb.values()))
-            number, ptkb = found.number, dict(found.ptkb)
-        turn = conversation(asked.messages, ptkb, number=number)
-        return answer_in_context(self.system, turn, tell, method=self.name, history=HISTORY, repeats=None)[0]
 
-    def _replayed(self, said: list[str], statements: list[str]) -> Conversation:
-        """The recorded conversation with these words and statements; a page without a persona sends no statements."""
-        words = [text.split() for text in said]
-        begun = [chat for chat in self.recorded if [turn.utterance.split() for turn in chat.turns[: len(said)]] == words]
-        found = next((chat for chat in begun if not statements or list(chat.ptkb.values()) == statements), None)
-        if found is not None:
-            return found
-        if begun:
-            wrong, repair = "are recorded for other statements about the user", "give no statements"
-        else:
-            wrong = "are recorded, and this conversation is not among them"
-            repair = f"begin a new conversation with what a recorded user said, such as {self.recorded[0].turns[0].utterance!r}"
-        raise RequestError(
-            f"the completions of the language model {wrong}: {repair}, or serve a live model",
-            param="metadata" if begun else "messages",
-            code="not_recorded",
-        )
+def search(system: System, queries: list[str], k: int) -> list[list[dict[str, Any]]]:
+    """The passages of its first stage: for each query a list of ``id``, ``text`` and ``score``, best first.
 
-    @cached_property
-    def retriever(self) -> pt.Transformer | None:
-        """Its first stage: the first one in the pipeline that finds passages for a query and asks no language model."""
-        return next((stage for stage in every_stage(self.system) if _retrieves(stage)), None)
-
-    def search(self, queries: list[str], k: int) -> list[list[dict[str, Any]]]:
-        """The passages of its first stage: for each query a list of ``id``, ``text`` and ``score``, best first.
-
-        Raises:
-            RequestError: when it has no such stage.
-            IkatError: when the search fails.
-        """
-        if self.retriever is None:
-            raise RequestError(f"model {self.name} has no stage that searches: choose another one", param="model")
-        qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
-        found: pd.DataFrame = (self.retriever % k).compile().transform(object_frame({"qid": qids, "query": queries}))
-        passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
-        for qid, docno, text, score in _rows(found.sort_values("rank", kind="stable")):
-            passages[qid].append({"id": docno, "text": text, "score": score})
-        return list(passages.values())
+    Raises:
+        RequestError: when it has no such stage.
+        IkatError: when the search fails.
+    """
+    if system.retriever is None:
+        raise RequestError(f"model {system.name} has no stage that searches: choose another one", param="model")
+    qids = [f"search_{number}" for number in range(1, len(queries) + 1)]
+    found: pd.DataFrame = (system.retriever % k).compile().transform(object_frame({"qid": qids, "query": queries}))
+    passages: dict[str, list[dict[str, Any]]] = {qid: [] for qid in qids}
+    for qid, docno, text, score in _rows(found.sort_values("rank", kind="stable")):
+        passages[qid].append({"id": docno, "text": text, "score": score})
+    return list(passages.values())
 
 
 def _rows(found: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
@@ -105,17 +77,8 @@ def _rows(found: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
     return ((qid, str(docno), str(text), float(score)) for qid, docno, text, score in rows)
 
 
-def _retrieves(stage: pt.Transformer) -> bool:
-    if subpipelines(stage) or any(isinstance(part, LLM) for part in parts_of(stage)):
-        return False
-    try:
-        return "docno" in pt.inspect.transformer_outputs(stage, QUERY)
-    except (pt.inspect.InspectError, pt.validate.InputValidationError):
-        return False
-
-
-def open_systems(systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any) -> dict[str, Served]:
-    """Check every name and resource, build every system and load every model.
+def open_served(systems: Systems, ledger: Ledger, *, dataset: str | None = None, **resources: Any) -> dict[str, System]:
+    """Systems that are ready to answer, by name, with the conversations that recorded completions answer.
 
     Args:
         systems: as for :func:`pyterrier_ikat.run`.
@@ -124,28 +87,11 @@ def open_systems(systems: Systems, ledger: Ledger, *, dataset: str | None = None
         resources: see :class:`~pyterrier_ikat.study.Resources`.
 
     Raises:
-        UsageError: for an unknown or manual method, a missing or unused resource, a language model that asks in batches, recorded
-            completions without their dataset, or a model that can't be loaded.
+        UsageError: for a system that can't answer live users, and recorded completions without their dataset.
         DataError: for an index or recorded file that can't be used.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> class Model:
-        ...     def generate(self, chats):
-        ...         return ["Rooibos." for chat in chats]
-        >>> open_systems({"mine": ikat.Answer(ikat.llm(Model()))}, Ledger())["mine"].writes_response
-        True
     """
-    live = open_live_systems(systems, ledger, **resources)
-    opened = next(iter(live.values())).resources
-    check_prompts_are_read(opened, [one.system for one in live.values()])
-    return {name: _served(one, dataset) for name, one in live.items()}
-
-
-def _served(live: LiveSystem, dataset: str | None) -> Served:
-    entry, writes = live.method, live.columns is not None and writes_response(live.columns)
-    title = " ".join(text for text in (entry.summary, f"({entry.paper})" if entry.paper else "") if text)
-    return Served(entry.name, title, live.system, writes, _recorded(live.models, dataset))
+    opened = open_systems(systems, ledger, live=True, connect=True, **resources)
+    return {one.name: replace(one, recorded=_recorded(one.models, dataset)) for one in opened}
 
 
 def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...]:
@@ -161,6 +107,6 @@ def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...
     return tuple(dataset_named(name).conversations)
 
 
-def describe(systems: Mapping[str, Served]) -> list[str]:
+def describe(systems: Mapping[str, System]) -> list[str]:
     """A line for each system that writes no response."""
     return [f"{one.name} writes no response: its answers list passages" for one in systems.values() if not one.writes_response]

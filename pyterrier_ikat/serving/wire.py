@@ -13,9 +13,9 @@ from ..chat.turn import ChatTurn
 from ..errors import IkatError
 from ..llms import BudgetExceeded, FatalLLMError, StageError
 from ..llms.failures import Unavailable
+from ..study.systems import System
 from .limits import FullError
 from .requests import ChatRequest, RequestError
-from .systems import Served
 from .texts import content_of, pieces_of
 
 DONE = b"data: [DONE]\n\n"
@@ -117,15 +117,16 @@ class Reply:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.asked.model, "choices": choices}
 
 
-def model_object(served: Served, created: int) -> dict[str, Any]:
+def model_object(system: System, created: int) -> dict[str, Any]:
     """A system in the list of models."""
+    summary, paper = system.method.summary, system.method.paper
     return {
-        "id": served.name,
+        "id": system.name,
         "object": "model",
         "created": created,
         "owned_by": "pyterrier_ikat",
-        "title": served.title,
-        "writes_response": served.writes_response,
+        "title": " ".join(text for text in (summary, f"({paper})" if paper else "") if text),
+        "writes_response": bool(system.writes_response),
     }
 
 

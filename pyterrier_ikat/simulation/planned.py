@@ -13,6 +13,7 @@ from ..conversations import conversation
 from ..llms import LLM, Request
 from ..planning import COLUMNS, Plan, PlanTable
 from ..runs.dialogues import Dialogue, DialogueLog
+from ..study.systems import System
 from .players import LLMPlayer, LLMRubricJudge, Situation
 from .session import situation_in
 from .setting import Setting, header_of
@@ -42,16 +43,16 @@ def plan_sessions(setting: Setting, out: str | Path | None = None) -> PlanTable:
     """
     rows: list[dict[str, Any]] = []
     seen: set[tuple[LLM, str]] = set()
-    for run, (name, number) in setting.runs().items():
-        kept, of_users = _kept(setting, run, out), list[list[dict[str, Any]]]()
+    for system in setting.systems:
+        kept, of_users = _kept(setting, system, out), list[list[dict[str, Any]]]()
         for user in setting.users:  # apart: the turns of two users may have the same qids
-            plan, turns = Plan(run, seen), list(_turns(setting, name, user, kept.get(user.id)))
+            plan, turns = Plan(system.name, seen), list(_turns(setting, system.method.name, user, kept.get(user.id)))
             if not turns:
                 continue
-            with in_chain(number - 1):
+            with in_chain(system.sample - 1):
                 for stage in _played(setting, turns):
                     plan.ask(stage, pd.DataFrame(index=range(len(turns))))
-                plan.follow(setting.systems[name], pd.concat([frame for *_, frame in turns], ignore_index=True))
+                plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))
             of_users.append(plan.rows)
         rows += _summed(of_users)
     whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
@@ -78,12 +79,12 @@ def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]
     return list(found.values())
 
 
-def _kept(setting: Setting, run: str, out: str | Path | None) -> dict[str, Dialogue]:
+def _kept(setting: Setting, system: System, out: str | Path | None) -> dict[str, Dialogue]:
     """Session -> the part of it that a run's folder has."""
-    if out is None or not DialogueLog.is_in(Path(out) / run):
+    if out is None or not DialogueLog.is_in(Path(out) / system.name):
         return {}
-    log = DialogueLog(Path(out) / run)
-    log.check(header_of(setting, run))
+    log = DialogueLog(Path(out) / system.name)
+    log.check(header_of(setting, system))
     return {one.session: one for one in log.dialogues()}
 
 

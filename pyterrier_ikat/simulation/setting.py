@@ -2,23 +2,18 @@
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import pyterrier as pt
 
 from ..chat.answering import HISTORY
 from ..errors import UsageError, advice
 from ..generate.samples import SamplesWarning
 from ..llms import LLM, Ledger, llm
 from ..llms.spec import deciding_options
-from ..methods import Method
-from ..operator import parts_of
-from ..runs.samples import SAMPLE, sample_name
-from ..study.identity import checksums_of, distinct_parts, parameters_of
-from ..study.live import open_live_systems
-from ..study.systems import Systems, methods_in
+from ..runs.samples import SAMPLE
+from ..study.identity import checksums_of
+from ..study.systems import System, Systems, distinct_models, methods_in, open_systems
 from .players import Player, RubricJudge, as_judge, as_player
 from .session import Rules
 from .users import SimulatedUser, checksum, read_users
@@ -34,36 +29,21 @@ class Setting:
     """A simulation, all checked.
 
     Attributes:
-        methods: the systems as methods, by name.
-        systems: their expressions.
+        systems: the systems; each sample is one.
         users: the users.
         rules: the rules of all sessions.
-        samples: the number of runs of each system.
-        prompts: the folder of the user's prompts.
         ledger: the account of the LLMs that were given as text.
     """
 
-    methods: dict[str, Method]
-    systems: dict[str, pt.Transformer]
+    systems: list[System]
     users: list[SimulatedUser]
     rules: Rules
-    samples: int
-    prompts: str | Path | None
     ledger: Ledger
 
-    def runs(self) -> dict[str, tuple[str, int]]:
-        """The name of each run -> its system, and the number of the sample."""
-        return {sample_name(name, number): (name, number) for name in self.systems for number in range(1, self.samples + 1)}
-
-    def replays(self, name: str) -> bool:
-        """Whether an LLM of the system replays recorded completions."""
-        return any(isinstance(part, LLM) and part.backend.replays for part in parts_of(self.systems[name]))
-
-    def llms(self) -> list[LLM]:
-        """The language models of all systems, of the users and of the judge, each once."""
-        played = [getattr(one, "llm", None) for one in (self.rules.player, self.rules.judge)]
-        found = [part for part in [*distinct_parts(self.systems.values()), *played] if isinstance(part, LLM)]
-        return list({id(one): one for one in found}.values())
+    @property
+    def runs(self) -> list[str]:
+        """The names of the systems."""
+        return [one.name for one in self.systems]
 
 
 def prepare(
@@ -89,18 +69,17 @@ def prepare(
     if not 0 <= passages <= 5:
         raise UsageError(f"{advice(f'passages={passages}', f'--passages {passages}')}: give a number from 0 to 5")
     found, ledger = read_users(users), Ledger()
-    methods = {entry.name: entry for entry in methods_in(systems)}
-    if samples_of := [name for name in methods if SAMPLE.fullmatch(name)]:
+    methods = methods_in(systems)
+    if samples_of := [one.name for one in methods if SAMPLE.fullmatch(one.name)]:
         raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
-    live = open_live_systems(list(methods.values()), ledger, only_plan=only_plan, asks=False, **resources)
-    built = {name: one.system for name, one in live.items()}
-    opened = next(iter(live.values())).resources
-    prompts = None if opened.prompts is None else str(opened.prompts)
-    player, judge = _players(user_llm, judge_llm, prompts, ledger)
+    opened = open_systems(methods, ledger, live=True, only_plan=only_plan, spare=("prompts",), **resources)
+    prompts = opened[0].resources.prompts
+    player, judge = _players(user_llm, judge_llm, None if prompts is None else str(prompts), ledger)
     rules = Rules(player, judge, passages, show_persona, history)
-    setting = Setting(methods, built, found, rules, samples, opened.prompts, ledger)
-    _warn_of_samples(setting)
-    return setting
+    if samples > 1:
+        played = (getattr(one, "llm", None) for one in (player, judge))
+        _warn_of_samples([*distinct_models(opened), *(one for one in played if isinstance(one, LLM))], samples)
+    return Setting([replace(one, sample=number) for one in opened for number in range(1, samples + 1)], found, rules, ledger)
 
 
 def named(played: Player | RubricJudge) -> str:
@@ -135,21 +114,20 @@ def _players(user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger)
     return player, as_judge(player.llm if judges is None else judges, prompts)  # type: ignore[attr-defined]
 
 
-def _warn_of_samples(setting: Setting) -> None:
-    reasons = {} if setting.samples == 1 else {one: why for one in setting.llms() if (why := one.backend.repeats(setting.samples))}
+def _warn_of_samples(models: Iterable[LLM], samples: int) -> None:
+    reasons = {model: why for model in {id(one): one for one in models}.values() if (why := model.backend.repeats(samples))}
     if reasons:
         told = "; ".join(f"{model!r} has {why}" for model, why in reasons.items())
         warnings.warn(f"samples may be the same: {told}", SamplesWarning, stacklevel=4)
 
 
-def header_of(setting: Setting, run: str) -> dict[str, Any]:
+def header_of(setting: Setting, system: System) -> dict[str, Any]:
     """Everything that decides a run's conversations; the log refuses to continue one with other values."""
-    name, number = setting.runs()[run]
     rules = setting.rules
     return {
         "kind": "simulated",
-        "system": name,
-        "sample": number,
+        "system": system.method.name,
+        "sample": system.sample,
         "users": len(setting.users),
         "users_sha256": checksum(setting.users),
         "user_llm": rules.player.identity,
@@ -157,10 +135,10 @@ def header_of(setting: Setting, run: str) -> dict[str, Any]:
         "passages": rules.passages,
         "show_persona": rules.show_persona,
         "history": rules.history,
-        "recorded": setting.replays(name),
+        "recorded": system.replays,
         "recorded_parts": [part for part, one in (("users", rules.player), ("judge", rules.judge)) if _replays(one)],
         "players_prompts": checksums_of(rules.player) | checksums_of(rules.judge),
-        **parameters_of(setting.systems[name]),
+        **system.parameters(),
     }
 
 

@@ -20,7 +20,7 @@ from ..runs.dialogues import DialogueLog
 from ..store.files import lock_folders
 from ..study.identity import kept_as_they_are
 from ..study.in_folders import check_places
-from ..study.systems import Systems
+from ..study.systems import System, Systems
 from .comparison import session_frames, simulation_rows
 from .session import play
 from .setting import PASSAGES, Setting, Users, header_of, least_one, prepare
@@ -127,9 +127,9 @@ def simulate(
         history=history,
         **resources,
     )
-    check_baseline(setting.systems, baseline, "systems")
+    check_baseline(list(dict.fromkeys(one.method.name for one in setting.systems)), baseline, "systems")
     run_sessions(setting, out, threads)
-    return pd.DataFrame(simulation_rows(session_frames(out, list(setting.runs())), baseline))
+    return pd.DataFrame(simulation_rows(session_frames(out, setting.runs), baseline))
 
 
 def run_sessions(setting: Setting, out: str | Path, threads: int = THREADS) -> None:
@@ -140,30 +140,28 @@ def run_sessions(setting: Setting, out: str | Path, threads: int = THREADS) -> N
         SessionsFailed, FatalLLMError, BudgetExceeded: see :func:`simulate`.
     """
     least_one("threads", threads)
-    runs = setting.runs()
-    check_places(runs, Path(out))
-    with lock_folders(*(Path(out) / name for name in runs)), kept_as_they_are(setting.systems.values()):
-        logs = {name: DialogueLog.create(Path(out) / name, header_of(setting, name)) for name in runs}
+    check_places(setting.runs, Path(out))
+    with lock_folders(*(Path(out) / name for name in setting.runs)), kept_as_they_are(one.pipeline for one in setting.systems):
+        logs = {one.name: DialogueLog.create(Path(out) / one.name, header_of(setting, one)) for one in setting.systems}
         _play_all(setting, logs, threads)
 
 
 def _play_all(setting: Setting, logs: Mapping[str, DialogueLog], threads: int) -> None:
-    runs, stop = setting.runs(), threading.Event()
+    stop = threading.Event()
     known = {name: {one.session: one for one in log.dialogues()} for name, log in logs.items()}
-    left = [(run, user) for user in setting.users for run in runs if user.id not in known[run] or not known[run][user.id].end]
-    replays = {name: setting.replays(name) for name in setting.systems}
+    every = [(system, user) for user in setting.users for system in setting.systems]
+    left = [(system, user) for system, user in every if user.id not in known[system.name] or not known[system.name][user.id].end]
 
-    def session(run: str, user: SimulatedUser) -> None:
-        name, number = runs[run]
-        with in_chain(number - 1):
+    def session(system: System, user: SimulatedUser) -> None:
+        with in_chain(system.sample - 1):
             play(
                 user,
-                name,
-                setting.systems[name],
+                system.method.name,
+                system.pipeline,
                 setting.rules,
-                logs[run],
-                known[run].get(user.id),
-                replays=replays[name],
+                logs[system.name],
+                known[system.name].get(user.id),
+                replays=system.replays,
                 go_on=lambda: not stop.is_set(),
             )
 
@@ -172,12 +170,12 @@ def _play_all(setting: Setting, logs: Mapping[str, DialogueLog], threads: int) -
         workers = opened.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="ikat-session"))
         opened.callback(workers.shutdown, wait=False, cancel_futures=True)
         opened.callback(stop.set)
-        sessions = {workers.submit(session, run, user): (run, user.id) for run, user in left}
+        sessions = {workers.submit(session, system, user): (system.name, user.id) for system, user in left}
         for future in bar(as_completed(sessions), desc="sessions", total=len(sessions)):
             _settle(future, sessions[future], failures)
     if failures:
         order = list(sessions.values())  # not that of time
-        raise SessionsFailed(sorted(failures, key=lambda one: order.index(one[:2])), len(runs) * len(setting.users))
+        raise SessionsFailed(sorted(failures, key=lambda one: order.index(one[:2])), len(every))
 
 
 def _settle(future: "Future[None]", whose: tuple[str, str], failures: list[tuple[str, str, IkatError]]) -> None:

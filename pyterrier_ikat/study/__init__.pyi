@@ -1,6 +1,12 @@
 from .in_folders import AlikeWarning as AlikeWarning
+from .in_folders import NotJudgedWarning as NotJudgedWarning
 from .in_folders import run as run
 from .in_memory import experiment as experiment
-from .planned import plan as plan
-from .samples import SamplesWarning as SamplesWarning
-from .systems import Resources as Resources
+from .resources import Resources as Resources
+from .study import NoRewritesWarning as NoRewritesWarning
+from .study import OtherCollectionWarning as OtherCollectionWarning
+from .study import SamplesWarning as SamplesWarning
+from .study import Study as Study
+from .study import plan as plan
+from .systems import System as System
+from .systems import open_systems as open_systems

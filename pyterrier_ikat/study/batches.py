@@ -30,9 +30,9 @@ from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..runs.versions import OURS, describe_difference, versions, with_package
 from ..store.files import atomic_write
 from .account import COSTS, Account
-from .comparison import RANKING, check_ranking
 from .identity import kept_as_they_are, naming
 from .recorder import Recorder
+from .systems import RANKING, check_ranking
 
 PARAMETERS = "run.json"
 STAGES = f".{stages_file.NAME}"

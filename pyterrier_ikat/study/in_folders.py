@@ -9,7 +9,6 @@ from typing import Any
 
 import ir_measures
 import pandas as pd
-import pyterrier as pt
 
 from ..arguments import checked
 from ..chains import in_chain
@@ -18,20 +17,18 @@ from ..conversations.datasets import IkatDataset
 from ..errors import UsageError, advice
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline
-from ..llms import LLM, Ledger
+from ..llms import Ledger
 from ..llms.failures import UnderWay
-from ..operator import alike, parts_of
+from ..operator import alike
 from ..progress import within
 from ..runs import RunFolder
 from ..runs.turns import checksum_of
 from ..store.files import lock_folders
 from .account import Spending
 from .batches import Batches
-from .comparison import Comparison, prepare_comparison
-from .identity import parameters_of
-from .samples import with_samples
 from .scores import TurnScores, score_again, scores_of_folders
-from .systems import Systems, methods_in
+from .study import Study
+from .systems import System, Systems, distinct_models, methods_in
 
 TURNS_AT_ONCE = 128
 """The number of turns retrieved and re-ranked at a time: with 5 queries of 1000 passages each, 640,000 rows."""
@@ -108,20 +105,19 @@ def run(
     wanted = as_measures(measures)
     methods = methods_in(systems)
     check_places([entry.name for entry in methods], Path(out))
-    comparison = prepare_comparison(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
-    check_baseline(comparison.systems, baseline, "systems")
-    comparison = with_samples(comparison, samples)
-    folders = run_in_folders(comparison, out, batch, wanted)
-    return scores_of_folders(folders, comparison.qrels, wanted, baseline, comparison.groups())
+    check_baseline([entry.name for entry in methods], baseline, "systems")
+    study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, samples=samples, **resources)
+    folders = run_in_folders(study, out, batch, wanted)
+    return scores_of_folders(folders, study.qrels, wanted, baseline, study.groups())
 
 
 def run_in_folders(
-    comparison: Comparison, out: str | Path, batch: int | None = None, measures: Sequence[ir_measures.Measure] = ()
+    study: Study, out: str | Path, batch: int | None = None, measures: Sequence[ir_measures.Measure] = ()
 ) -> dict[str, RunFolder]:
     """Run every system without a finished run in its folder; a finished run gets the scores that it lacks.
 
     Args:
-        comparison: the systems and what they run on.
+        study: the systems and what they run on.
         out: the folder of the runs.
         batch: the number of turns at a time.
         measures: what the runs are scored by beside the track's measures.
@@ -135,29 +131,27 @@ def run_in_folders(
     if size < 1:
         what = advice(f"batch={batch}", f"--batch {batch}")
         raise UsageError(f"{what}: do at least one turn at a time, or omit it for {TURNS_AT_ONCE}")
-    check_places(comparison.systems, Path(out))
-    folders = {name: RunFolder(Path(out) / name) for name in comparison.systems}
-    if not set(comparison.qrels["qid"]) & {qid for topics in comparison.topics.values() for qid in topics["qid"]}:
-        text = f"none of the turns is judged in the qrels of {comparison.dataset}: there will be no scores"
+    check_places([one.name for one in study.systems], Path(out))
+    folders = {one.name: RunFolder(Path(out) / one.name) for one in study.systems}
+    if not set(study.qrels["qid"]) & study.asked:
+        text = f"none of the turns is judged in the qrels of {study.dataset}: there will be no scores"
         warnings.warn(text, NotJudgedWarning, stacklevel=3)
     with lock_folders(*(folder.path for folder in folders.values())), ExitStack() as counted:
-        for model in comparison.llms():
+        for model in distinct_models(study.systems):
             counted.enter_context(model.budget.counting(Spending(Path(out))))
-        for ledger in _ledgers(comparison.llms()):
-            if ledger is not comparison.ledger:
-                counted.enter_context(ledger.followed_by(comparison.ledger))
-        parameters = {name: _parameters(comparison, name) for name in folders}
-        batches = {name: Batches(folder, parameters[name]) for name, folder in folders.items()}
-        finished = {name for name in folders if _is_finished(comparison.systems[name], folders[name], batches[name], parameters[name])}
+        for ledger in _ledgers(study.systems):
+            if ledger is not study.ledger:
+                counted.enter_context(ledger.followed_by(study.ledger))
+        found = [(one, folders[one.name], *_begun(study, one, folders[one.name])) for one in study.systems]
         under_way = UnderWay()
-        for number, name in enumerate(folders, 1):
-            if name in finished:
-                batches[name].remove()  # a run that was killed after its last step left them
-                score_again(folders[name], comparison.qrels, measures)
-            else:
-                where = f"{name} ({number} of {len(folders)})" if len(folders) > 1 else name
-                with in_chain(comparison.sample(name).number - 1), under_way.noted(), within(where):
-                    _run_one(comparison, name, folders[name], batches[name], size, measures)
+        for number, (one, folder, batches, finished) in enumerate(found, 1):
+            if finished:
+                batches.remove()  # a run that was killed after its last step left them
+                score_again(folder, study.qrels, measures)
+                continue
+            where = f"{one.name} ({number} of {len(folders)})" if len(folders) > 1 else one.name
+            with in_chain(one.sample - 1), under_way.noted(), within(where):
+                _run_one(study, one, folder, batches, size, measures)
         under_way.tell()
     return folders
 
@@ -182,22 +176,23 @@ def check_places(names: Iterable[str], out: Path) -> None:
         raise UsageError(f"{written}: {there} can't be written to ({error.strerror}): give another folder") from None
 
 
-def _parameters(comparison: Comparison, name: str) -> dict[str, Any]:
+def parameters(study: Study, system: System) -> dict[str, Any]:
     """The identity of a run: a run is reused only when all of it is the same, or only ``on_error`` is more lenient than before."""
-    topics, dataset = comparison.topics[name], comparison.dataset
-    sample = comparison.sample(name)
-    about = {"method": sample.system, "turns": len(topics), "topics_sha256": checksum_of(topics)}
-    if sample.number > 1:
-        about["sample"] = sample.number
-    if dataset is not None and not Path(dataset).is_absolute():  # of a folder the topics count, not where it lies
-        about["dataset"] = dataset
-    return about | parameters_of(comparison.systems[name])
+    topics = study.turns_of(system)
+    about = {"method": system.method.name, "turns": len(topics), "topics_sha256": checksum_of(topics)}
+    if system.sample > 1:
+        about["sample"] = system.sample
+    if study.dataset is not None and not Path(study.dataset).is_absolute():  # of a folder the topics count, not where it lies
+        about["dataset"] = study.dataset
+    return about | system.parameters()
 
 
-def _is_finished(system: pt.Transformer, folder: RunFolder, batches: Batches, parameters: dict[str, Any]) -> bool:
-    """Whether the run exists already; the folder of another run is refused."""
-    finished, begun = folder.reusable(parameters), batches.check()
-    if (finished or begun) and (stages := alike(system)):
+def _begun(study: Study, system: System, folder: RunFolder) -> tuple[Batches, bool]:
+    """The finished batches of a run, and whether it exists already; the folder of another run is refused."""
+    known = parameters(study, system)
+    batches = Batches(folder, known)
+    finished, begun = folder.reusable(known), batches.check()
+    if (finished or begun) and (stages := alike(system.pipeline)):
         name, where = folder.path.name, folder.path if finished else batches.path
         warnings.warn(
             f"system {name} uses what is kept in {where}, and its stage {', '.join(stages)} may be another one now: if it is, remove the "
@@ -205,24 +200,26 @@ def _is_finished(system: pt.Transformer, folder: RunFolder, batches: Batches, pa
             AlikeWarning,
             stacklevel=5,
         )
-    return finished
+    return batches, finished
 
 
-def _run_one(
-    comparison: Comparison, name: str, folder: RunFolder, batches: Batches, size: int, measures: Sequence[ir_measures.Measure]
-) -> None:
-    system, topics, scores = comparison.systems[name], comparison.topics[name], TurnScores(comparison.qrels, measures)
-    batches.run(system, topics, _ledgers(parts_of(system)), size)
+def _run_one(study: Study, system: System, folder: RunFolder, batches: Batches, size: int, measures: Sequence[ir_measures.Measure]) -> None:
+    topics, scores = study.turns_of(system), TurnScores(study.qrels, measures)
+    batches.run(system.pipeline, topics, _ledgers([system]), size)
     ledger = batches.ledger()
-    about = batches.parameters | {"deviations": comparison.deviations[name], "served": ledger.served()}
-    if comparison.dataset is not None:
-        about["dataset"] = comparison.dataset
+    about = batches.parameters | {"deviations": list(system.deviations), "served": ledger.served()}
+    if study.dataset is not None:
+        about["dataset"] = study.dataset
     folder.write_parts(
-        scores.add_all(batches.parts(topics)), lambda: (scores.frame(), about | scores.about()), ledger.frame(), batches.stages(), name
+        scores.add_all(batches.parts(topics)),
+        lambda: (scores.frame(), about | scores.about()),
+        ledger.frame(),
+        batches.stages(),
+        system.name,
     )
     batches.remove()
 
 
-def _ledgers(parts: Iterable[Any]) -> list[Ledger]:
+def _ledgers(systems: Iterable[System]) -> list[Ledger]:
     """The ledgers of the models, each once."""
-    return list({id(part.ledger): part.ledger for part in parts if isinstance(part, LLM)}.values())
+    return list({id(model.ledger): model.ledger for model in distinct_models(systems)}.values())

@@ -20,16 +20,16 @@ from ..evaluation.scores import make_evaluator
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages
 from ..runs import write_run
-from .comparison import prepare_comparison
 from .identity import kept_as_they_are
-from .systems import System, methods_in
+from .study import Study
+from .systems import Given, methods_in
 
 Keep = Callable[[str, pd.DataFrame], None]
 
 
 @checked
 def experiment(
-    systems: System | Mapping[str, System | pd.DataFrame] | Sequence[System | pd.DataFrame],
+    systems: Given | Mapping[str, Given | pd.DataFrame] | Sequence[Given | pd.DataFrame],
     dataset: IkatDataset | str | Path | None = None,
     measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
     baseline: str | None = None,
@@ -81,19 +81,20 @@ def experiment(
     methods = methods_in(named)
     if dataset is None and (topics is None or qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
-    comparison = prepare_comparison(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
-    check_baseline(comparison.systems, baseline, "systems")
-    if comparison.unasked:
+    study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
+    pipelines = {one.name: one.pipeline for one in study.systems}
+    check_baseline(pipelines, baseline, "systems")
+    if study.unasked:
         raise DataError(
-            f"{len(comparison.unasked)} turns of the qrels are not in the topics ({list_first(comparison.unasked)}): they would all count "
+            f"{len(study.unasked)} turns of the qrels are not in the topics ({list_first(study.unasked)}): they would all count "
             '0; give the topics they belong to, or omit them by qrels[qrels["qid"].isin(topics["qid"])]'
         )
-    for name, system in comparison.systems.items():
+    for name, system in pipelines.items():
         if isinstance(system, _Finished):
             found = system.frame["qid"].unique()
-            check_turn_names(f"run {name}", found, comparison.qrels["qid"])
-            check_common_turns(f"run {name}", found, comparison.qrels["qid"])
-    files, evaluator = _run_files(save, comparison.systems), make_evaluator(comparison.qrels, wanted)
+            check_turn_names(f"run {name}", found, study.qrels["qid"])
+            check_common_turns(f"run {name}", found, study.qrels["qid"])
+    files, evaluator = _run_files(save, pipelines), make_evaluator(study.qrels, wanted)
     scores: dict[str, dict[str, list[float]]] = {}
     under_way = UnderWay()
 
@@ -106,12 +107,13 @@ def experiment(
         if name in files:
             write_run(found, files[name], name)
 
-    with kept_as_they_are(comparison.systems.values()) as check_parts:
-        for manual in {entry.manual for entry in comparison.methods.values()}:
-            together = {name: system for name, system in comparison.systems.items() if comparison.methods[name].manual == manual}
-            asked = _judged(comparison.topics[next(iter(together))], comparison.qrels)
+    with kept_as_they_are(pipelines.values()) as check_parts:
+        for manual in {one.method.manual for one in study.systems}:
+            of_kind = [one for one in study.systems if one.method.manual == manual]
+            together = {one.name: one.pipeline for one in of_kind}
+            asked = _judged(study.turns_of(of_kind[0]), study.qrels)
             with under_way.noted():
-                _run_tree(together, asked, comparison.qrels, keep)
+                _run_tree(together, asked, study.qrels, keep)
             # The tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too.
             for system in together.values() if under_way.waiting else ():
                 with under_way.noted():
@@ -120,7 +122,7 @@ def experiment(
         for path in files.values():  # the same call goes on later, and finds no place taken
             path.unlink(missing_ok=True)
     under_way.tell()
-    return pd.DataFrame(experiment_rows({name: scores[name] for name in comparison.systems}, wanted, baseline))
+    return pd.DataFrame(experiment_rows({name: scores[name] for name in pipelines}, wanted, baseline))
 
 
 def _with_names(systems: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -1,24 +1,196 @@
-"""Systems of any kind by name, and their resources: an index, language models, re-rankers."""
+"""Systems: a pipeline with its name and its resources, checked before anything is run, asked or served."""
 
-import difflib
-import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyterrier as pt
 
-from ..errors import UsageError, advice, option
-from ..generate import Seq2SeqRewrite
-from ..llms import Ledger, llm
+from ..conversations import Conversation, conversation
+from ..errors import UsageError, advice
+from ..llms import LLM, Ledger
 from ..methods import Method, find_all, methods_of
-from ..rank import OF_KIND, load_reranker
-from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIndex
+from ..operator import every_stage, parts_of, subpipelines
+from ..runs.samples import sample_name
+from .identity import parameters_of
+from .resources import Resources, deviations, is_given, unused
 
-System = str | Method | Callable[..., pt.Transformer] | pt.Transformer
-Systems = System | Mapping[str, System] | Sequence[System]
+Given = str | Method | Callable[..., pt.Transformer] | pt.Transformer
+"""What a user gives as a system."""
+Systems = Given | Mapping[str, Given] | Sequence[Given]
+RANKING = ("qid", "docno", "score", "rank")
+ALL = tuple(one.name for one in fields(Resources))
+"""The names of all resources."""
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A pipeline with its name and its resources; :func:`open_systems` makes and checks it.
+
+    Attributes:
+        method: its name, and the facts of its paper.
+        pipeline: the expression.
+        resources: what it runs on, opened. Systems that are opened together share them.
+        deviations: how its models and its retriever differ from those of its paper, one line each.
+        unused: resources that were given, and that only other systems take.
+        sample: the number of its run, from 1, where it is run several times.
+        recorded: the conversations that its recorded completions answer, where they are known.
+    """
+
+    method: Method
+    pipeline: pt.Transformer
+    resources: Resources = Resources()
+    deviations: Sequence[str] = ()
+    unused: Sequence[str] = ()
+    sample: int = 1
+    recorded: Sequence[Conversation] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, pipeline: pt.Transformer, name: str = "") -> "System":
+        """A pipeline that has all it needs."""
+        return cls(Method(name, lambda: pipeline), pipeline)
+
+    @property
+    def name(self) -> str:
+        """The name of its run."""
+        return sample_name(self.method.name, self.sample)
+
+    @property
+    def models(self) -> list[LLM]:
+        """Its language models."""
+        return [part for part in parts_of(self.pipeline) if isinstance(part, LLM)]
+
+    @property
+    def replays(self) -> bool:
+        """Whether one of them replays recorded completions."""
+        return any(model.backend.replays for model in self.models)
+
+    @property
+    def waits(self) -> bool:
+        """Whether one of them asks in batches, which take up to a day."""
+        return any(model.batches is not None for model in self.models)
+
+    @cached_property
+    def writes_response(self) -> bool | None:
+        """Whether it writes a response for a user to read; None if a stage doesn't tell what it writes.
+
+        That is the response of ``Respond``, or of a system that retrieves nothing.
+        """
+        columns = self.columns(conversation([{"role": "user", "content": "?"}]))
+        return None if columns is None else "used" in columns or ("qanswer" in columns and "docno" not in columns)
+
+    @cached_property
+    def retriever(self) -> pt.Transformer | None:
+        """Its first stage: the first one in the pipeline that finds passages for a query and asks no language model."""
+        return next((stage for stage in every_stage(self.pipeline) if _retrieves(stage)), None)
+
+    def columns(self, turns: pd.DataFrame) -> list[str] | None:
+        """The columns of its results for these turns; None if a stage can't name them without data.
+
+        Raises:
+            UsageError: when its stages can't work with the columns of these turns.
+        """
+        try:
+            return list(pt.inspect.transformer_outputs(self.pipeline, list(turns.columns)))
+        except pt.inspect.InspectError:
+            return None
+        except pt.validate.InputValidationError as error:
+            name, index = self.method.name, self.resources.index
+            if index is not None and not index.has_text:
+                repair = advice("give texts=PASSAGE_INDEX", "give --texts PASSAGE_INDEX")
+                lacks = f"method {name} reads the passages' text, and the index {index.path} has none"
+                raise UsageError(f"{lacks}: {repair} ({error})") from None
+            raise UsageError(f"system {name} does not work on these topics: {error}") from None
+
+    def parameters(self) -> dict[str, Any]:
+        """What identifies its results, beside the turns: see :func:`~pyterrier_ikat.study.identity.parameters_of`."""
+        return parameters_of(self.pipeline)
+
+    def open_models(self) -> None:
+        """Connect to its language models, so that a missing key is reported now and not to the first user.
+
+        Raises:
+            FatalLLMError: when there is no key.
+        """
+        for model in self.models:
+            model.open()
+
+
+def _retrieves(stage: pt.Transformer) -> bool:
+    if subpipelines(stage) or any(isinstance(part, LLM) for part in parts_of(stage)):
+        return False
+    try:
+        return "docno" in pt.inspect.transformer_outputs(stage, ["qid", "query"])
+    except (pt.inspect.InspectError, pt.validate.InputValidationError):
+        return False
+
+
+def open_systems(
+    systems: Systems,
+    ledger: Ledger | None = None,
+    *,
+    live: bool = False,
+    connect: bool = False,
+    only_plan: bool = False,
+    spare: Collection[str] = (),
+    **resources: Any,
+) -> list[System]:
+    """Check every name and resource, and build every system.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`.
+        ledger: the account of language models that are given as text.
+        live: whether users wait for the answers. Then what can't answer at once is refused, and every model is loaded.
+        connect: whether language models are sure to be asked, so that a missing key is an error now. Without it they may answer from the
+            cache alone.
+        only_plan: load no model.
+        spare: resources that may be given although no system takes them; others are an error.
+        **resources: see :class:`~pyterrier_ikat.study.Resources`.
+
+    Raises:
+        UsageError: for an unknown system or option, a missing or unused resource; with ``live`` also for a system that reads manual
+            rewrites or gold statements, a language model that asks in batches, or a model that can't be loaded.
+        FatalLLMError: when a language model lacks its key, with ``connect``.
+        DataError: for an index or recorded file that can't be used.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos." for chat in chats]
+        >>> mine, = open_systems({"mine": ikat.Answer(ikat.llm(Model()))}, live=True)
+        >>> mine.name, mine.pipeline, mine.writes_response
+        ('mine', ikat.Answer(ikat.llm('Model')), True)
+    """
+    methods = methods_in(systems)
+    for entry in methods if live else ():
+        if entry.manual:
+            raise UsageError(
+                f"method {entry.name} reads annotations of each turn, such as manual rewrites, and a live user gives none: choose another"
+            )
+    given = Resources.of(resources, methods, spare)
+    opened = given.opened(Ledger() if ledger is None else ledger)
+    left = sorted(name for name in spare if is_given(resources.get(name)) and getattr(given, name) is None)
+    found = [System(entry, opened.build(entry), opened, deviations(entry, given, opened), left) for entry in methods]
+    if "prompts" not in spare:
+        _check_prompts_are_read(given, found)
+    if live:
+        _make_ready(found, connect, only_plan)
+    return found
+
+
+def _make_ready(systems: Sequence[System], connect: bool, only_plan: bool) -> None:
+    for one in systems:
+        _ = one.writes_response  # which looks whether its stages fit together
+        if one.waits:
+            raise UsageError(f"a live user can't wait a day for an answer of {one.name}: omit batch=on in the specification of the LLM")
+    if not only_plan:
+        load_models(systems)
+        for one in systems if connect else ():
+            one.open_models()
 
 
 def methods_in(systems: Systems) -> list[Method]:
@@ -66,233 +238,48 @@ def _named_method(name: Any, system: Any) -> Method:
     return replace(found[0], name=name)
 
 
-@dataclass(frozen=True)
-class Resources:
-    """The resources of methods, by argument name: each as text, as on the command line, or as an object.
-
-    Args:
-        index: a folder made by ``ikat index``, or a PISA index of SPLADE vectors; an index object.
-        llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
-        second_llm: the LLM that writes the answer in the methods named ``..._given``, and the second LLM of ``gtr``.
-        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; or, instead of the index,
-            any PyTerrier retriever.
-        dense: the dense retriever beside the first stage, if ``index`` has no dense vectors: the folder of an index with them, an index
-            object, or a retriever.
-        reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
-            ``listwise:openai:gpt-4o``), ``ensemble``, or several of these separated by commas; or a transformer, or a list.
-        rewriter: a T5 or BART rewriter's name, or an operator.
-        expander: ConvGQR's T5 expansion model, or an operator.
-        prompts: a folder of your own prompt templates, for all LLM operators of a method.
-        splade_model: the model that encoded the passages of an index that doesn't say it.
-        splade_query_model: another model for the queries of a SPLADE index, fine-tuned from that of its passages.
-        texts: the folder of a passage index with the texts of a SPLADE index that has none.
-
-    Example:
-        >>> Resources(llm="recorded:sample").opened(Ledger()).llm
-        ikat.llm('recorded:sample')
-    """
-
-    index: Any = None
-    llm: Any = None
-    second_llm: Any = None
-    retriever: Any = None
-    dense: Any = None
-    reranker: Any = None
-    rewriter: Any = None
-    expander: Any = None
-    prompts: str | Path | None = None
-    splade_model: str | None = None
-    splade_query_model: str | None = None
-    texts: str | None = None
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any], methods: Iterable[Method]) -> "Resources":
-        """The resources of these names, for these methods; the text ``none`` means the same as omitting one.
-
-        Raises:
-            UsageError: for an unknown name, or a resource that no method takes.
-        """
-        known = [one.name for one in fields(cls)]
-        given = {name: None if isinstance(one, str) and one.strip().lower() == "none" else one for name, one in options.items()}
-        taken = taken_by(methods) | {"prompts"}  # whether a system reads prompts is seen once it is built
-        first_stages = taken & {"retriever", "dense"}
-        if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
-            taken -= OF_THE_INDEX
-        for name, value in given.items():
-            if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                raise UsageError(
-                    f"there is no option {name!r}: {f'did you mean {near[0]}?' if near else 'give one of ' + ', '.join(known)}"
-                )
-            if value is not None and name not in taken:
-                raise unused(name)
-        index = given.get("index")
-        if "dense" in taken and isinstance(index, str | Path | Index) and given.get("retriever") is None and given.get("dense") is None:
-            given["retriever"] = _beside_dense(index, "retriever" in taken)
-        return cls(**given)
-
-    def opened(self, ledger: Ledger) -> "Resources":
-        """The same as objects; LLMs that are given as text count in ``ledger``.
-
-        Raises:
-            UsageError: for a name that can't be understood, a SPLADE index that needs its model, or a passage index that is given one.
-            DataError: for an index or recorded file that cannot be used.
-        """
-        models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
-        trained = {name: _opened_seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
-        dense = DenseIndex(self.dense) if isinstance(self.dense, str | Path) else self.dense
-        if isinstance(dense, Index):
-            dense = DenseIndex(dense.path, text=dense.text)
-        if dense is not self.dense:
-            dense.describe()
-        return replace(self, **self._opened_index(), dense=dense, reranker=open_rerankers(self.reranker), **models, **trained)
-
-    def _opened_index(self) -> dict[str, Any]:
-        if not isinstance(self.index, str | Path | Index):
-            if self.index is not None and not hasattr(self.index, "retriever"):
-                shown = " ".join(repr(self.index).split())[:80]
-                raise UsageError(f"index={shown}: give the folder of an index, or an index such as ikat.Index(path)")
-            if isinstance(self.retriever, str):
-                named = advice(f"retriever={self.retriever!r}", f"--retriever {self.retriever}")
-                raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
-            if self.splade_query_model is not None:
-                raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
-            return {}
-        kind = self.retriever if isinstance(self.retriever, str) else None
-        opened = open_index(self.index, kind, self.splade_model, self.texts)
-        if self.splade_query_model is not None:
-            if not isinstance(opened, SpladeIndex):
-                raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
-            opened = opened.with_query_model(self.splade_query_model)
-        return {"index": opened, "retriever": None if kind else self.retriever}
-
-    def build(self, entry: Method) -> pt.Transformer:
-        """The method's expression, over a retriever with its depth and its paper's BM25 parameters.
-
-        Raises:
-            UsageError: when it lacks a resource.
-        """
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        if self.retriever is None and self.index is not None:
-            given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
-        if not isinstance(self.dense, pt.Transformer) and "dense" in entry.resources.values():
-            given["dense"] = _dense(self.dense or self.index, entry.depth)
-        if {"retriever", "dense"} <= set(entry.resources.values()) and given["retriever"] is not None:
-            _refuse_twice(entry, given["retriever"], given["dense"])
-        return entry.build(**given)
-
-
-def _beside_dense(index: str | Path | Index, retrieves: bool) -> str | None:
-    """The kind of index to open in a folder with dense vectors that systems search as well: the only other kind in it."""
-    others = [kind for kind in _folder(index).kinds if kind != "dense"]
-    return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
-
-
-def _folder(index: str | Path | Index) -> Index:
-    return index if isinstance(index, Index) else Index(index)
-
-
-def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
-    """Check that two first stages differ: one fused with itself would be scored under the name of a hybrid."""
-    searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
-    if retriever == dense or len(searched) > len(set(searched)):
-        chosen = advice("retriever='bm25'", "--retriever bm25")
-        built = advice("ikat.PassageIndex(path).index(corpus)", "`ikat index SOURCE PATH`")
-        raise UsageError(
-            f"method {entry.name} fuses two first stages, and both are {dense!r}: add a BM25 index to the folder of "
-            f"{option('index')} with {built}, or choose it with {chosen} if it is there"
-        )
-
-
-def _dense(index: Any, depth: int) -> pt.Transformer | None:
-    """The dense retriever of an index, or of the folder that it shares with dense vectors; None where there is none."""
-    if not hasattr(index, "dense") and (Path(getattr(index, "path", "")) / DenseIndex.META).is_file():
-        index = DenseIndex(index.path)
-    retriever: pt.Transformer | None = index.dense(depth) if hasattr(index, "dense") else None
-    return retriever
-
-
-OF_THE_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
-
-
-def taken_by(methods: Iterable[Method]) -> set[str]:
-    """The options that methods take; a ready pipeline takes none.
-
-    Example:
-        >>> import pyterrier_ikat as ikat
-        >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
-        ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'texts']
-    """
-    taken = {resource for entry in methods for resource in entry.resources.values()}
-    return taken | OF_THE_INDEX if taken & {"retriever", "dense"} else taken
-
-
-def unused(name: str) -> UsageError:
-    """The error for an option without any effect."""
-    return UsageError(f"no system uses {option(name)}: omit it")
-
-
-def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
-    """How the models and the retriever of a run differ from those of the method's paper, one line each."""
-    used = {name: _in_words(getattr(given, name, None), getattr(opened, name, None)) for name in entry.models}
-    if opened.retriever is None and opened.index is not None:
-        label = opened.index.retriever().schematic["label"]
-        settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
-        used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in settings.items() if value is not None)])
-    return entry.deviations(used)
-
-
-def _in_words(given: Any, opened: Any) -> str | None:
-    """How a run folder names a resource: as it was given, of an LLM without what is secret in its address."""
-    return getattr(opened, "spec", None) or (given if given is None or isinstance(given, str) else repr(given))
-
-
-def _opened_llm(given: Any, ledger: Ledger) -> Any:
-    return llm(given, ledger=ledger) if isinstance(given, str) else given if given is None else llm(given)
-
-
-def _opened_seq2seq(given: Any) -> Any:
-    return Seq2SeqRewrite(given) if isinstance(given, str) else given
-
-
-def open_rerankers(names: Any) -> Any:
-    """The re-ranker of that name, or several with commas; what is no text as it is.
+def check_ranking(name: str, columns: Iterable[str]) -> None:
+    """Whether a result with these columns is a ranking of turns.
 
     Raises:
-        UsageError: when a name is empty.
+        UsageError: when it isn't.
     """
-    if not isinstance(names, str):
-        return names
-    wanted, written = [name.strip() for name in names.split(",")], advice(f"reranker={names!r}", f"--reranker {names!r}")
-    if any(not name or name in [f"{kind}:" for kind in OF_KIND] for name in wanted):
+    found = set(columns)
+    if "qid_0" in found:
         raise UsageError(
-            f"{written} lacks a model's name: give a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or several with "
-            "commas"
+            f"system {name} ends in sub-queries, whose passages belong to no turn: "
+            "end it with ikat.Interleave, ikat.Union, ikat.RRF, ikat.MeanScore or ikat.RerankAgainst"
         )
-    if "none" in map(str.lower, wanted):
-        raise UsageError(f"{written}: none stands alone, give it, or re-rankers")
-    found = [load_reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
-    return found[0] if len(found) == 1 else found
+    if lacking := [column for column in RANKING if column not in found]:
+        raise UsageError(f"system {name} makes no ranking: its result has no {', '.join(lacking)}; end it with a retriever or re-ranker")
 
 
-def open_index(
-    path: str | Path | Index, kind: str | None = None, model: str | None = None, texts: str | None = None
-) -> PassageIndex | SpladeIndex | DenseIndex:
-    """The index in a folder: of words for BM25, of SPLADE vectors, or of dense ones.
+def _check_prompts_are_read(given: Resources, systems: Iterable[System]) -> None:
+    """Check that a stage of the systems reads the user's folder of prompts, if there is one."""
+    read = {getattr(stage, "prompts", None) for system in systems for stage in every_stage(system.pipeline)}
+    if given.prompts is not None and str(Path(given.prompts).expanduser()) not in read:
+        raise unused("prompts")
 
-    Args:
-        path: the folder, or the object that stands for it.
-        kind: ``"bm25"``, ``"splade"`` or ``"dense"``, where the folder holds several.
-        model: the model that encoded the passages of a SPLADE index that does not say it, or of an index whose model has moved.
-        texts: the folder of an index whose texts one without any gives.
+
+def load_models(systems: Iterable[System]) -> None:
+    """Load every model once, so that a model that can't be loaded is reported before an LLM is asked.
 
     Raises:
-        DataError: when there is none, or it was cut short.
-        UsageError: when the kind has to be chosen or isn't there, a SPLADE index needs its model, or a passage index is given one.
+        UsageError: when one can't be loaded.
     """
-    folder = _folder(path)
-    loader = folder.text if texts is None else Index(texts).text_loader()
-    index = Index(folder.path, text=loader).open(kind, model)
-    if texts is not None and isinstance(index, PassageIndex) and Index(folder.path).open("bm25").has_text:
-        raise UsageError(f"the index {folder.path} is a passage index for BM25: omit {option('texts')}")
-    return index
+    row = pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "docno": ["1"], "text": ["tea"], "score": [0.0], "rank": [0]})
+    done: list[Any] = []
+    for system in systems:
+        for stage in every_stage(system.pipeline):
+            if getattr(stage, "loads_models", False) and stage not in done:
+                done.append(stage)
+                stage.transform(row)
+        for part in parts_of(system.pipeline):
+            if hasattr(part, "warm_up") and part not in done:
+                done.append(part)
+                part.warm_up()
+
+
+def distinct_models(systems: Iterable[System]) -> Iterator[LLM]:
+    """The language models of systems, each once."""
+    yield from {id(model): model for system in systems for model in system.models}.values()

@@ -3,6 +3,7 @@
 import io
 import re
 import warnings
+from dataclasses import replace
 
 import pyterrier as pt
 import pytest
@@ -10,9 +11,9 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat, Screen, talk
-from pyterrier_ikat.chat.conversation import Opened
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.errors import Terminated
+from pyterrier_ikat.study import System
 
 
 class Typed:
@@ -192,13 +193,13 @@ def test_the_method_changes_in_the_middle_and_an_error_leaves_the_old_one():
     def load(name):
         if name != "other":
             raise ikat.UsageError(f"there is no method {name!r}")
-        return Opened(name, ikat.Answer(scripted("Water.")[0]), notes=("other writes no response",))
+        return replace(System.of(ikat.Answer(scripted("Water.")[0]), name), unused=("index",))
 
     chat = chat_of("Rooibos.", "Mint.", method="mine", load=load)
     shown = talked(chat, "Which tea?", "/method", "/method wrong", "Or hot?", "/method other", "And cold?")
     assert [(turn.method, turn.response) for turn in chat.turns] == [("mine", "Rooibos."), ("mine", "Mint."), ("other", "Water.")]
     assert "method mine\nikat: there is no method 'wrong'\n" in shown
-    assert "method other\nother writes no response\n" in shown
+    assert "method other\nother doesn't use index=...: another method of this chat may\n" in shown
 
 
 def test_in_a_terminal_a_line_says_what_it_is_doing():

@@ -101,7 +101,7 @@ def test_topics_as_the_track_publishes_them_and_packed_passages(folder):
 
 
 @pytest.mark.filterwarnings("default::pyterrier_ikat.conversations.topic_files.CollectionWarning")
-@pytest.mark.filterwarnings("default::pyterrier_ikat.study.in_folders.NotJudgedWarning")
+@pytest.mark.filterwarnings("default::pyterrier_ikat.study.NotJudgedWarning")
 def test_every_command_works_on_a_folder(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
 

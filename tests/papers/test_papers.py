@@ -224,7 +224,7 @@ def test_a_table_runs_on_the_sample_and_says_that_it_is_no_evidence(tmp_path, fi
     assert float(row.split(",")[2]) == pytest.approx(expected)
 
 
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.comparison.OtherCollectionWarning")
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.OtherCollectionWarning")
 def test_2024_runs_on_an_index_of_ones_own_with_reasons_for_what_is_missing(tmp_path, ikat_data, monkeypatch):
     data = tmp_path / "data"
     data.mkdir()

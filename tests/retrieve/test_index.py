@@ -14,7 +14,7 @@ from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.retrieve import shards
 from pyterrier_ikat.store import files
 from pyterrier_ikat.store.models import BUNDLED
-from pyterrier_ikat.study.systems import Resources, open_index
+from pyterrier_ikat.study.resources import Resources, open_index
 
 CORPUS = [{"docno": "d2", "text": "green tea"}, {"docno": "d1", "text": "the train runs late"}, {"docno": "d3", "text": "a green plant"}]
 ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green tea", "late train"]}, dtype=object)

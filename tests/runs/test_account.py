@@ -21,10 +21,11 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, Ledger, Request
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.show import ledger, ledger_frame
+from pyterrier_ikat.study import Study
 from pyterrier_ikat.study import account as accounts
 from pyterrier_ikat.study.account import Account, Spending
-from pyterrier_ikat.study.comparison import prepare_comparison
 from pyterrier_ikat.study.in_folders import run_in_folders
+from pyterrier_ikat.study.systems import distinct_models
 
 TURNS = 24
 PRICE = 0.0035  # 1000 tokens in at 2.5 dollars per million, 100 tokens out at 10
@@ -53,11 +54,11 @@ def spec(server, options="", name="m"):
 
 
 def run(index, out, llm_spec, *names):
-    comparison = prepare_comparison(names, "ikat:sample", index=index, llm=llm_spec)
+    study = Study(names, "ikat:sample", index=index, llm=llm_spec)
     try:
-        run_in_folders(comparison, out)
+        run_in_folders(study, out)
     finally:
-        for one in comparison.llms():
+        for one in distinct_models(study.systems):
             one.close()
 
 

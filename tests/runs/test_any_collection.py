@@ -10,7 +10,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.runs import read_run
-from pyterrier_ikat.study.comparison import NoRewritesWarning
+from pyterrier_ikat.study import NoRewritesWarning
 
 CHAT = [
     {"role": "user", "content": "Which tea has no caffeine?"},

@@ -25,7 +25,7 @@ def run(tmp_path):
 
     def run(*measures, qrels=QRELS):
         given = {"measures": measures} if measures else {}
-        with pytest.warns(ikat.study.in_folders.AlikeWarning) if (tmp_path / "ten").exists() else pytest.MonkeyPatch.context():
+        with pytest.warns(ikat.study.AlikeWarning) if (tmp_path / "ten").exists() else pytest.MonkeyPatch.context():
             return ikat.run({"ten": system}, out=tmp_path, topics=TOPICS, qrels=qrels, **given)
 
     run.folder = RunFolder(tmp_path / "ten")

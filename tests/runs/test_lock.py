@@ -13,7 +13,7 @@ from trust.killing import started
 import pyterrier_ikat as ikat
 from pyterrier_ikat.store import files as lock
 from pyterrier_ikat.store.files import lock_folders
-from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.in_folders import run_in_folders
 
 
@@ -71,13 +71,13 @@ def test_a_killed_process_keeps_nothing_locked(tmp_path):
 def test_a_session_is_refused_before_anything_is_run(tmp_path):
     sample, out = ikat.dataset("ikat:sample"), tmp_path / "runs"
     ikat.PassageIndex(tmp_path / "index").index(sample.get_corpus_iter(verbose=False))
-    comparison = prepare_comparison("raw", sample, index=str(tmp_path / "index"))
+    study = Study("raw", sample, index=str(tmp_path / "index"))
     other = Holder(out / "raw")
     with pytest.raises(ikat.UsageError, match=f"raw is being made by process {other.pid} on "):
-        run_in_folders(comparison, out)
+        run_in_folders(study, out)
     assert os.listdir(out) == [".raw.lock"]
     other.end()
-    assert len(run_in_folders(comparison, out)["raw"].results()) > 0
+    assert len(run_in_folders(study, out)["raw"].results()) > 0
     assert os.listdir(out) == ["raw"]
 
 

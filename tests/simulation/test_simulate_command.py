@@ -131,7 +131,7 @@ def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
 
 def test_the_models_that_are_given_as_text_share_one_account(index):
     setting = prepare("ad", "sample", "recorded:sample-users", index=index, llm="recorded:sample")
-    assert {id(model.ledger) for model in setting.llms()} == {id(setting.ledger)}
+    assert {id(model.ledger) for model in (*setting.systems[0].models, setting.rules.player.llm)} == {id(setting.ledger)}
     assert isinstance(setting.ledger, Ledger)
 
 
@@ -139,7 +139,7 @@ def test_no_secret_of_a_models_address_is_shown_or_kept(index, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key-planted")
     spec = "openai:m base_url=http://me:pw-planted@127.0.0.1:9/v1?api-key=parameter-planted"
     setting = prepare({"answer": ikat.Answer(ikat.llm(spec))}, "sample", spec, only_plan=True)
-    kept = json.dumps(header_of(setting, "answer")) + named(setting.rules.player) + named(setting.rules.judge) + repr(setting)
+    kept = json.dumps(header_of(setting, setting.systems[0])) + named(setting.rules.player) + named(setting.rules.judge) + repr(setting)
     assert "127.0.0.1:9/v1" in named(setting.rules.player)
     assert "planted" not in kept
 

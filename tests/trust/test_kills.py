@@ -17,8 +17,8 @@ from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder, write_run
 from pyterrier_ikat.store.files import atomic_write
+from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.batches import Batches
-from pyterrier_ikat.study.comparison import prepare_comparison
 from pyterrier_ikat.study.in_folders import run_in_folders
 from pyterrier_ikat.submit import read_submission, write_submission
 
@@ -112,12 +112,12 @@ def test_finished_batches_never_lose_the_parameters_that_they_belong_to(tmp_path
 
 
 def test_figures_made_anew_are_never_taken_for_those_of_other_qrels(tmp_path, sample_index):
-    comparison = prepare_comparison("raw", SAMPLE, index=sample_index)
-    qrels = comparison.qrels
+    study = Study("raw", SAMPLE, index=sample_index)
+    qrels = study.qrels
 
     def run(labels):
-        comparison.qrels = qrels.assign(label=labels)
-        run_in_folders(comparison, tmp_path / "runs")
+        study.qrels = qrels.assign(label=labels)
+        run_in_folders(study, tmp_path / "runs")
 
     def figures():
         return (tmp_path / "runs" / "raw" / "measures.csv").read_bytes()
@@ -150,7 +150,7 @@ def searches(monkeypatch, interrupted=None):
 
 
 def run_raw(index, out):
-    run_in_folders(prepare_comparison("raw", SAMPLE, index=index), out, batch=8)
+    run_in_folders(Study("raw", SAMPLE, index=index), out, batch=8)
 
 
 def batches_in(turns):

@@ -19,7 +19,7 @@ from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.network import RedactingFilter
 from pyterrier_ikat.llms.servers import ServerLeftOutWarning
-from pyterrier_ikat.study.comparison import prepare_comparison
+from pyterrier_ikat.study import Study
 
 PASSWORD, PARAMETER = "pw-planted-98765", "p-planted-43210"
 LOGIN = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
@@ -119,9 +119,9 @@ def test_everything_that_displays_itself(server, address, model, sample_index, t
     turn = chat.say("Where may I walk?")
     spec = f"openai:m base_url={address}"
     given = {"index": sample_index, "llm": spec}
-    comparison, planned = prepare_comparison("aqd", "ikat:sample", **given), ikat.plan("aqd", "ikat:sample", **given)
+    study, planned = Study("aqd", "ikat:sample", **given), ikat.plan("aqd", "ikat:sample", **given)
     drawing = ikat.show.draw(system)
-    things = [model, model.ledger, system, *system, drawing, chat, turn, comparison, planned, comparison.systems, Ledger()]
+    things = [model, model.ledger, system, *system, drawing, chat, turn, study, planned, study.systems, Ledger()]
     things += [drawing.html, drawing.svg, model.backend.identity, model.ask(ask("a")), vars(model)]
     assert leaked("".join(map(shown, things))) == []
 

@@ -1,0 +1,262 @@
+"""The resources of systems: an index, language models, re-rankers."""
+
+import difflib
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from ..errors import UsageError, advice, option
+from ..generate import Seq2SeqRewrite
+from ..llms import Ledger, llm
+from ..methods import Method
+from ..rank import OF_KIND, load_reranker
+from ..retrieve import DenseIndex, DenseRetriever, Index, PassageIndex, SpladeIndex
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources of methods, by argument name: each as text, as on the command line, or as an object.
+
+    Args:
+        index: a folder made by ``ikat index``, or a PISA index of SPLADE vectors; an index object.
+        llm: a specification such as ``"openai:gpt-4o temperature=0"``, or any other value for :func:`pyterrier_ikat.llm`.
+        second_llm: the LLM that writes the answer in the methods named ``..._given``, and the second LLM of ``gtr``.
+        retriever: ``"bm25"``, ``"splade"`` or ``"dense"``, if ``index`` is a folder that holds several of them; or, instead of the index,
+            any PyTerrier retriever.
+        dense: the dense retriever beside the first stage, if ``index`` has no dense vectors: the folder of an index with them, an index
+            object, or a retriever.
+        reranker: a cross-encoder's name, ``bi:NAME``, ``colbert:NAME``, ``monot5:NAME``, ``listwise:LLM`` (such as
+            ``listwise:openai:gpt-4o``), ``ensemble``, or several of these separated by commas; or a transformer, or a list.
+        rewriter: a T5 or BART rewriter's name, or an operator.
+        expander: ConvGQR's T5 expansion model, or an operator.
+        prompts: a folder of your own prompt templates, for all LLM operators of a method.
+        splade_model: the model that encoded the passages of an index that doesn't say it.
+        splade_query_model: another model for the queries of a SPLADE index, fine-tuned from that of its passages.
+        texts: the folder of a passage index with the texts of a SPLADE index that has none.
+
+    Example:
+        >>> Resources(llm="recorded:sample").opened(Ledger()).llm
+        ikat.llm('recorded:sample')
+    """
+
+    index: Any = None
+    llm: Any = None
+    second_llm: Any = None
+    retriever: Any = None
+    dense: Any = None
+    reranker: Any = None
+    rewriter: Any = None
+    expander: Any = None
+    prompts: str | Path | None = None
+    splade_model: str | None = None
+    splade_query_model: str | None = None
+    texts: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], methods: Iterable[Method], spare: Collection[str] = ()) -> "Resources":
+        """The resources of these names, for these methods; the text ``none`` means the same as omitting one.
+
+        Args:
+            options: name -> resource.
+            methods: those that take them.
+            spare: resources that may be there without any of the methods taking them; they are left out.
+
+        Raises:
+            UsageError: for an unknown name, or a resource that no method takes.
+        """
+        known = [one.name for one in fields(cls)]
+        given = {name: one if is_given(one) else None for name, one in options.items()}
+        taken = taken_by(methods) | {"prompts"}  # whether a system reads prompts is seen once it is built
+        first_stages = taken & {"retriever", "dense"}
+        if first_stages and all(isinstance(given.get(name), pt.Transformer) for name in first_stages):
+            taken -= OF_THE_INDEX
+        for name, value in given.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise UsageError(
+                    f"there is no option {name!r}: {f'did you mean {near[0]}?' if near else 'give one of ' + ', '.join(known)}"
+                )
+            if value is not None and name not in taken:
+                if name not in spare:
+                    raise unused(name)
+                given[name] = None
+        index = given.get("index")
+        if "dense" in taken and isinstance(index, str | Path | Index) and given.get("retriever") is None and given.get("dense") is None:
+            given["retriever"] = _beside_dense(index, "retriever" in taken)
+        return cls(**given)
+
+    def opened(self, ledger: Ledger) -> "Resources":
+        """The same as objects; LLMs that are given as text count in ``ledger``.
+
+        Raises:
+            UsageError: for a name that can't be understood, a SPLADE index that needs its model, or a passage index that is given one.
+            DataError: for an index or recorded file that cannot be used.
+        """
+        models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
+        trained = {name: _opened_seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
+        dense = DenseIndex(self.dense) if isinstance(self.dense, str | Path) else self.dense
+        if isinstance(dense, Index):
+            dense = DenseIndex(dense.path, text=dense.text)
+        if dense is not self.dense:
+            dense.describe()
+        return replace(self, **self._opened_index(), dense=dense, reranker=open_rerankers(self.reranker), **models, **trained)
+
+    def _opened_index(self) -> dict[str, Any]:
+        if not isinstance(self.index, str | Path | Index):
+            if self.index is not None and not hasattr(self.index, "retriever"):
+                shown = " ".join(repr(self.index).split())[:80]
+                raise UsageError(f"index={shown}: give the folder of an index, or an index such as ikat.Index(path)")
+            if isinstance(self.retriever, str):
+                named = advice(f"retriever={self.retriever!r}", f"--retriever {self.retriever}")
+                raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
+            if self.splade_query_model is not None:
+                raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
+            return {}
+        kind = self.retriever if isinstance(self.retriever, str) else None
+        opened = open_index(self.index, kind, self.splade_model, self.texts)
+        if self.splade_query_model is not None:
+            if not isinstance(opened, SpladeIndex):
+                raise UsageError(f"{option('splade_query_model')} is for SPLADE vectors: omit it with the index {self.index}")
+            opened = opened.with_query_model(self.splade_query_model)
+        return {"index": opened, "retriever": None if kind else self.retriever}
+
+    def build(self, entry: Method) -> pt.Transformer:
+        """The method's expression, over a retriever with its depth and its paper's BM25 parameters.
+
+        Raises:
+            UsageError: when it lacks a resource.
+        """
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.retriever is None and self.index is not None:
+            given["retriever"] = self.index.retriever(entry.depth, **entry.bm25)
+        if not isinstance(self.dense, pt.Transformer) and "dense" in entry.resources.values():
+            given["dense"] = _dense(self.dense or self.index, entry.depth)
+        if {"retriever", "dense"} <= set(entry.resources.values()) and given["retriever"] is not None:
+            _refuse_twice(entry, given["retriever"], given["dense"])
+        return entry.build(**given)
+
+
+def is_given(value: Any) -> bool:
+    """Whether a resource is there: the text ``none`` means the same as omitting it."""
+    return value is not None and not (isinstance(value, str) and value.strip().lower() == "none")
+
+
+def _beside_dense(index: str | Path | Index, retrieves: bool) -> str | None:
+    """The kind of index to open in a folder with dense vectors that systems search as well: the only other kind in it."""
+    others = [kind for kind in _folder(index).kinds if kind != "dense"]
+    return others[0] if retrieves and len(others) == 1 else None if retrieves else "dense"
+
+
+def _folder(index: str | Path | Index) -> Index:
+    return index if isinstance(index, Index) else Index(index)
+
+
+def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
+    """Check that two first stages differ: one fused with itself would be scored under the name of a hybrid."""
+    searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
+    if retriever == dense or len(searched) > len(set(searched)):
+        chosen = advice("retriever='bm25'", "--retriever bm25")
+        built = advice("ikat.PassageIndex(path).index(corpus)", "`ikat index SOURCE PATH`")
+        raise UsageError(
+            f"method {entry.name} fuses two first stages, and both are {dense!r}: add a BM25 index to the folder of "
+            f"{option('index')} with {built}, or choose it with {chosen} if it is there"
+        )
+
+
+def _dense(index: Any, depth: int) -> pt.Transformer | None:
+    """The dense retriever of an index, or of the folder that it shares with dense vectors; None where there is none."""
+    if not hasattr(index, "dense") and (Path(getattr(index, "path", "")) / DenseIndex.META).is_file():
+        index = DenseIndex(index.path)
+    retriever: pt.Transformer | None = index.dense(depth) if hasattr(index, "dense") else None
+    return retriever
+
+
+OF_THE_INDEX = {"index", "splade_model", "splade_query_model", "texts"}
+
+
+def taken_by(methods: Iterable[Method]) -> set[str]:
+    """The options that methods take; a ready pipeline takes none.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> sorted(taken_by([ikat.methods.find("infosense_2023")]))
+        ['index', 'llm', 'retriever', 'splade_model', 'splade_query_model', 'texts']
+    """
+    taken = {resource for entry in methods for resource in entry.resources.values()}
+    return taken | OF_THE_INDEX if taken & {"retriever", "dense"} else taken
+
+
+def unused(name: str) -> UsageError:
+    """The error for an option without any effect."""
+    return UsageError(f"no system uses {option(name)}: omit it")
+
+
+def deviations(entry: Method, given: Resources, opened: Resources) -> list[str]:
+    """How the models and the retriever of a run differ from those of the method's paper, one line each."""
+    used = {name: _in_words(getattr(given, name, None), getattr(opened, name, None)) for name in entry.models}
+    if opened.retriever is None and opened.index is not None:
+        label = opened.index.retriever().schematic["label"]
+        settings = entry.bm25 if label == "BM25" else {"query_model": getattr(opened.index, "query_model", None)}
+        used["retriever"] = " ".join([label, *(f"{name}={value}" for name, value in settings.items() if value is not None)])
+    return entry.deviations(used)
+
+
+def _in_words(given: Any, opened: Any) -> str | None:
+    """How a run folder names a resource: as it was given, of an LLM without what is secret in its address."""
+    return getattr(opened, "spec", None) or (given if given is None or isinstance(given, str) else repr(given))
+
+
+def _opened_llm(given: Any, ledger: Ledger) -> Any:
+    return llm(given, ledger=ledger) if isinstance(given, str) else given if given is None else llm(given)
+
+
+def _opened_seq2seq(given: Any) -> Any:
+    return Seq2SeqRewrite(given) if isinstance(given, str) else given
+
+
+def open_rerankers(names: Any) -> Any:
+    """The re-ranker of that name, or several with commas; what is no text as it is.
+
+    Raises:
+        UsageError: when a name is empty.
+    """
+    if not isinstance(names, str):
+        return names
+    wanted, written = [name.strip() for name in names.split(",")], advice(f"reranker={names!r}", f"--reranker {names!r}")
+    if any(not name or name in [f"{kind}:" for kind in OF_KIND] for name in wanted):
+        raise UsageError(
+            f"{written} lacks a model's name: give a cross-encoder's, bi:NAME, colbert:NAME, monot5:NAME, listwise:LLM, or several with "
+            "commas"
+        )
+    if "none" in map(str.lower, wanted):
+        raise UsageError(f"{written}: none stands alone, give it, or re-rankers")
+    found = [load_reranker(re.sub(r"^(\w+:)?~/", lambda kind: (kind[1] or "") + os.path.expanduser("~/"), name)) for name in wanted]
+    return found[0] if len(found) == 1 else found
+
+
+def open_index(
+    path: str | Path | Index, kind: str | None = None, model: str | None = None, texts: str | None = None
+) -> PassageIndex | SpladeIndex | DenseIndex:
+    """The index in a folder: of words for BM25, of SPLADE vectors, or of dense ones.
+
+    Args:
+        path: the folder, or the object that stands for it.
+        kind: ``"bm25"``, ``"splade"`` or ``"dense"``, where the folder holds several.
+        model: the model that encoded the passages of a SPLADE index that does not say it, or of an index whose model has moved.
+        texts: the folder of an index whose texts one without any gives.
+
+    Raises:
+        DataError: when there is none, or it was cut short.
+        UsageError: when the kind has to be chosen or isn't there, a SPLADE index needs its model, or a passage index is given one.
+    """
+    folder = _folder(path)
+    loader = folder.text if texts is None else Index(texts).text_loader()
+    index = Index(folder.path, text=loader).open(kind, model)
+    if texts is not None and isinstance(index, PassageIndex) and Index(folder.path).open("bm25").has_text:
+        raise UsageError(f"the index {folder.path} is a passage index for BM25: omit {option('texts')}")
+    return index
