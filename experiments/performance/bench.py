@@ -33,7 +33,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "counts": (),
     "llm_stage": (),
     "listwise": (),
-    "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
+    "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_SIZES", "IKAT_BENCH_PYSERINI"),
     "dense": ("IKAT_BENCH_VECTORS",),
     "gpu": (),
     "passage_texts": ("IKAT_BENCH_PASSAGES",),
@@ -120,7 +120,7 @@ def anew(work: Callable[..., Result], *given: Any) -> Result:
 def command(name: str) -> str:
     """What makes the rows of a benchmark, with the settings that it was given; of a path only ``PATH``."""
     given = {setting: os.environ[setting] for setting in BENCHMARKS[name] if setting in os.environ}
-    settings = [f"{setting}={value if re.fullmatch('[0-9.]+', value) else 'PATH'} " for setting, value in given.items()]
+    settings = [f"{setting}={value if re.fullmatch('[0-9.,]+', value) else 'PATH'} " for setting, value in given.items()]
     return f"{''.join(settings)}python experiments/performance/bench.py {name}"
 
 

@@ -39,8 +39,8 @@ class Other:
     docnos: Sequence[Sequence[str]]
 
 
-def bm25s_search(source: Path, depth: int) -> Callable[[list[str]], list[list[str]]]:
-    """Index the passages of the folder ``source``; gives the search for the docnos of many queries, on 2 threads."""
+def bm25s_search(source: Path, depth: int, threads: int = 2) -> Callable[[list[str]], list[list[str]]]:
+    """Index the passages of the folder ``source``; gives the search for the docnos of many queries, by numba."""
     import bm25s
     import Stemmer
 
@@ -50,12 +50,12 @@ def bm25s_search(source: Path, depth: int) -> Callable[[list[str]], list[list[st
         Stemmer.Stemmer("english"),
         {"stopwords": "en", "show_progress": False},
     )
-    engine = bm25s.BM25(k1=0.9, b=0.4)
+    engine = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
     engine.index(bm25s.tokenize([passage["text"] for passage in passages], stemmer=stemmer, **options), show_progress=False)
 
     def search(queries: list[str]) -> list[list[str]]:
         asked = bm25s.tokenize(queries, stemmer=stemmer, **options)
-        found, _ = engine.retrieve(asked, k=depth, n_threads=2, show_progress=False)
+        found, _ = engine.retrieve(asked, k=depth, n_threads=threads, show_progress=False)
         return [[docnos[number] for number in ranking] for ranking in found.tolist()]
 
     return search

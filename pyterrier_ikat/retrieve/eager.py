@@ -16,9 +16,7 @@ from .ranking import NOTHING, Ranking, sort_ties
 
 VERSION = "eager 1"
 """Part of a cached ranking's key."""
-GATHERED = 1_000_000
-"""Postings of a query that are multiplied as one matrix; more of them are added term by term, without copying them first."""
-SAMPLE = 4096
+SAMPLE = 2048
 Floats = npt.NDArray[np.float32]
 Part = tuple[npt.NDArray[np.int32], Floats]
 """The passages of a term, by number, and its impact on each."""
@@ -32,12 +30,15 @@ class Postings(NamedTuple):
         find: the number of each term; -1 for one that no passage has.
         part: the passages and impacts of the term with a number.
         docnos: the docnos of passages by their numbers.
+        whole: where each term's postings begin and the last one's end, and the passages and impacts of all terms; None where they are
+            too many for 32 bits, or impacts are computed.
     """
 
     size: int
     find: Callable[[Sequence[str]], Sequence[int]]
     part: Callable[[int], Part]
     docnos: Callable[[Sequence[int]], list[str]]
+    whole: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Floats] | None
 
 
 def search(postings: Postings, queries: Sequence[Mapping[str, float]], depth: int) -> list[Ranking]:
@@ -53,55 +54,49 @@ def search(postings: Postings, queries: Sequence[Mapping[str, float]], depth: in
 
 
 def _add_up(postings: Postings, query: Mapping[str, float], scores: Floats) -> Floats:
-    """The score of every passage."""
+    """The score of every passage; terms in one order, so that passages with the same words and lengths tie."""
     known = {number: weight for number, weight in zip(postings.find(list(query)), query.values(), strict=True) if number >= 0}
-    parts = [postings.part(number) for number in sorted(known)]
-    weights = np.array([known[number] for number in sorted(known)], dtype=np.float32)
-    if sum(len(docs) for docs, _ in parts) <= GATHERED:
-        return _multiply(parts, weights, len(scores))
+    numbers = sorted(known, reverse=True)
+    weights = np.array([known[number] for number in numbers], dtype=np.float32)
     scores.fill(0)
-    add_column = column_kernel()
-    for (docs, impacts), weight in zip(parts, weights, strict=True):
-        add_column(scores, docs, impacts, weight)
+    kernel = column_kernel()
+    if kernel is not None and postings.whole is not None and numbers:
+        _add_all(kernel, postings.whole, np.array(numbers), weights, scores)
+    else:
+        for number, weight in zip(numbers, weights, strict=True):
+            docs, impacts = postings.part(number)
+            np.add.at(scores, docs.astype(np.intp), impacts if weight == 1 else impacts * weight)
     return scores
 
 
-def _multiply(parts: Sequence[Part], weights: Floats, count: int) -> Floats:
-    from scipy.sparse import csc_matrix  # a tenth of a second, at the first search
+def _add_all(kernel: Any, whole: Any, numbers: npt.NDArray[np.int64], weights: Floats, scores: Floats) -> None:
+    """Add the products of some columns in one call, without copying them.
 
-    if not parts:
-        return np.zeros(count, dtype=np.float32)
-    ends = np.cumsum([0, *(len(docs) for docs, _ in parts)]).astype(np.int32)
-    docs, impacts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    found: Floats = csc_matrix((impacts, docs, ends), shape=(count, len(parts)), copy=False) @ weights
-    return found
-
-
-def add_by_numpy(scores: Floats, docs: npt.NDArray[np.int32], impacts: Floats, weight: np.float32) -> None:
-    """Add a term by public names of numpy."""
-    np.add.at(scores, docs.astype(np.intp), impacts if weight == 1 else impacts * weight)
+    The kernel goes over the columns between each two neighbours of ``bounds``. Numbers descend, so between the end of one term and the
+    beginning of the next there is nothing.
+    """
+    starts, docs, impacts = whole
+    bounds, factors = np.empty(2 * len(numbers), dtype=np.int32), np.zeros(2 * len(numbers) - 1, dtype=np.float32)
+    bounds[::2], bounds[1::2], factors[::2] = starts[numbers], starts[numbers + 1], weights
+    kernel(len(scores), len(factors), bounds, docs, impacts, factors, scores)
 
 
 @cache
-def column_kernel() -> Callable[[Floats, npt.NDArray[np.int32], Floats, np.float32], None]:
-    """Scipy's product of one column, added in place, where it is: public names copy each posting, or take twice as long.
+def column_kernel() -> Any:
+    """Scipy's product of a matrix and a vector, added in place, where it is and does what is needed; else None, and numpy adds.
 
-    The name is private. It is tried once; without it, or where it does something else, numpy adds.
+    Its name is private, so it is tried first. With public names a query takes twice as long: ``csc_matrix[:, terms] @ weights`` copies
+    each posting, and ``np.add.at`` takes two to three nanoseconds for one.
     """
     try:
         from scipy.sparse._sparsetools import csc_matvec
-    except ImportError:
-        return add_by_numpy
 
-    def add(scores: Floats, docs: npt.NDArray[np.int32], impacts: Floats, weight: np.float32) -> None:
-        csc_matvec(len(scores), 1, np.array([0, len(docs)], dtype=np.int32), docs, impacts, np.array([weight], dtype=np.float32), scores)
-
-    tried = np.ones(3, dtype=np.float32)
-    try:
-        add(tried, np.array([0, 2], dtype=np.int32), np.array([1, 2], dtype=np.float32), np.float32(2))
-    except (TypeError, ValueError):
-        return add_by_numpy
-    return add if tried.tolist() == [3, 1, 5] else add_by_numpy
+        tried = np.ones(3, dtype=np.float32)
+        whole = np.array([0, 1, 2, 4], np.int32), np.array([1, 1, 0, 2], np.int32), np.array([1, 7, 2, 3], np.float32)
+        _add_all(csc_matvec, whole, np.array([2, 0]), np.array([2, 5], np.float32), tried)
+    except (ImportError, TypeError, ValueError):
+        return None
+    return csc_matvec if tried.tolist() == [5, 6, 7] else None
 
 
 def _best(postings: Postings, scores: Floats, depth: int) -> Ranking:

@@ -18,6 +18,8 @@ import numpy.typing as npt
 from . import eager
 from .inverting import list_places
 
+IN_MEMORY = 200_000
+"""Names up to which they are read into the memory when an index is opened: finding them there takes a fifth of the time."""
 AT_ONCE = 1 << 22
 """Postings in the memory while they are written; an even number, as two counts share a byte."""
 MANY = 15
@@ -38,16 +40,21 @@ class EagerFiles:
         self._prefixes, self._terms = _mapped(folder, "prefixes"), _Names(folder, "terms")
         self.names = _Names(folder, "docnos")
         self._bm25 = bm25
+        self._numbers = {name: number for number, name in enumerate(self._terms.all or ())}
+        small = bm25 is None and len(self._docs) < 1 << 31
+        self._whole = (self._starts.astype(np.int32), self._docs, self._impacts) if small else None
         if bm25 is not None:
             self._counts, self._many = _mapped(folder, "counts"), _mapped(folder, "many")
             self._norms = eager.norms(_mapped(folder, "lengths"), *bm25)
 
     def postings(self) -> eager.Postings:
         """What is searched."""
-        return eager.Postings(len(self.names), self.find, self.part, self.names.of)
+        return eager.Postings(len(self.names), self.find, self.part, self.names.of, self._whole)
 
     def find(self, terms: Sequence[str]) -> list[int]:
         """The number of each term; -1 for one that no passage has."""
+        if self._terms.all is not None:
+            return [self._numbers.get(term, -1) for term in terms]
         names = [term.encode() for term in terms]
         keys = _as_prefixes(names)
         firsts, ends = (np.searchsorted(self._prefixes, keys, side).tolist() for side in ("left", "right"))
@@ -80,7 +87,9 @@ class _Names:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._ends = _mapped(folder, f"{name}_ends")
-        self._lines = memoryview(_mapped(folder, name))
+        lines = _mapped(folder, name)
+        self._lines = memoryview(lines)
+        self.all = lines.tobytes().decode().split("\n")[:-1] if len(self._ends) <= IN_MEMORY else None
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -90,14 +99,9 @@ class _Names:
         return bytes(self._lines[start : int(self._ends[number])])
 
     def of(self, numbers: Sequence[int]) -> list[str]:
-        ends = self._ends[np.asarray(numbers, dtype=np.int64)].tolist()
-        before = self._ends[np.maximum(np.asarray(numbers, dtype=np.int64) - 1, 0)].tolist()
-        lines = self._lines
-        found = [bytes(lines[start + 1 : end]) for start, end in zip(before, ends, strict=True)]
-        for place, number in enumerate(numbers):
-            if number == 0:
-                found[place] = bytes(lines[: ends[place]])
-        return [name.decode() for name in found]
+        if self.all is not None:
+            return [self.all[number] for number in numbers]
+        return [self.one(number).decode() for number in numbers]
 
     def __iter__(self) -> Iterator[str]:
         return (self.one(number).decode() for number in range(len(self)))

@@ -41,7 +41,7 @@ class LexicalIndex:
         if len(set(lists.docnos)) < len(lists.docnos):
             twice = next(docno for number, docno in enumerate(lists.docnos) if docno in lists.docnos[:number])
             raise DataError(f"docno {twice!r} occurs twice: give each passage its own")
-        self._docnos, self._starts = lists.docnos, lists.starts
+        self._docnos, self._starts = lists.docnos, lists.starts.astype(np.int32)
         self._numbers = {term: number for number, term in enumerate(lists.terms)}
         self._docs, self._impacts = lists.docs.astype(np.int32), impacts_of_lists(lists, k1, b)
 
@@ -57,7 +57,9 @@ class LexicalIndex:
         """The rankings of several queries."""
         stops = stop_terms(self.stops, self.stemmer)
         asked = [eager.count_terms(tokenize(query, self.stemmer), stops) for query in queries]
-        return eager.search(eager.Postings(len(self), self._find, self._part, self._names), asked, num_results)
+        return eager.search(
+            eager.Postings(len(self), self._find, self._part, self._names, (self._starts, self._docs, self._impacts)), asked, num_results
+        )
 
     def _find(self, terms: Sequence[str]) -> list[int]:
         return [self._numbers.get(term, -1) for term in terms]

@@ -1,6 +1,5 @@
 """The ranking of one query, and the order of its ties."""
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +25,8 @@ NOTHING = Ranking([], np.empty(0, dtype=np.float32))
 
 def sort_ties(ranking: Ranking) -> Ranking:
     """The ranking with passages of equal score in the order of docno, the greatest first; its list of docnos is changed."""
-    changes = np.flatnonzero(np.diff(ranking.scores)) + 1
-    for start, end in pairwise([0, *changes.tolist(), len(ranking.docnos)]):
-        if end - start > 1:
-            ranking.docnos[start:end] = sorted(ranking.docnos[start:end], reverse=True)
+    tied = np.concatenate([[False], ranking.scores[1:] == ranking.scores[:-1], [False]])
+    bounds = np.flatnonzero(tied[1:] != tied[:-1]).tolist()  # where runs of equal scores begin, and their last passages
+    for start, last in zip(bounds[::2], bounds[1::2], strict=True):
+        ranking.docnos[start : last + 1] = sorted(ranking.docnos[start : last + 1], reverse=True)
     return ranking

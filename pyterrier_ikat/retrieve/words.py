@@ -17,9 +17,9 @@ STOPS = ("lucene", "terrier", "none")
 _MARKS = re.compile("[\u0300-\u036f]")
 _NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
 _QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
-_TOKEN = re.compile(r"(?:[a-zA-Z]+\.){2,}|[a-zA-Z0-9]+(?:'[a-zA-Z]+)?")
+_TOKEN = re.compile(r"(?:[a-z]+\.){2,}|[a-z0-9]+(?:'[a-z]+)?")
 """An abbreviation (``U.S.``), or letters and digits, perhaps with a possessive (``tea's``)."""
-_MARKED = re.compile(r"\.|'[a-zA-Z]+")
+_MARKED = re.compile(r"\.|'[a-z]+")
 """What is removed from a token: the dots of an abbreviation, and the end of a possessive."""
 _of_thread = threading.local()
 
@@ -64,10 +64,10 @@ def tokenize(text: Any, stemmer: str) -> list[str]:
 
 def plain_tokens(text: str) -> list[str]:
     """The words of a printable ASCII text, in lower case."""
-    found = _TOKEN.findall(text)
+    found = _TOKEN.findall(text.lower())
     if "." in text or "'" in text:
-        found = [_MARKED.sub("", token) for token in found]
-    return " ".join(found).lower().split()
+        found = [_MARKED.sub("", token) if "." in token or "'" in token else token for token in found]
+    return found
 
 
 def stem(words: list[str], stemmer: str) -> list[str]:

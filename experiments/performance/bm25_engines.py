@@ -1,0 +1,170 @@
+"""The engines of BM25 on one thread: the eager one, PISA and bm25s on the same passages and queries, in CPU seconds.
+
+Sizes are those of ``IKAT_BENCH_SIZES``, 20,000 and 100,000 without it (``IKAT_BENCH_SIZES=20000,100000,1000000`` takes an hour on two
+cores). The rankings are 1000 deep: docnos and scores, no texts. ``ours`` is the whole way from the text of a query to its ranking, as is
+that of the others: words, stems, sums and order. bm25s is asked with numba on one thread; its words are not quite ours.
+
+The limit reads 8 bytes of each posting once, over the memory bandwidth that one core has here.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from bench import Row
+from bm25_others import bm25s_search, overlap
+from index_build import build, write_files
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.retrieve import eager
+from pyterrier_ikat.retrieve.eager_files import EagerFiles
+from pyterrier_ikat.retrieve.lexical import LexicalIndex
+from pyterrier_ikat.retrieve.pisa import open_bm25, search
+from pyterrier_ikat.retrieve.words import stop_terms, tokenize
+
+SIZES = tuple(map(int, os.environ.get("IKAT_BENCH_SIZES", "20000,100000").split(",")))
+DEPTH = 1000
+STATEMENTS = 400
+POSTING = 8
+"""Bytes: the number of a passage, and an impact."""
+
+
+def engine_rows(queries: dict[str, pd.DataFrame], bandwidth: float) -> Iterator[Row]:
+    """For each size the builds, and for each kind of query the engines."""
+    for size in SIZES:
+        with tempfile.TemporaryDirectory() as name:
+            source, both = Path(name, "passages"), Path(name, "both")
+            source.mkdir()
+            write_files(source, size)
+            yield _builds(source, Path(name), size)
+            build(source, both, threads=1)
+            index, by_bm25s = ikat.PassageIndex(both), bm25s_search(source, DEPTH, threads=1)
+            for kind, asked in queries.items():
+                yield from _engines(f"{kind}, {size:,} passages, CPU seconds per query, 1 thread", index, asked, by_bm25s, bandwidth)
+    yield _statements()
+
+
+def _engines(
+    task: str, index: ikat.PassageIndex, asked: pd.DataFrame, by_bm25s: Callable[[list[str]], list[list[str]]], bandwidth: float
+) -> Iterator[Row]:
+    """The eager engine beside bm25s, and beside PISA."""
+    texts = asked["query"].tolist()
+    postings, stops = EagerFiles(index.eager).postings(), stop_terms("lucene", "porter2")
+    pisa = open_bm25(index.pisa, stops="lucene", k1=0.9, b=0.4, threads=1)
+
+    def ours() -> list[eager.Ranking]:
+        return eager.search(postings, [eager.count_terms(tokenize(text, "porter2"), stops) for text in texts], DEPTH)
+
+    theirs = partial(search, pisa, "query", texts, DEPTH)
+    read = np.mean([sum(len(postings.part(number)[0]) for number in _known(postings, text, stops)) for text in texts])
+    seconds = {
+        name: cpu_seconds(work) / len(texts) for name, work in (("ours", ours), ("pisa", theirs), ("bm25s", lambda: by_bm25s(texts)))
+    }
+    found, expected = ours(), theirs()
+    same = float(np.mean([mine.docnos == other.docnos for mine, other in zip(found, expected, strict=True)]))
+    about: dict[str, Any] = {
+        "limit": read * POSTING / bandwidth,
+        "why": f"{read:,.0f} postings of {POSTING} bytes over {bandwidth / 1e9:.1f} GB/s, on one core",
+    }
+    yield Row(
+        task=f"{task}: eager engine, beside bm25s",
+        ours=seconds["ours"],
+        today=seconds["bm25s"],
+        instead="bm25s with numba",
+        more={
+            "nanoseconds per posting": seconds["ours"] / read * 1e9,
+            "of bm25s": seconds["bm25s"] / read * 1e9,
+            "top 10 shared with bm25s": overlap([ranking.docnos for ranking in found], by_bm25s(texts)),
+        },
+        **about,
+    )
+    yield Row(
+        task=f"{task}: eager engine, beside PISA",
+        ours=seconds["ours"],
+        today=seconds["pisa"],
+        instead="PISA with our options (maxscore)",
+        more={"same top 1000 in the same order": same, "score furthest apart": max(map(_apart, found, expected))},
+        **about,
+    )
+
+
+def _known(postings: eager.Postings, text: str, stops: frozenset[str]) -> list[int]:
+    return [number for number in postings.find(list(eager.count_terms(tokenize(text, "porter2"), stops))) if number >= 0]
+
+
+def _apart(mine: eager.Ranking, other: eager.Ranking) -> float:
+    size = min(len(mine.scores), len(other.scores))
+    return float(np.max(np.abs(mine.scores[:size] / other.scores[:size] - 1), initial=0))
+
+
+def _builds(source: Path, folder: Path, size: int) -> Row:
+    """An index for either engine, texts included."""
+    seconds, sizes = {}, {}
+    for engine in ("eager", "pisa"):
+        started = time.perf_counter()
+        build(source, folder / engine, threads=1, engine=engine)
+        seconds[engine] = time.perf_counter() - started
+        sizes[engine] = sum(path.stat().st_size for path in (folder / engine).rglob("*") if path.is_file() and path.name != "texts.lz4")
+    return Row(
+        task=f"an index of {size:,} passages for the eager engine, threads=1",
+        ours=seconds["eager"],
+        today=seconds["pisa"],
+        instead="an index for PISA, threads=1",
+        limit=None,
+        why="",
+        more={"bytes per passage beside the texts": sizes["eager"] / size, "of PISA": sizes["pisa"] / size},
+    )
+
+
+def _statements() -> Row:
+    """What ranking the statements of one user takes: an index in memory, and one search."""
+    words = [
+        "tea",
+        "tram",
+        "river",
+        "garden",
+        "mint",
+        "sage",
+        "coffee",
+        "oats",
+        "bus",
+        "spring",
+        "herbs",
+        "sweet",
+        "allergic",
+        "nuts",
+        "vegetarian",
+        "likes",
+        "hates",
+        "visits",
+        "plays",
+    ]
+    draw = np.random.default_rng(4)
+    statements = [(str(number), " ".join(draw.choice(words, 12)) + f" w{number}") for number in range(STATEMENTS)]
+    index = LexicalIndex(statements)
+    return Row(
+        task=f"{STATEMENTS} statements indexed in memory, CPU seconds",
+        ours=cpu_seconds(lambda: LexicalIndex(statements)),
+        today=None,
+        instead="",
+        limit=None,
+        why="",
+        more={"a search of them": cpu_seconds(lambda: index.search("which herbs and teas do I like?"))},
+    )
+
+
+def cpu_seconds(work: Callable[[], Any], repeats: int = 7) -> float:
+    """The least CPU time of several runs, after one that doesn't count: other programs only add to it."""
+    work()
+    taken = []
+    for _ in range(repeats):
+        started = time.process_time()
+        work()
+        taken.append(time.process_time() - started)
+    return min(taken)
