@@ -5,6 +5,5 @@ from .conversation import Chat, Why
 from .opening import open_chat
 from .persona import Persona, read_persona
 from .terminal import Screen, talk
-from .turn import ChatTurn, Source
 
-__all__ = ["Chat", "ChatTurn", "Persona", "Screen", "Source", "Why", "answer", "open_chat", "read_persona", "talk"]
+__all__ = ["Chat", "Persona", "Screen", "Why", "answer", "open_chat", "read_persona", "talk"]

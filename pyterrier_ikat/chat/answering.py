@@ -1,6 +1,5 @@
 """Answer one turn: run the system, say what it does meanwhile, and gather how the response came about."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +13,8 @@ from ..events import Exchange, Heard, Observer, Step, observed_by
 from ..llms import LLM, Completion, LLMFailure
 from ..operator import Operator, label_of, stages
 from ..progress import Steps
-from .turn import ChatTurn, clean_text, statements_in
+from ..runs.answered_turn import Turn, clean_text, statements_in
+from ..spend import Spend
 
 Tell = Callable[[str], None]
 """Gets a few words on each step as it begins, such as ``"searching 5 queries"``."""
@@ -25,7 +25,7 @@ CHARACTERS_PER_TOKEN = 4
 
 def answer(
     system: pt.Transformer, turn: pd.DataFrame, tell: Tell | None = None, *, method: str = "", history: int | None = HISTORY
-) -> ChatTurn:
+) -> Turn:
     """The system's answer to one turn.
 
     Several threads may use one system at the same time.
@@ -64,7 +64,7 @@ def answer(
     _check_turn(found, turn)
     more = gathered.record() | {"seconds": time.perf_counter() - started, "method": method, "omitted": omitted}
     (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
-    return ChatTurn.of(int(number), utterance, found, **more)
+    return Turn.of(int(number), utterance, found, **more)
 
 
 def _check_turn(found: Any, turn: pd.DataFrame) -> None:
@@ -133,36 +133,14 @@ class _Gathered(Observer):
         self.heard += [(llm, exchange) for exchange in exchanges]
 
     def record(self) -> dict[str, Any]:
-        """The fields of a `ChatTurn`."""
-        return {"queries": tuple(self.queries), "draft": "\n\n".join(self.drafts), **self.written, **calls_in(self.heard)}
+        """The fields of a `Turn`."""
+        return {"queries": tuple(self.queries), "draft": "\n\n".join(self.drafts), **self.written, **used(self.heard)}
 
 
-def paid_for(heard: Sequence[Heard]) -> list[tuple[LLM, Completion]]:
-    """The completions that cost something: neither cached, nor replayed from a file."""
-    found = [(llm, outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)]
-    return [(llm, one) for llm, one in found if not one.cached and not llm.backend.replays]
-
-
-def calls_in(heard: Sequence[Heard]) -> dict[str, Any]:
-    """The calls of a `ChatTurn`, their tokens and cost, and the prompts and completions, from what was heard."""
-    paid = paid_for(heard)
-    completions = [(llm, outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)]
-    known = [(llm, one) for llm, one in completions if one.cached or llm.backend.replays]
-    tokens = [count for _, one in paid for count in (one.prompt_tokens, one.completion_tokens)]
-    return {
-        "calls": len(paid),
-        "cached": len(known),
-        "tokens": None if None in tokens else sum(filter(None, tokens)),
-        "cost": _cost(paid),
-        "worth": _cost(known),
-        "asked": tuple(_as_record(*exchange) for _, exchange in heard),
-    }
-
-
-def _cost(completions: Sequence[tuple[LLM, Any]]) -> float | None:
-    """US dollars of completions at their models' prices; None if that of one is unknown."""
-    costs = [llm.budget.cost(one) for llm, one in completions]
-    return None if None in costs else math.fsum(filter(None, costs))
+def used(heard: Sequence[Heard]) -> dict[str, Any]:
+    """What the completions came to that were heard, and the prompts and completions, as fields of a `Turn`."""
+    spend = sum((llm.spend(outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)), Spend())
+    return {"spend": spend, "asked": tuple(_as_record(*exchange) for _, exchange in heard)}
 
 
 def _as_record(request: Any, outcome: Any) -> dict[str, Any]:

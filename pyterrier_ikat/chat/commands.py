@@ -37,7 +37,7 @@ class _Kind:
 COMMANDS = {
     "why": _Kind("show how the last answer came about: queries, prompts, completions, calls and cost"),
     "sources": _Kind("show the whole passages of the last answer, with their scores"),
-    "undo": _Kind("undo the last turn, also in the saved file"),
+    "undo": _Kind("undo the last turn, also in the saved chat"),
     "method": _Kind("show the method, or continue with the method NAME", "NAME"),
     "help": _Kind("list the commands"),
 }

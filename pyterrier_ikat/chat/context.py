@@ -9,13 +9,13 @@ import pyterrier as pt
 from ..errors import UsageError, advice
 from ..events import hearing
 from ..llms import StageError, TooLong
-from .answering import CHARACTERS_PER_TOKEN, Tell, answer, calls_in
-from .turn import ChatTurn
+from ..runs.answered_turn import Turn
+from .answering import CHARACTERS_PER_TOKEN, Tell, answer, used
 
 
 def answer_in_context(
     system: pt.Transformer, turn: pd.DataFrame, tell: Tell | None = None, *, method: str = "", history: int | None, repeats: int | None = 1
-) -> tuple[ChatTurn, int | None]:
+) -> tuple[Turn, int | None]:
     """The system's answer; when the model rejects a prompt as too long, the turn is retried with half of its history.
 
     Args:
@@ -38,7 +38,7 @@ def answer_in_context(
     with hearing() as heard:
         while True:
             repeats = None if repeats is None else repeats - 1
-            before = calls_in(heard)
+            before = used(heard)
             try:
                 found = answer(system, turn, tell, method=method, history=limit)
             except StageError as error:
@@ -50,7 +50,7 @@ def answer_in_context(
                 limit = sent // 2
                 _say(tell, f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
             else:
-                return replace(found.with_calls(**before), asked=(*before["asked"], *found.asked)), limit
+                return replace(found, spend=before["spend"] + found.spend, asked=(*before["asked"], *found.asked)), limit
 
 
 class StillTooLong(UsageError):

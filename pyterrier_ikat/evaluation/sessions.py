@@ -15,7 +15,9 @@ import pandas as pd
 
 from ..conversations.frame import column
 from ..errors import DataError, UsageError, list_first
-from ..runs.dialogues import Dialogue, DialogueTurn
+from ..runs.answered_turn import Turn
+from ..runs.log import Dialogue
+from ..spend import Spend
 
 MEASURES = {"rubrics met": 4, "turns until satisfied": 2, "turns": 2, "seconds": 2, "calls": 2, "cost": 4}
 """The measures of a session, and the number of decimals that tables show of each."""
@@ -28,7 +30,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
     """The measures of each session of one system.
 
     Args:
-        dialogues: the conversations, as ``DialogueLog(folder).dialogues()`` gives them.
+        dialogues: the conversations, as ``Log(folder).dialogues()`` gives them.
 
     Returns:
         A row for each session, in the order of ``dialogues``: ``session``, ``user``, ``end`` (empty while the conversation goes on) and
@@ -44,8 +46,7 @@ def session_measures(dialogues: Sequence[Dialogue]) -> pd.DataFrame:
         DataError: when a session appears twice, or a turn met a rubric that its session lacks.
 
     Example:
-        >>> from pyterrier_ikat.runs.dialogues import DialogueTurn
-        >>> turns = [DialogueTurn("u1", 1, "Tea?", "Rooibos.", seconds=2.0, calls=3, cost=0.25, met=("r1",))]
+        >>> turns = [Turn(1, "Tea?", "Rooibos.", seconds=2.0, spend=Spend(calls=3, cost=0.25), met=("r1",))]
         >>> one = Dialogue("u1", "u1", {"r1": "Which tea?", "r2": "Which coffee?"}, turns, end="out of patience")
         >>> session_measures([one])[[*MEASURES]].iloc[0].tolist()
         [0.5, nan, 1.0, 2.0, 3.0, 0.25]
@@ -62,14 +63,14 @@ def _measures(one: Dialogue) -> dict[str, float]:
     if unknown := sorted(set(one.met) - set(one.rubrics)):
         raise DataError(f"session {one.session} met rubrics that it does not have: {list_first(unknown)}: repeat the run")
     turns = one.turns
-    costs = [UNKNOWN if turn.cost is None else turn.cost for turn in turns]
+    spend = sum((turn.spend for turn in turns), Spend())
     return {
         "rubrics met": len(one.met) / len(one.rubrics) if one.rubrics else UNKNOWN,
         "turns until satisfied": len(turns) if one.end == "satisfied" else UNKNOWN,
         "turns": len(turns),
         "seconds": math.fsum(turn.seconds for turn in turns) / len(turns) if turns else UNKNOWN,
-        "calls": sum(turn.calls for turn in turns),
-        "cost": math.fsum(costs),
+        "calls": spend.completions,
+        "cost": UNKNOWN if spend.price is None else spend.price,
     }
 
 
@@ -88,9 +89,8 @@ def session_means(systems: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         UsageError: when there is no system.
 
     Example:
-        >>> from pyterrier_ikat.runs.dialogues import DialogueTurn
-        >>> cheap = Dialogue("a", "a", {"r": "Tea?"}, [DialogueTurn("a", 1, "", "", calls=3, cost=0.5, met=("r",))], end="satisfied")
-        >>> local = Dialogue("b", "b", {"r": "Tea?"}, [DialogueTurn("b", 1, "", "", calls=4, cost=None)], end="out of patience")
+        >>> cheap = Dialogue("a", "a", {"r": "Tea?"}, [Turn(1, "", "", spend=Spend(3, cost=0.5), met=("r",))], end="satisfied")
+        >>> local = Dialogue("b", "b", {"r": "Tea?"}, [Turn(1, "", "", spend=Spend(4, cost=None))], end="out of patience")
         >>> frame = session_measures([cheap, local])
         >>> session_means({"raw": frame}).values.tolist()
         [['raw', 2, 1, 0.5, 1.0, 1.0, 0.0, 3.5, nan]]
@@ -140,7 +140,7 @@ def _sessions(names: Sequence[str]) -> str:
     return f"{len(names)} {'session' if len(names) == 1 else 'sessions'}"
 
 
-def cached_note(turns: Iterable[DialogueTurn], of: int | None = None) -> list[str]:
+def cached_note(turns: Iterable[Turn], of: int | None = None) -> list[str]:
     """A sentence on the completions of the systems that were known before; none where there are none.
 
     Args:
@@ -148,15 +148,15 @@ def cached_note(turns: Iterable[DialogueTurn], of: int | None = None) -> list[st
         of: the number of all completions, if it is to be told.
 
     Example:
-        >>> cached_note([DialogueTurn("u1", 1, "", "", calls=3, more={"cached": 2, "worth": 0.5})])[0][:62]
+        >>> cached_note([Turn(1, "", "", spend=Spend(calls=1, known=2, worth=0.5))])[0][:62]
         '2 completions of the systems came from a recording or the cach'
     """
-    more = [turn.more for turn in turns]
-    if not (cached := sum(int(one.get("cached") or 0) for one in more)):
+    spend = [turn.spend for turn in turns]
+    if not (known := sum(one.known for one in spend)):
         return []
     share = "" if of is None else f" of the {of:,}"
-    told = f"{cached:,}{share} completions of the systems came from a recording or the cache: they took no time here"
-    return [told + (", and count with the price of a call." if any(one.get("worth") for one in more) else ".")]
+    told = f"{known:,}{share} completions of the systems came from a recording or the cache: they took no time here"
+    return [told + (", and count with the price of a call." if any(one.worth for one in spend) else ".")]
 
 
 def shown_columns(means: pd.DataFrame, systems: Mapping[str, pd.DataFrame]) -> list[str]:

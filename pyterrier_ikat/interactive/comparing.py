@@ -5,7 +5,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from ..errors import DataError
-from ..runs.dialogues import Dialogue, DialogueTurn
+from ..runs.answered_turn import Turn
+from ..runs.log import Dialogue
 from .dumps import DumpEntry, answers_to, read_dump
 
 SHOWN = 20
@@ -35,8 +36,8 @@ def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any]) -> list[di
         header: the log's header.
 
     Example:
-        >>> turn = DialogueTurn("1-1", 1, "Which tea has no caffeine?", "Rooibos.")
-        >>> (entry,) = as_dump([Dialogue("1-1", "u", turns=[turn], sent={1})], {"team": "t", "run_id": "r"})
+        >>> turn = Turn(1, "Which tea has no caffeine?", "Rooibos.")
+        >>> (entry,) = as_dump([Dialogue("1-1", "u", turns=[turn], sent={1: None})], {"team": "t", "run_id": "r"})
         >>> entry["metadata"]["topic_id"], entry["responses"][0]["text"]
         ('1-1_0', 'Rooibos.')
     """
@@ -44,17 +45,15 @@ def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any]) -> list[di
     found: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
     for dialogue in dialogues:
-        for turn in dialogue.turns:
-            topic = str(turn.more.get("topic", dialogue.session))
-            if turn.turn not in dialogue.sent:
-                continue
+        topic = str(dialogue.more.get("topic", dialogue.session))
+        for turn in dialogue.taken:
             place = counts[topic] = counts.get(topic, -1) + 1
             more = {"track_persona": bool(header.get("track_persona")), "topic_id": f"{topic}_{place}"}
             found.append({"metadata": {**metadata, **more}, "responses": [_response(turn)], "references": dict(turn.citations)})
     return found
 
 
-def _response(turn: DialogueTurn) -> dict[str, Any]:
+def _response(turn: Turn) -> dict[str, Any]:
     said = {"rank": 1, "user_utterance": turn.utterance, "text": turn.response}
     return {**said, "citations": dict(turn.citations), "ptkb_provenance": list(turn.statements)}
 
@@ -73,8 +72,9 @@ def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
         DataError: when an entry has an unknown form.
 
     Example:
-        >>> turns = [DialogueTurn("1-1", 1, "Which tea?", text) for text in ("Rooibos.", "Mate.")]
-        >>> ours, theirs = (as_dump([Dialogue("1-1", "u", turns=[turn], sent={1})], {"team": "t", "run_id": "r"}) for turn in turns)
+        >>> turns = [Turn(1, "Which tea?", text) for text in ("Rooibos.", "Mate.")]
+        >>> sides = [[Dialogue("1-1", "u", turns=[turn], sent={1: None})] for turn in turns]
+        >>> ours, theirs = (as_dump(side, {"team": "t", "run_id": "r"}) for side in sides)
         >>> differences(ours, theirs)
         ["turn 1-1_1, text: the log has 'Rooibos.', the server 'Mate.'"]
     """

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ..chat.display import strip_controls
 from ..errors import DataError, UsageError
 from ..generate.respond import whole_sentences
+from ..runs.turn_drawn import strip_controls
 from ..submit.checks import PASSAGES, six_decimals
 from ..submit.writing import lower_score
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ..chat.display import strip_controls
 from ..errors import DataError
 from ..llms.failures import shorten
+from ..runs.turn_drawn import strip_controls
 from .dumps import REPAIR
 
 ROLES = ("user", "assistant")

@@ -10,11 +10,10 @@ import pyterrier as pt
 
 from ..chat.answering import HISTORY, Tell
 from ..chat.context import answer_in_context
-from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..generate.respond import ABSTENTION
 from ..llms import StageError, Unavailable
-from ..runs.dialogues import DialogueTurn
+from ..runs.answered_turn import Turn, messages_of
 from .client import TrackServer
 from .journal import Journal
 from .limits import fit_citations, fit_response
@@ -73,16 +72,16 @@ class Player:
         while True:
             if message.ends_session:
                 self._learn()
-                if message.ends_run or (most is not None and len(self.journal.topics) >= most):
+                if message.ends_run or (most is not None and len(self.journal.dialogues) >= most):
                     return
                 message = self._sender.next_topic(message)
             else:
                 message = self._sender.exchange(message, self._answer)
 
-    def _answer(self, message: UserMessage) -> DialogueTurn:
+    def _answer(self, message: UserMessage) -> Turn:
         """The system's answer to a message, as it is going to be sent."""
         session = self.journal.session
-        number = len(self.journal.of_session(session)) + 1
+        number = len(self.journal.dialogues[session].taken) + 1
         qid = f"{session}_{number}"
         frame = conversation(self._messages(qid, message), self._known(message.user, session, number), number=session)
         frame = frame.assign(qid=pd.Series([qid], dtype=object), qturn=pd.Series([number], dtype=object))
@@ -93,24 +92,10 @@ class Player:
             told = f"turn {qid}: the system wrote no response, because it found no passage; the user is told: {ABSTENTION}"
             warnings.warn(told, NoResponseWarning, stacklevel=2)
             response = ABSTENTION
-        return DialogueTurn(
-            session,
-            number,
-            message.utterance,
-            response,
-            fit_citations(qid, made.ranking),
-            made.statements,
-            tuple({"docno": one.docno, "text": one.text, "score": one.score} for one in made.sources),
-            made.rewrite,
-            made.queries,
-            made.draft,
-            made.seconds,
-            cut=cut,
-            **made.account,
-            more={"topic": message.topic, "omitted": made.omitted, **made.paid},
-        )
+        citations = fit_citations(qid, made.citations)
+        return replace(made, session=session, utterance=message.utterance, response=response, citations=citations, cut=cut, asked=())
 
-    def _made(self, frame: pd.DataFrame, tell: Tell | None) -> ChatTurn:
+    def _made(self, frame: pd.DataFrame, tell: Tell | None) -> Turn:
         """The system's turn, with as much of the history as its model's context holds."""
         began = time.perf_counter()
         made, _ = answer_in_context(self.system, frame, tell, method=self.name, history=self.history, repeats=None)
@@ -127,11 +112,7 @@ class Player:
 
     def _messages(self, qid: str, message: UserMessage) -> list[dict[str, str]]:
         """The conversation as the server has it; a difference from what was said is a warning."""
-        ours = [
-            {"role": role, "content": text}
-            for turn in self.journal.of_session(self.journal.session)
-            for role, text in (("user", turn.utterance), ("assistant", turn.response))
-        ]
+        ours = messages_of(self.journal.dialogues[self.journal.session].taken)
         ours.append({"role": "user", "content": message.utterance})
         theirs = message.messages()
         if not message.history and len(ours) > 1:
@@ -154,21 +135,18 @@ class Player:
 
     def _learn(self) -> None:
         """Let the memory learn from the conversation that ended, once."""
-        session = self.journal.session
-        if self.memory is None or session in self.journal.learned:
+        one = self.journal.dialogues[self.journal.session]
+        if self.memory is None or one.learned:
             return
-        turns = self.journal.of_session(session)
-        messages = [
-            {"role": role, "content": text} for turn in turns for role, text in (("user", turn.utterance), ("assistant", turn.response))
-        ]
+        messages = messages_of(one.taken)
         if self.journal.message is not None and self.journal.message.utterance:
             messages.append({"role": "user", "content": self.journal.message.utterance})
         try:
-            self.memory.learn(self.journal.users[session], session, messages)
+            self.memory.learn(one.user, one.session, messages)
         except StageError as error:
             if any(isinstance(one, Unavailable) for one in error.failures):
                 raise  # the run stops, as at an answer, and learns when it is started again
             # asked again it would fail again, and the run could never go on
-            told = f"nothing was learned from conversation {session}: {error.failures[0].reason}"
+            told = f"nothing was learned from conversation {one.session}: {error.failures[0].reason}"
             warnings.warn(told, NothingLearnedWarning, stacklevel=3)
-        self.journal.note("learned", session=session)
+        self.journal.note({"event": "learned", "session": one.session})

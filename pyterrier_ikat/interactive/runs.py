@@ -16,7 +16,7 @@ from ..errors import DataError, UsageError, advice, list_first, option
 from ..generate import UserMemory
 from ..llms import Ledger
 from ..llms.limits import Retry
-from ..runs.dialogues import DialogueLog
+from ..runs.log import Log
 from ..store.files import atomic_write, lock_folders
 from ..study.identity import checksums_of, kept_as_they_are
 from ..study.systems import System, Systems, methods_in, open_systems
@@ -54,19 +54,20 @@ class InteractiveRun:
     """
 
     folder: Path
-    log: DialogueLog
+    log: Log
     finished: bool
 
     def latency(self) -> Table:
         """The seconds that the system and the server took for each turn, the LLM calls, their cost, and the tokens that were cut off."""
-        turns = [turn for one in self.log.dialogues() for turn in one.turns]
+        sent = [(turn, one.sent[turn.number]) for one in self.log.dialogues() for turn in one.taken]
+        turns = [turn for turn, _ in sent]
         names = {
             "session": [turn.session for turn in turns],
-            "turn": [turn.turn for turn in turns],
+            "turn": [turn.number for turn in turns],
             "system s": pd.Series([turn.seconds for turn in turns], dtype=float),
-            "server s": pd.Series([turn.more.get("server_seconds") for turn in turns], dtype=float),
-            "calls": [turn.calls for turn in turns],
-            "cost USD": pd.Series([turn.cost for turn in turns], dtype=float),
+            "server s": pd.Series([seconds for _, seconds in sent], dtype=float),
+            "calls": [turn.spend.completions for turn in turns],
+            "cost USD": pd.Series([turn.spend.price for turn in turns], dtype=float),
             "cut tokens": [turn.cut for turn in turns],
         }
         frame = pd.DataFrame(names)
@@ -74,7 +75,7 @@ class InteractiveRun:
         if len(frame):
             slowest = turns[int(frame["system s"].argmax())]
             middle = f"The system took {frame['system s'].median():.2f} s for the median turn"
-            notes += [f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.turn}."]
+            notes += [f"{middle}, and {slowest.seconds:.2f} s for the slowest, {slowest.session}_{slowest.number}."]
         return of_frame(frame, notes, decimals={"system s": 2, "server s": 2, "cost USD": 4})
 
     def __repr__(self) -> str:
@@ -165,7 +166,7 @@ def interact(
         **{key: value for key, value in live.parameters().items() if key not in NOT_DECIDING},
     }
     with lock_folders(Path(out).absolute()), kept_as_they_are([pipeline], header["parts"]):
-        log = DialogueLog.create(out, header)
+        log = Log.create(out, header)
         journal = Journal(log)
         if journal.message is None or not journal.message.ends_run:
             live.open_models()

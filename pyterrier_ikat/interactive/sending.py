@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..chat.answering import Tell
 from ..errors import DataError
-from ..runs.dialogues import DialogueTurn
+from ..runs.answered_turn import Turn
 from .client import AGAIN, TrackServer
 from .dumps import more_than, read_dump
 from .failures import ResponseTooLong, ServerDown, ServerRefusal, Unsure
@@ -57,12 +57,12 @@ class Sender:
             return self._begun(found)
         reason = ""
         for _ in range(ATTEMPTS):
-            self.journal.note("start")
+            self.journal.step("start")
             began = time.perf_counter()
             try:
                 message = self.server.start(self.run_id, description, track_persona=track_persona)
             except (ServerDown, ServerRefusal):
-                self.journal.note("unsent")
+                self.journal.step("unsent")
                 raise
             except Unsure as error:
                 reason = str(error)
@@ -89,7 +89,7 @@ class Sender:
             return self._accept(message, None, found, None)
         return self._send(message, None)
 
-    def exchange(self, message: UserMessage, answer: Callable[[UserMessage], DialogueTurn]) -> UserMessage:
+    def exchange(self, message: UserMessage, answer: Callable[[UserMessage], Turn]) -> UserMessage:
         """The user's reply to the response to a message, which ``answer`` makes unless the journal has it."""
         turn = self.journal.pending
         if turn is not None and self.journal.sending and (found := self._settle(message, turn, late=True)).reply:
@@ -99,7 +99,7 @@ class Sender:
             self.journal.answered(turn)
         return self._send(message, turn)
 
-    def _send(self, message: UserMessage, turn: DialogueTurn | None) -> UserMessage:
+    def _send(self, message: UserMessage, turn: Turn | None) -> UserMessage:
         """Send a response, or ask for the next topic; returns the user's reply."""
         reason, restarts = "", 0
         for _ in range(ATTEMPTS):
@@ -127,7 +127,7 @@ class Sender:
             return self._accept(message, turn, found, time.perf_counter() - began)
         raise ServerDown(f"{self.server.shown} did not take {_what(turn)} in {ATTEMPTS} attempts ({reason}): start again later, {AGAIN}")
 
-    def _check_kept(self, message: UserMessage, turn: DialogueTurn, reason: str) -> None:
+    def _check_kept(self, message: UserMessage, turn: Turn, reason: str) -> None:
         """Check that a server that failed at a response, and yet went on, has it in its dump.
 
         The released server's own simulated users let it fail so at each response, for ever, and none is assessed.
@@ -153,20 +153,20 @@ class Sender:
         told = f"{self.server.shown} was started again, has no conversation of run {self.run_id}, and fails at each call ({reason})"
         return f"{told}: ask the organisers whether they can recover it, {AGAIN}"
 
-    def _proceed(self, turn: DialogueTurn | None) -> UserMessage:
-        self.journal.note("sending" if turn else "next")
+    def _proceed(self, turn: Turn | None) -> UserMessage:
+        self.journal.step("sending" if turn else "next")
         try:
             if turn is None:
                 return self.server.proceed(self.run_id, "", {}, [])
             return self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements))
         except (ServerDown, ServerRefusal):
-            self.journal.note("unsent")
+            self.journal.step("unsent")
             raise
 
-    def _settle(self, message: UserMessage, turn: DialogueTurn | None, *, late: bool) -> Settled:
+    def _settle(self, message: UserMessage, turn: Turn | None, *, late: bool) -> Settled:
         if self.tell:
             self.tell(f"{self.journal.session}: asking the server whether it took {_what(turn)}")
-        known, begun = self.journal.texts_on(message.topic), len(self.journal.topics)
+        known, begun = self.journal.texts_on(message.topic), len(self.journal.dialogues)
         return settle(self.server, self.run_id, message, turn, known=known, begun=begun, late=late, sleep=self._wait)
 
     def _wait(self, seconds: float) -> None:
@@ -174,7 +174,7 @@ class Sender:
             self.tell(f"waiting {seconds:.0f} s before the server is asked again")
         self.sleep(seconds)
 
-    def _accept(self, message: UserMessage, turn: DialogueTurn | None, found: Settled, seconds: float | None) -> UserMessage:
+    def _accept(self, message: UserMessage, turn: Turn | None, found: Settled, seconds: float | None) -> UserMessage:
         """Note the reply."""
         assert found.reply is not None
         if found.dropped:
@@ -190,7 +190,7 @@ class Sender:
                 self.tell(f"{_qid(turn)} answered: {_in_words(turn, seconds)}")
         return found.reply
 
-    def _cut(self, turn: DialogueTurn, share: float | None) -> DialogueTurn:
+    def _cut(self, turn: Turn, share: float | None) -> Turn:
         """A shorter response, after the server counted more tokens than it accepts."""
         now = count_spacy_tokens(turn.response)
         limit = min(now - 1, int(now * (share or CUT_AGAIN)))
@@ -200,21 +200,21 @@ class Sender:
         return replace(turn, response=response, cut=turn.cut + cut)
 
 
-def _follows(before: UserMessage, turn: DialogueTurn, reply: UserMessage) -> bool:
+def _follows(before: UserMessage, turn: Turn, reply: UserMessage) -> bool:
     """Whether a reply is the user's to this response, and not the beginning of another conversation."""
     if reply.topic != before.topic:
         return False
     return not reply.history or not before.history or len(reply.messages()) > len(before.messages())
 
 
-def _in_words(turn: DialogueTurn, seconds: float | None) -> str:
+def _in_words(turn: Turn, seconds: float | None) -> str:
     server = "" if seconds is None else f", the server {seconds:.1f} s"
-    return f"{turn.seconds:.1f} s{server}, {turn.calls} LLM calls" + (f", {turn.cut} tokens cut" if turn.cut else "")
+    return f"{turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls" + (f", {turn.cut} tokens cut" if turn.cut else "")
 
 
-def _what(turn: DialogueTurn | None) -> str:
+def _what(turn: Turn | None) -> str:
     return f"the response to turn {_qid(turn)}" if turn else "the question for the next topic"
 
 
-def _qid(turn: DialogueTurn | None) -> str:
-    return "" if turn is None else f"{turn.session}_{turn.turn}"
+def _qid(turn: Turn | None) -> str:
+    return "" if turn is None else f"{turn.session}_{turn.number}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from ..errors import DataError
-from ..runs.dialogues import DialogueTurn
+from ..runs.answered_turn import Turn
 from .client import AGAIN, TrackServer
 from .dumps import DumpEntry, more_than, read_dump
 from .failures import KeepsFailing, ServerDown, ServerRefusal
@@ -70,7 +70,7 @@ def settle(
     server: TrackServer,
     run_id: str,
     before: UserMessage,
-    turn: DialogueTurn | None,
+    turn: Turn | None,
     *,
     known: Sequence[str],
     begun: int,
@@ -144,9 +144,7 @@ def _unless_forbidden(error: ServerRefusal) -> None:
         raise error
 
 
-def _look(
-    server: TrackServer, run_id: str, before: UserMessage, turn: DialogueTurn | None, known: Sequence[str], begun: int
-) -> Settled | Seen:
+def _look(server: TrackServer, run_id: str, before: UserMessage, turn: Turn | None, known: Sequence[str], begun: int) -> Settled | Seen:
     """What the server shows now."""
     try:
         now = server.current(run_id)
@@ -170,7 +168,7 @@ def _ends_with(message: UserMessage, role: str) -> bool:
     return bool(message.history) and message.history[-1]["role"] == role
 
 
-def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: DialogueTurn, now: UserMessage, known: Sequence[str]) -> Settled:
+def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: Turn, now: UserMessage, known: Sequence[str]) -> Settled:
     """Whether the response is in the dump, where the user message doesn't show it."""
     if _is_dumped(_entries(server, run_id, before, turn), run_id, turn, known):
         return Settled(now)
@@ -178,7 +176,7 @@ def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: Dialog
 
 
 def _without_session(
-    server: TrackServer, run_id: str, before: UserMessage, turn: DialogueTurn | None, known: Sequence[str], begun: int
+    server: TrackServer, run_id: str, before: UserMessage, turn: Turn | None, known: Sequence[str], begun: int
 ) -> Settled | Seen:
     """What status and dump show, where the server shows no user message: the released one fails while no conversation is open."""
     try:
@@ -202,7 +200,7 @@ def _without_session(
     return Settled(ended, restarted=restarted and last.text is not None)
 
 
-def _entries(server: TrackServer, run_id: str, before: UserMessage, turn: DialogueTurn) -> list[DumpEntry]:
+def _entries(server: TrackServer, run_id: str, before: UserMessage, turn: Turn) -> list[DumpEntry]:
     """The dump's entries of the topic.
 
     Raises:
@@ -214,7 +212,7 @@ def _entries(server: TrackServer, run_id: str, before: UserMessage, turn: Dialog
         raise _unknown(server, run_id, turn, error) from None
 
 
-def _is_dumped(entries: Sequence[DumpEntry], run_id: str, turn: DialogueTurn, known: Sequence[str]) -> bool:
+def _is_dumped(entries: Sequence[DumpEntry], run_id: str, turn: Turn, known: Sequence[str]) -> bool:
     """Whether a response is among the topic's in the dump, besides the known ones.
 
     Raises:
@@ -232,7 +230,7 @@ def _forgotten(server: TrackServer, run_id: str, error: Exception) -> DataError:
     return DataError(f"{told}: give another run id and another folder, or ask the organisers")
 
 
-def _unknown(server: TrackServer, run_id: str, turn: DialogueTurn | None, error: Exception | None = None) -> DataError:
+def _unknown(server: TrackServer, run_id: str, turn: Turn | None, error: Exception | None = None) -> DataError:
     what = "the question for the next topic" if turn is None else f"the response to turn {_name(turn)}"
     why = f" ({error})" if error else ""
     return DataError(
@@ -241,5 +239,5 @@ def _unknown(server: TrackServer, run_id: str, turn: DialogueTurn | None, error:
     )
 
 
-def _name(turn: DialogueTurn | None) -> str:
-    return "" if turn is None else f"{turn.session}_{turn.turn}"
+def _name(turn: Turn | None) -> str:
+    return "" if turn is None else f"{turn.session}_{turn.number}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError
-from ..runs.dialogues import Dialogue, DialogueLog
+from ..runs.log import Dialogue, Log
 from ..store.files import atomic_write
 from ..submit import Problem, RefusedError
 from ..submit.checks import check_passages, check_statements, six_decimals
@@ -39,7 +39,7 @@ def write_interactive(folder: str | Path, path: str | Path, *, run_id: str, run_
         UsageError: when the folder is of another run, run type or team, or of a debug run or a simulation.
         RefusedError: when a response breaks a rule of the track, or the log differs from the server's dump.
     """
-    log = DialogueLog(folder)
+    log = Log(folder)
     header = log.header
     _check_header(folder, header, run_id, run_type, team)
     dialogues = log.dialogues()

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..spend import Spend
 from .batch import BatchSending, BatchSettings
 from .batch_jobs import jobs_of
 from .cache import CompletionCache
@@ -161,6 +162,13 @@ class LLM:
             return
         known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
         warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
+
+    def spend(self, completion: Completion) -> Spend:
+        """What a completion came to: paid, or known before from the cache or a recording."""
+        cost = self.budget.cost(completion)
+        if completion.cached or self.backend.replays:
+            return Spend(known=1, worth=cost)
+        return Spend(1, 0, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens, cost)
 
     def hits(self, keys: Iterable[str]) -> dict[str, Completion]:
         """The cached values of those keys."""

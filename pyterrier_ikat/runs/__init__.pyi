@@ -1,7 +1,8 @@
-from .dialogues import Dialogue as Dialogue
-from .dialogues import DialogueLog as DialogueLog
-from .dialogues import DialogueTurn as DialogueTurn
+from .answered_turn import Source as Source
+from .answered_turn import Turn as Turn
 from .folder import RunFolder as RunFolder
+from .log import Dialogue as Dialogue
+from .log import Log as Log
 from .trec import read_run as read_run
 from .trec import strictly_decreasing as strictly_decreasing
 from .trec import write_run as write_run

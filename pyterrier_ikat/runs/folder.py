@@ -32,7 +32,7 @@ from ..errors import DataError, UsageError, advice, list_first, option
 from ..store.files import atomic_write, temporary_name
 from . import ir_metadata
 from . import stages as stages_file
-from .dialogues import DialogueLog
+from .log import Log
 from .trec import read_run, write_run
 from .turns import Part, check_turns, write_turns
 from .versions import OtherVersionsWarning, describe_difference, versions
@@ -68,7 +68,7 @@ class RunFolder:
         """
         if self.complete:
             return
-        if DialogueLog.is_in(self.path):
+        if Log.is_in(self.path):
             shown = advice("ikat.show.report", "`ikat report`")
             raise DataError(
                 f"{self.path} holds conversations with simulated users, not the run of a dataset's topics: {shown} shows it with its "
@@ -80,7 +80,7 @@ class RunFolder:
 
     def no_run(self) -> DataError:
         """The error for a folder that is no run and no log of conversations; it names those that lie in it."""
-        held = sorted(found.name for found in self.path.glob("*") if RunFolder(found).complete or DialogueLog.is_in(found))
+        held = sorted(found.name for found in self.path.glob("*") if RunFolder(found).complete or Log.is_in(found))
         if held:
             repair = advice("give these folders", f"give {self.path / '*'}")
             return DataError(f"{self.path} is no finished run, but holds {list_first(held)}: {repair}")

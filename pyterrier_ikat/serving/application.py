@@ -17,16 +17,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from ..chat.answering import paid_for
-from ..chat.turn import ChatTurn
 from ..errors import IkatError
-from ..events import hearing
+from ..runs.answered_turn import Turn
 from ..study.systems import System
 from .guard import log_defect
 from .limits import FullError, Limits, Line
 from .requests import ChatRequest, RequestError, SearchRequest, read_chat, read_json, read_search
 from .systems import answer_request, search
-from .wire import DONE, HEARTBEAT, Failure, Reply, Usage, as_json, event, failure_of, model_object
+from .wire import DONE, HEARTBEAT, Failure, Reply, as_json, event, failure_of, model_object
 
 PAGE = Path(__file__).with_name("page.html")
 PLACEHOLDER = (
@@ -61,22 +59,14 @@ class Service:
         """A checked search request."""
         return read_search(data, list(self.systems), self.limits)
 
-    async def answer(self, asked: ChatRequest, tell: Callable[[str], None]) -> tuple[ChatTurn, Usage]:
-        """The answer and its tokens; ``tell`` is called in another thread."""
-        return await self.line.run(lambda: _answered(self.systems[asked.model], asked, tell))
+    async def answer(self, asked: ChatRequest, tell: Callable[[str], None]) -> Turn:
+        """The answer; ``tell`` is called in another thread."""
+        return await self.line.run(lambda: answer_request(self.systems[asked.model], asked, tell))
 
     async def search(self, asked: SearchRequest) -> list[dict[str, Any]]:
         """For each query its passages."""
         found = await self.line.run(lambda: search(self.systems[asked.model], asked.queries, asked.k))
         return [{"query": query, "passages": passages} for query, passages in zip(asked.queries, found, strict=True)]
-
-
-def _answered(system: System, asked: ChatRequest, tell: Callable[[str], None]) -> tuple[ChatTurn, Usage]:
-    with hearing() as heard:
-        turn = answer_request(system, asked, tell)
-    paid = paid_for(heard)
-    counts = [[getattr(one, name) for _, one in paid] for name in ("prompt_tokens", "completion_tokens")]
-    return turn, Usage(*(None if None in count else sum(count) for count in counts))
 
 
 def application(
@@ -128,8 +118,7 @@ class _Routes:
         if asked.stream:
             self.service.line.check()
             return StreamingResponse(_stream(self.service, asked), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
-        turn, usage = await _unless_gone(request, self.service.answer(asked, lambda step: None))
-        return _json(Reply(asked).completion(turn, usage))
+        return _json(Reply(asked).completion(await _unless_gone(request, self.service.answer(asked, lambda step: None))))
 
     async def search(self, request: Request) -> Response:
         """Passages of queries."""
@@ -167,14 +156,14 @@ async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
             job.exception()  # looked at: else the event loop prints it, with the user's words
 
 
-async def _ending(reply: Reply, job: "asyncio.Future[tuple[ChatTurn, Usage]]") -> AsyncIterator[bytes]:
+async def _ending(reply: Reply, job: "asyncio.Future[Turn]") -> AsyncIterator[bytes]:
     try:
-        turn, usage = await job
+        turn = await job
         parts = [event(chunk) for chunk in reply.text(turn)]
     except Exception as error:
         parts = [event(failure_for(error).record())]
     else:
-        parts += [event(reply.usage(usage))] if reply.asked.usage else []
+        parts += [event(reply.usage(turn))] if reply.asked.usage else []
     for part in [*parts, DONE]:
         yield part
 

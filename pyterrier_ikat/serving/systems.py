@@ -9,18 +9,18 @@ import pandas as pd
 
 from ..chat.answering import HISTORY
 from ..chat.context import answer_in_context
-from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..conversations import dataset as dataset_named
 from ..conversations.frame import object_frame, values
 from ..conversations.topics import Conversation
 from ..errors import UsageError, advice
 from ..llms import LLM, Ledger
+from ..runs.answered_turn import Turn
 from ..study.systems import System, Systems, open_systems
 from .requests import ChatRequest, RequestError
 
 
-def answer_request(system: System, asked: ChatRequest, tell: Any) -> ChatTurn:
+def answer_request(system: System, asked: ChatRequest, tell: Any) -> Turn:
     """The answer of a system to a request.
 
     Raises:

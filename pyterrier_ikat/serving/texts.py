@@ -2,7 +2,7 @@
 
 import re
 
-from ..chat.turn import ChatTurn
+from ..runs.answered_turn import Turn
 
 PASSAGES_ONLY = "(This method writes no response. Its best passages:)"
 NOTHING_FOUND = "(No passage was found.)"
@@ -10,15 +10,15 @@ _CITED = re.compile(r"\[(\d+)(?:\s*[,–-]\s*\d+)*\]")
 _SOURCES = re.compile(r"\n\nSources: \[1\](?:, \[\d+\])*\s*\Z")
 
 
-def content_of(turn: ChatTurn) -> str:
+def content_of(turn: Turn) -> str:
     r"""The text that a client gets as the assistant's message.
 
     A response that cites one of its passages, as ``[2]``, is sent as it is. To any other response that is based on passages, a last line
     adds their numbers. In the place of a response that the method doesn't write, there are the beginnings of its best passages.
 
     Example:
-        >>> from pyterrier_ikat.chat.turn import Source
-        >>> content_of(ChatTurn(1, "Which tea?", "Rooibos.", (Source("d1", "Rooibos is red."), Source("d2", "Mint."))))
+        >>> from pyterrier_ikat.runs import Source
+        >>> content_of(Turn(1, "Which tea?", "Rooibos.", (Source("d1", "Rooibos is red."), Source("d2", "Mint."))))
         'Rooibos.\n\nSources: [1], [2]'
     """
     numbers = [f"[{number}]" for number in range(1, len(turn.sources) + 1)]

@@ -31,7 +31,7 @@ def server_of(service: Service) -> MCPServer[Any]:
         messages = [*(history or []), {"role": "user", "content": question}]
         with _errors_told():
             asked = service.read_chat({"model": _chosen(service, model), "messages": messages, "metadata": {"ptkb": statements}})
-            turn, _ = await service.answer(asked, lambda step: None)
+            turn = await service.answer(asked, lambda step: None)
         return {"answer": content_of(turn), "citations": citations(turn)}
 
     async def search(queries: list[str], k: int = 10, model: str | None = None) -> dict[str, Any]:

@@ -5,36 +5,33 @@ import math
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ..chat.context import StillTooLong
-from ..chat.turn import ChatTurn
 from ..errors import IkatError
 from ..llms import BudgetExceeded, FatalLLMError, StageError
 from ..llms.failures import Unavailable
+from ..runs.answered_turn import Turn
+from ..spend import Spend
 from ..study.systems import System
 from .limits import FullError
 from .requests import ChatRequest, RequestError
 from .texts import content_of, pieces_of
 
 DONE = b"data: [DONE]\n\n"
+DONE_BY = ("rewrite", "queries", "statements", "draft", "seconds", "method", "omitted")
+"""The fields of a turn that say how its answer came about, and how long it took."""
 HEARTBEAT = b": still working\n\n"
 TRY_LATER = 10
 """Seconds after which a client may ask again when the language model was not available."""
 
 
-class Usage(NamedTuple):
-    """The tokens of a turn that were paid for; None where a server doesn't report them."""
-
-    prompt: int | None
-    completion: int | None
-
-    def record(self) -> dict[str, int] | None:
-        """In OpenAI's form."""
-        if self.prompt is None or self.completion is None:
-            return None
-        return {"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.prompt + self.completion}
+def usage(spend: Spend) -> dict[str, int] | None:
+    """The tokens of a turn that were paid for, in OpenAI's form; None where a server doesn't report them."""
+    if spend.prompt_tokens is None or spend.completion_tokens is None:
+        return None
+    return {"prompt_tokens": spend.prompt_tokens, "completion_tokens": spend.completion_tokens, "total_tokens": spend.tokens or 0}
 
 
 def as_json(value: Any) -> bytes:
@@ -60,15 +57,15 @@ def event(value: Any) -> bytes:
     return b"data: " + as_json(value) + b"\n\n"
 
 
-def citations(turn: ChatTurn) -> list[dict[str, Any]]:
+def citations(turn: Turn) -> list[dict[str, Any]]:
     """The passages of an answer, in the order of [1], [2], ..."""
     return [{"id": source.docno, "text": source.text, "score": source.score} for source in turn.sources]
 
 
-def account(turn: ChatTurn, asked: ChatRequest) -> dict[str, Any]:
+def account(turn: Turn, asked: ChatRequest) -> dict[str, Any]:
     """How an answer came about."""
-    record = {name: value for name, value in turn.record().items() if name != "sources"}
-    return {"response": turn.response, **record, "ignored": asked.ignored}
+    told = {name: getattr(turn, name) for name in DONE_BY}
+    return {"response": turn.response, **told, **asdict(turn.spend), "tokens": turn.spend.tokens, "ignored": asked.ignored}
 
 
 @dataclass(frozen=True)
@@ -83,11 +80,11 @@ class Reply:
     id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def completion(self, turn: ChatTurn, usage: Usage) -> dict[str, Any]:
+    def completion(self, turn: Turn) -> dict[str, Any]:
         """The whole answer."""
         message = {"role": "assistant", "content": content_of(turn), "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        return self._object("chat.completion", [choice]) | {"usage": usage.record(), **self._more(turn)}
+        return self._object("chat.completion", [choice]) | {"usage": usage(turn.spend), **self._more(turn)}
 
     def beginning(self) -> dict[str, Any]:
         """The first chunk of a stream."""
@@ -97,17 +94,17 @@ class Reply:
         """A chunk without text that says what the system does."""
         return self._chunk({}) | {"ikat": {"activity": step}}
 
-    def text(self, turn: ChatTurn) -> Iterable[dict[str, Any]]:
+    def text(self, turn: Turn) -> Iterable[dict[str, Any]]:
         """The finished answer in pieces, then the chunk with its citations, then the usage where it was asked for."""
         for piece in pieces_of(content_of(turn)):
             yield self._chunk({"content": piece})
         yield self._chunk({}, "stop") | self._more(turn)
 
-    def usage(self, usage: Usage) -> dict[str, Any]:
+    def usage(self, turn: Turn) -> dict[str, Any]:
         """The chunk after the last one, with the tokens."""
-        return self._object("chat.completion.chunk", []) | {"usage": usage.record()}
+        return self._object("chat.completion.chunk", []) | {"usage": usage(turn.spend)}
 
-    def _more(self, turn: ChatTurn) -> dict[str, Any]:
+    def _more(self, turn: Turn) -> dict[str, Any]:
         return {"citations": citations(turn), "ikat": account(turn, self.asked)}
 
     def _chunk(self, delta: dict[str, str], finish_reason: str | None = None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Cost of the LLM calls of systems: as a frame, as a table for a paper, and plotted against their scores."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +14,7 @@ from ..evaluation import as_measures, label
 from ..llms import Ledger
 from ..llms.ledger import AMOUNTS, COUNTS
 from ..runs import RunFolder
-from ..runs.dialogues import DialogueLog
+from ..runs.log import Log
 from ..study.batches import Batches
 from ..tables import Cell, Column, Table
 from .plots import add_legend, line_styles, new_axes
@@ -35,6 +36,8 @@ NOTHING = "none"
 
 ALL = "all"
 """Stage and model of the calls of a conversation with a user, whose log does not tell them apart."""
+UNTOLD = ("retries", "failures", "fallbacks", "dropped", "seconds")
+"""What such a log doesn't tell."""
 
 _TITLES = {
     "known": "cached",
@@ -52,8 +55,8 @@ def ledger_frame(ledgers: Ledgers) -> pd.DataFrame:
 
     Args:
         ledgers: folders made by ``ikat run``, ``ikat simulate`` or ``ikat interact``, named like the folders, also ``NAME.partial`` of a
-            run that was stopped; or a dict name -> folder or ``Ledger``. The log of a conversation knows calls and cost of each turn: its
-            stage and model are ``all``, and its tokens are unknown.
+            run that was stopped; or a dict name -> folder or ``Ledger``. The log of a conversation knows what each turn came to: its stage
+            and model are ``all``.
 
     Returns:
         ``system``, ``stage``, ``model`` and the columns of :class:`~pyterrier_ikat.llms.Ledger`; ``pd.NA`` = unknown. A system without
@@ -169,8 +172,8 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     Raises:
         DataError: when the folder holds no run, or its ledger can't be read.
     """
-    if DialogueLog.is_in(folder.path):
-        return _of_conversations(DialogueLog(folder.path))
+    if Log.is_in(folder.path):
+        return _of_conversations(Log(folder.path))
     if not folder.complete:  # what a run came to so far that was stopped, or is being made
         batches = Batches(RunFolder(folder.path.with_name(folder.path.name.removesuffix(".partial"))), {})
         if not batches.path.is_dir():
@@ -189,15 +192,12 @@ def read_ledger(folder: RunFolder) -> pd.DataFrame:
     return account
 
 
-def _of_conversations(log: DialogueLog) -> pd.DataFrame:
-    """The account of a log of conversations, which has calls and cost of each turn, but neither stages, models nor kinds of tokens."""
+def _of_conversations(log: Log) -> pd.DataFrame:
+    """The account of a log of conversations, which has what each turn came to, but neither stages nor models."""
     account = Ledger()
     for turn in (turn for one in log.dialogues() for turn in one.turns):
-        calls, cached = int(turn.more.get("paid_calls", turn.calls)), int(turn.more.get("cached") or 0)
-        unknown = dict.fromkeys(name for name in (*COUNTS[2:], *AMOUNTS[:4]) if name != "unanswered")
-        paid, worth = turn.more.get("paid_cost", turn.cost), turn.more.get("worth")
-        saved: dict[str, float | None] = {"worth": worth, "alone": None} if cached else {}
-        account.count(ALL, ALL, served=None, key=None, calls=calls, known=cached, cost=paid, **unknown, **saved)
+        alone = None if turn.spend.known else turn.spend.cost
+        account.count(ALL, ALL, served=None, key=None, **asdict(turn.spend), **dict.fromkeys(UNTOLD), alone=alone)
     return account.frame()
 
 

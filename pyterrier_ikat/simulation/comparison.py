@@ -12,8 +12,9 @@ from ..errors import DataError, list_first
 from ..evaluation.evaluator import ALPHA, p_value
 from ..evaluation.experiment_table import TEST
 from ..evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
-from ..runs.dialogues import DialogueLog
+from ..runs.log import Log
 from ..runs.samples import grouped
+from ..spend import Spend
 from ..tables import HIGHER, LOWER, Cell, Column, Table
 from .session import PASSAGES, RESPONSE
 
@@ -34,7 +35,7 @@ def session_frames(out: str | Path, runs: Sequence[str]) -> dict[str, pd.DataFra
     Raises:
         DataError: when a run isn't there, or the runs have sessions of different users.
     """
-    found = {name: session_measures(DialogueLog(Path(out) / name).dialogues()) for name in runs}
+    found = {name: session_measures(Log(Path(out) / name).dialogues()) for name in runs}
     users = {name: set(frame["session"]) for name, frame in found.items()}
     first = next(iter(users))
     for name, ours in users.items():
@@ -62,7 +63,7 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
         where a cost is unknown), `` p-value``, `` p-value corrected`` and `` reject`` (at .05).
 
     Example:
-        >>> from pyterrier_ikat.runs.dialogues import Dialogue
+        >>> from pyterrier_ikat.runs import Dialogue
         >>> silent = session_measures([Dialogue("u1", "u1", {"r1": "Which tea?"}, end="out of patience")])
         >>> [(row["name"], row["users"], row["rubrics met"]) for row in simulation_rows({"silent": silent})]
         [('silent', 1, 0.0)]
@@ -151,7 +152,7 @@ def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -
         user: who played the users.
         judge: who judged.
     """
-    logs = {name: DialogueLog(Path(out) / name) for name in runs}
+    logs = {name: Log(Path(out) / name) for name in runs}
     turns = {name: [turn for one in log.dialogues() for turn in one.turns] for name, log in logs.items()}
     who = f"{user} plays the users" + (" and judges" if judge == user else f"; {judge} judges")
     notes = [f"{who} each turn, from the user's utterance and the text that the user reads."]
@@ -161,12 +162,11 @@ def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -
         where = ", ".join(name + " in some turns" * (RESPONSE in kinds[name]) for name in of_passages)
         notes.append(f"Without a response, the text is that of the best {most} passages: {where}.")
     every = [turn for said in turns.values() for turn in said]
-    notes += cached_note(every, sum(turn.calls for turn in every))
-    played = [turn.more for turn in every]
-    if completions := sum(int(one.get("played_calls", 0)) for one in played):
-        costs = [one.get("played_cost") for one in played]
-        cost = "an unknown cost" if None in costs else f"{math.fsum(one or 0.0 for one in costs):.4f} US dollars"
-        told = f"Users and judge needed {completions} completions, for which {cost} was paid"
+    notes += cached_note(every, sum(turn.spend.completions for turn in every))
+    played = sum((Spend(**turn.more["played"]) for turn in every), Spend())
+    if played.completions:
+        cost = "an unknown cost" if played.cost is None else f"{played.cost:.4f} US dollars"
+        told = f"Users and judge needed {played.completions} completions, for which {cost} was paid"
         notes.append(f"{told}; the table counts only those of the systems.")
     recorded = [name for name, log in logs.items() if log.header["recorded"]]
     recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]

@@ -12,7 +12,7 @@ from ..chains import in_chain
 from ..conversations import conversation
 from ..llms import LLM, Request
 from ..planning import COLUMNS, Plan, PlanTable
-from ..runs.dialogues import Dialogue, DialogueLog
+from ..runs.log import Dialogue, Log
 from ..study.systems import System
 from .players import LLMPlayer, LLMRubricJudge, Situation
 from .session import situation_in
@@ -81,9 +81,9 @@ def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]
 
 def _kept(setting: Setting, system: System, out: str | Path | None) -> dict[str, Dialogue]:
     """Session -> the part of it that a run's folder has."""
-    if out is None or not DialogueLog.is_in(Path(out) / system.name):
+    if out is None or not Log.is_in(Path(out) / system.name):
         return {}
-    log = DialogueLog(Path(out) / system.name)
+    log = Log(Path(out) / system.name)
     log.check(header_of(setting, system))
     return {one.session: one for one in log.dialogues()}
 

@@ -1,18 +1,17 @@
 """One session: a simulated user talks to one system until every rubric is met or the patience is used up."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 import pyterrier as pt
 
+from ..chat.answering import used
 from ..chat.context import answer_in_context
-from ..chat.turn import ChatTurn
 from ..conversations import conversation
 from ..errors import DataError
-from ..events import Exchange, Observer, observed_by
-from ..llms import LLM, LLMFailure
-from ..runs.dialogues import Dialogue, DialogueLog, DialogueTurn
+from ..events import hearing
+from ..runs.answered_turn import Turn
+from ..runs.log import Dialogue, Log
 from .players import Player, RubricJudge, Situation
 from .users import SimulatedUser
 
@@ -45,7 +44,7 @@ def play(
     name: str,
     system: pt.Transformer,
     rules: Rules,
-    log: DialogueLog,
+    log: Log,
     known: Dialogue | None,
     *,
     replays: bool = False,
@@ -94,10 +93,9 @@ def _end(user: SimulatedUser, known: Dialogue) -> str:
     return OUT_OF_PATIENCE if len(known.turns) >= user.patience else ""
 
 
-def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, known: Dialogue, replays: bool) -> DialogueTurn:
+def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, known: Dialogue, replays: bool) -> Turn:
     situation = situation_in(user, name, rules, known)
-    played = _Paid()
-    with observed_by(played):
+    with hearing() as spoken:
         utterance = " ".join(rules.player.say(situation).split())
     if not utterance:
         raise DataError(f"the simulated user said nothing in turn {situation.qid}: let `say` return a text")
@@ -107,30 +105,17 @@ def _turn(user: SimulatedUser, name: str, system: pt.Transformer, rules: Rules, 
     frame = conversation(said, list(user.persona) if rules.show_persona else None, number=user.topic)
     answered, _ = answer_in_context(system, frame, method=name, history=rules.history, repeats=None)
     kind, text = read_by_user(answered.response, [source.text for source in answered.sources], rules.passages)
-    with observed_by(played):
+    with hearing() as judged:
         met = rules.judge.met(situation, utterance, text) if text else ()
-    return _logged(
-        user, situation.turn, answered, [rubric for rubric in situation.open if rubric in met], {"read": kind, **played.record()}
+    return replace(
+        answered,
+        session=user.id,
+        number=situation.turn,
+        citations={one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {},
+        met=tuple(rubric for rubric in situation.open if rubric in met),
+        more={"read": kind, "played": asdict(used([*spoken, *judged])["spend"])},
+        asked=(),
     )
-
-
-class _Paid(Observer):
-    """Adds up what the simulated user and the judge of a turn cost."""
-
-    def __init__(self) -> None:
-        self.completions, self.cost, self.unknown = 0, 0.0, False
-
-    def hear(self, llm: LLM, exchanges: Sequence[Exchange]) -> None:
-        for _, outcome in exchanges:
-            if isinstance(outcome, LLMFailure):
-                continue
-            self.completions += 1
-            if not outcome.cached and not llm.backend.replays:
-                cost = llm.budget.cost(outcome)
-                self.cost, self.unknown = self.cost + (cost or 0.0), self.unknown or cost is None
-
-    def record(self) -> dict[str, Any]:
-        return {"played_calls": self.completions, "played_cost": None if self.unknown else self.cost}
 
 
 def read_by_user(response: str, passages: list[str], most: int) -> tuple[str, str]:
@@ -159,7 +144,7 @@ def _read(known: Dialogue, passages: int) -> list[dict[str, str]]:
     """The conversation as the user knows it."""
     said: list[dict[str, str]] = []
     for turn in known.turns:
-        _, text = read_by_user(turn.response, [str(source["text"]) for source in turn.sources], passages)
+        _, text = read_by_user(turn.response, [source.text for source in turn.sources], passages)
         said += [{"role": "user", "content": turn.utterance}, {"role": "assistant", "content": text or "(no answer)"}]
     return said
 
@@ -173,26 +158,3 @@ def _check_script(situation: Situation, utterance: str) -> None:
             f"the completions of system {situation.system} are recorded, and in turn {situation.qid} they answer {answered}, not "
             f"{utterance!r}: choose a live LLM, or a simulated user that says the recorded utterances"
         )
-
-
-def _logged(user: SimulatedUser, number: int, answered: ChatTurn, met: list[str], more: Mapping[str, Any]) -> DialogueTurn:
-    sources: tuple[Mapping[str, Any], ...] = tuple(
-        {"docno": source.docno, "text": source.text, "score": source.score} for source in answered.sources
-    )
-    cited = {source.docno: source.score or 0.0 for source in answered.sources} if answered.response else {}
-    return DialogueTurn(
-        session=user.id,
-        turn=number,
-        utterance=answered.utterance,
-        response=answered.response,
-        citations=cited,
-        statements=answered.statements,
-        sources=sources,
-        rewrite=answered.rewrite,
-        queries=answered.queries,
-        draft=answered.draft,
-        seconds=answered.seconds,
-        **answered.account,
-        met=tuple(met),
-        more={**more, **answered.paid, "omitted": answered.omitted},
-    )

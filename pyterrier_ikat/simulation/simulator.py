@@ -16,7 +16,7 @@ from ..errors import IkatError, advice, list_first
 from ..evaluation.evaluator import check_baseline
 from ..llms.failures import StageEnded
 from ..progress import bar
-from ..runs.dialogues import DialogueLog
+from ..runs.log import Log
 from ..store.files import lock_folders
 from ..study.identity import kept_as_they_are
 from ..study.in_folders import check_places
@@ -142,11 +142,11 @@ def run_sessions(setting: Setting, out: str | Path, threads: int = THREADS) -> N
     least_one("threads", threads)
     check_places(setting.runs, Path(out))
     with lock_folders(*(Path(out) / name for name in setting.runs)), kept_as_they_are(one.pipeline for one in setting.systems):
-        logs = {one.name: DialogueLog.create(Path(out) / one.name, header_of(setting, one)) for one in setting.systems}
+        logs = {one.name: Log.create(Path(out) / one.name, header_of(setting, one)) for one in setting.systems}
         _play_all(setting, logs, threads)
 
 
-def _play_all(setting: Setting, logs: Mapping[str, DialogueLog], threads: int) -> None:
+def _play_all(setting: Setting, logs: Mapping[str, Log], threads: int) -> None:
     stop = threading.Event()
     known = {name: {one.session: one for one in log.dialogues()} for name, log in logs.items()}
     every = [(system, user) for user in setting.users for system in setting.systems]

@@ -42,8 +42,8 @@ def test_steps_queries_draft_and_response(bm25):
     assert steps == ["drafting an answer", "searching 1 query", "answering"]
     assert (found.draft, found.response, found.queries) == ("rooibos caffeine", "Rooibos. [1]", ("rooibos caffeine",))
     assert [one.docno for one in found.sources] == ["d1"]
-    assert list(found.ranking) == ["d1", "d2"]
-    assert (found.calls, found.cached, found.method) == (2, 0, "mine")
+    assert list(found.citations) == ["d1", "d2"]
+    assert (found.spend.calls, found.spend.known, found.method) == (2, 0, "mine")
     assert [one["stage"] for one in found.asked] == ["answer", "respond"]
 
 
@@ -65,11 +65,11 @@ def test_a_stage_of_another_package_is_told_by_its_label(bm25):
 
 def test_cost_and_cached_calls():
     found = answer(ikat.Answer(ikat.llm(Model("Tea."))), turn())
-    assert (found.calls, found.tokens, found.cost) == (1, None, None)  # an object tells no tokens
+    assert (found.spend.calls, found.spend.tokens, found.spend.cost) == (1, None, None)  # an object tells no tokens
     llm = ikat.llm("recorded:sample")
     topics = ikat.dataset("ikat:sample").get_topics()
     replayed = answer(ikat.Answer(llm), topics.head(1))
-    assert (replayed.calls, replayed.cached, replayed.cost) == (0, 1, 0)
+    assert (replayed.spend.calls, replayed.spend.known, replayed.spend.cost) == (0, 1, 0)
 
 
 messages = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text(min_size=1, max_size=60)), max_size=12)
@@ -100,7 +100,7 @@ def test_threads_share_a_system(bm25):
         found = list(pool.map(lambda name: answer(system, turn(f"Which {name}?")), [f"tea{number}" for number in range(40)]))
     assert [one.utterance for one in found] == [f"Which tea{number}?" for number in range(40)]
     assert all(f"tea{number}" in one.asked[0]["messages"][-1]["content"] for number, one in enumerate(found))
-    assert {one.calls for one in found} == {1}
+    assert {one.spend.calls for one in found} == {1}
 
 
 def test_the_frame_is_not_changed():

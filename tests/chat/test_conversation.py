@@ -39,7 +39,7 @@ def same(seen, path):
 
 def test_its_own_answers_become_the_history(tmp_path):
     system = System("Rooibos.", None, "Mint.")
-    chat = Chat(system, ["I avoid caffeine."], number="tea-1", save_to=tmp_path / "chat.json")
+    chat = Chat(system, ["I avoid caffeine."], number="tea-1", save_to=tmp_path / "chat")
     for text in ("Which tea?", "  And cold?", "Or hot?"):
         chat.say(text)
     last = system.seen[-1].iloc[0]
@@ -49,8 +49,8 @@ def test_its_own_answers_become_the_history(tmp_path):
         {"role": "assistant", "content": "Rooibos."},
         {"role": "user", "content": "And cold?"},
     ]
-    same(system.seen, tmp_path / "chat.json")
-    assert [turn.passages for turn in read_topics(tmp_path / "chat.json")[0].turns] == [("d1",), (), ("d1",)]
+    same(system.seen, tmp_path / "chat" / "topics.json")
+    assert [turn.passages for turn in read_topics(tmp_path / "chat" / "topics.json")[0].turns] == [("d1",), (), ("d1",)]
 
 
 @settings(max_examples=25)
@@ -63,42 +63,44 @@ def test_a_saved_chat_reads_back_as_the_frames_that_the_system_saw(tmp_path_fact
     chat = Chat(system, ptkb)
     for utterance, _ in said:
         chat.say(utterance)
-    path = chat.save(tmp_path_factory.mktemp("chat") / "chat.json")
+    path = chat.save(tmp_path_factory.mktemp("chat") / "topics.json")
     same(system.seen, path)
 
 
 def test_a_system_without_responses_saves_no_provenance(tmp_path):
-    chat = Chat(System("", used=False), save_to=tmp_path / "chat.json")
+    chat = Chat(System("", used=False), save_to=tmp_path / "chat")
     assert [source.docno for source in chat.say("Which tea?").sources] == ["d1", "d2"]
-    assert read_topics(tmp_path / "chat.json")[0].turns[0].passages == ()
+    assert read_topics(tmp_path / "chat" / "topics.json")[0].turns[0].passages == ()
 
 
 def test_a_failed_turn_is_not_kept_and_can_be_said_again(tmp_path):
     system = System("Rooibos.", ikat.DataError("the index is gone"), "Mint.")
-    chat = Chat(system, save_to=tmp_path / "chat.json")
+    chat = Chat(system, save_to=tmp_path / "chat")
     chat.say("Which tea?")
-    saved = (tmp_path / "chat.json").read_bytes()
+    saved = (tmp_path / "chat" / "topics.json").read_bytes()
     with pytest.raises(ikat.DataError, match="the index is gone"):
         chat.say("Or hot?")
     assert len(chat.turns) == 1
-    assert (tmp_path / "chat.json").read_bytes() == saved
-    assert chat.say("Or hot?").turn_id == 2
+    assert (tmp_path / "chat" / "topics.json").read_bytes() == saved
+    assert chat.say("Or hot?").number == 2
     assert system.seen[1].equals(system.seen[2])
 
 
-def test_a_save_that_is_killed_leaves_the_last_one_whole(tmp_path, monkeypatch):
-    chat = Chat(System("Rooibos.", "Mint."), save_to=tmp_path / "chat.json")
+def test_a_kill_between_log_and_topics_loses_no_turn(tmp_path, monkeypatch):
+    chat = Chat(System("Rooibos.", "Mint."), save_to=tmp_path / "chat")
     chat.say("Which tea?")
-    saved = (tmp_path / "chat.json").read_bytes()
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("os.replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        chat.say("Or hot?")
-    assert (tmp_path / "chat.json").read_bytes() == saved
-    assert [path.name for path in tmp_path.iterdir()] == ["chat.json"]
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            chat.say("Or hot?")
+    again = Chat(System("Water."), continue_from=tmp_path / "chat")
+    assert [turn.response for turn in again.turns] == ["Rooibos.", "Mint."]
+    again.say("And cold?")
+    assert len(read_topics(tmp_path / "chat" / "topics.json")[0].turns) == 3
 
 
 def test_recorded_completions_answer_only_what_is_recorded():
@@ -117,23 +119,23 @@ def test_what_it_refuses(tmp_path):
     with pytest.raises(ikat.UsageError, match="say something"):
         Chat(System()).say(" \n")
     with pytest.raises(ikat.UsageError, match="nothing to save"):
-        Chat(System()).save(tmp_path / "chat.json")
+        Chat(System()).save(tmp_path / "chat" / "topics.json")
     with pytest.raises(ikat.UsageError, match="give one word"):
         Chat(System(), number="my chat")
     (tmp_path / "old.json").write_text("[]")
     with pytest.raises(ikat.UsageError, match=r"old\.json already exists"):
         Chat(System(), save_to=tmp_path / "old.json")
     with pytest.raises(ikat.UsageError, match=r"old\.json can't be written to"):
-        Chat(System(), save_to=tmp_path / "old.json" / "chat.json")
+        Chat(System(), save_to=tmp_path / "old.json" / "chat")
 
 
 def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    chat = Chat(System("Rooibos."), save_to=tmp_path / "chat.json")
+    chat = Chat(System("Rooibos."), save_to=tmp_path / "chat")
     monkeypatch.setattr("pathlib.Path.open", full)
-    with pytest.raises(ikat.UsageError, match=r"can't be saved in .*chat\.json \(No space left on device\): save it elsewhere"):
+    with pytest.raises(ikat.UsageError, match=r"can't be saved in .*chat \(No space left on device\): save it elsewhere"):
         chat.say("Which tea?")
     assert chat.turns[0].response == "Rooibos."
     assert chat.saved == 0
@@ -165,8 +167,8 @@ def test_it_shows_itself():
 
 
 def test_the_file_is_json_that_people_can_read(tmp_path):
-    path = Chat(System("Grüner Tee."), ["Ich trinke Tee."], save_to=tmp_path / "new" / "chat.json")
+    path = Chat(System("Grüner Tee."), ["Ich trinke Tee."], save_to=tmp_path / "new" / "chat")
     path.say("Welcher Tee?")
-    text = (tmp_path / "new" / "chat.json").read_text(encoding="utf-8")
+    text = (tmp_path / "new" / "chat" / "topics.json").read_text(encoding="utf-8")
     assert "Grüner Tee." in text
     assert json.loads(text)[0]["ptkb"] == {"1": "Ich trinke Tee."}

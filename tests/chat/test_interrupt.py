@@ -48,7 +48,7 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
 
     server.respond = respond
     model = f"openai:m base_url={server.url} cache={tmp_path / 'cache.sqlite'}"
-    options = ["--method", "methods.py:mine", "--llm", model, "--save", "chat.json"]
+    options = ["--method", "methods.py:mine", "--llm", model, "--save", "chat"]
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": KEY, "TERM": "xterm", "COLUMNS": "200"}
     process = subprocess.Popen(
@@ -66,13 +66,13 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
         release.set()
         screen.read_until("(stopped: nothing of this turn is kept; 1 call was made: finished calls are in the cache")
         screen.read_until("you> ")
-        assert not (tmp_path / "chat.json").exists()
+        assert not (tmp_path / "chat").exists()
         screen.type("Which tea?\n")
         screen.read_until("Rooibos.")
         screen.read_until("(1 completion known before")
         screen.read_until("you> ")
         screen.type("\x04")
-        screen.read_until("1 turn, saved in chat.json")
+        screen.read_until("1 turn, saved in chat")
         assert process.wait(120) == 0
     finally:
         release.set()
@@ -82,4 +82,4 @@ def test_ctrl_c_stops_the_answer_keeps_what_was_paid_and_leaves_the_chat(tmp_pat
         server.http.shutdown()
         server.http.server_close()
     assert server.calls == 1
-    assert read_topics(tmp_path / "chat.json")[0].turns[0].response == "Rooibos."
+    assert read_topics(tmp_path / "chat" / "topics.json")[0].turns[0].response == "Rooibos."

@@ -72,9 +72,9 @@ def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
     backend.reply = lambda one: too_long if one.stage == "rewrite" and len(one.messages[-1]["content"]) > room else reply(one)
     turn = chat.say("And now?".ljust(40, "?"))
     assert chat.spent.frame()[["stage", "calls", "failures"]].values.tolist() == [["answer", 2, 0], ["rewrite", 2, 1]]
-    assert (turn.calls, turn.cost) == (3, None)
-    assert isinstance(turn.tokens, int)
-    assert turn.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum()
+    assert (turn.spend.calls, turn.spend.cost) == (3, None)
+    assert isinstance(turn.spend.tokens, int)
+    assert turn.spend.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum()
 
 
 def test_a_prompt_that_is_still_too_long_is_an_error_that_says_how_to_go_on():
@@ -101,8 +101,8 @@ def test_where_nobody_can_say_it_again_the_history_is_halved_until_the_prompt_fi
     backend.room = len(backend.prompts[-1])  # 3 exchanges: of 640, 320, 160, 80 and 40 tokens the last one fits
     found, limit = answer_in_context(system, turn, history=None, repeats=None)
     assert (limit, found.omitted) == (40, 60)
-    assert (found.calls, found.cached) == (6, 0)  # a rewrite at each attempt, and the answer
-    assert found.tokens == 5 * 6 + len(backend.prompts[-1]) // 4 + 10
+    assert (found.spend.calls, found.spend.known) == (6, 0)  # a rewrite at each attempt, and the answer
+    assert found.spend.tokens == 5 * 6 + len(backend.prompts[-1]) // 4 + 10
     backend.room = 1
     with pytest.raises(StillTooLong, match="at most 0 tokens of history"):
         answer_in_context(system, turn, history=None, repeats=None)

@@ -49,11 +49,11 @@ def test_a_rewrite_is_shown_and_a_ranking_without_response(index, reranker):
 
 
 def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, reranker, tmp_path):
-    path = tmp_path / "chat.json"
+    path = tmp_path / "chat"
     chat = open_chat("short_long_2", Ledger(), index=index, **RECORDED, reranker=reranker, save_to=path)
     while chat.expected() is not None and len(chat.turns) < 2:
         assert chat.say(chat.expected()).response
-    saved = read_topics(path)
+    saved = read_topics(path / "topics.json")
     recorded = ikat.dataset("ikat:sample").conversations[0]
     assert saved[0].ptkb == recorded.ptkb
     assert [turn.utterance for turn in saved[0].turns] == [turn.utterance for turn in recorded.turns[:2]]
@@ -123,20 +123,20 @@ def test_a_method_that_cannot_be_loaded_leaves_the_old_one(index, reranker, name
 
 
 def test_a_saved_chat_goes_on_with_its_persona_and_another_method(index, tmp_path):
-    path = tmp_path / "chat.json"
+    path = tmp_path / "chat"
     open_chat("raw", index=index, persona="ikat:sample", number="1-1", save_to=path).say("trekking poles")
     chat = open_chat("all_utterances", index=index, continue_from=path)
     assert (chat.number, len(chat.ptkb), chat.turns[0].method) == ("1-1", 9, "raw")
     chat.say("for a worn knee")
-    assert [turn.utterance for turn in read_topics(path)[0].turns] == ["trekking poles", "for a worn knee"]
+    assert [turn.utterance for turn in read_topics(path / "topics.json")[0].turns] == ["trekking poles", "for a worn knee"]
     with pytest.raises(ikat.UsageError, match="is the conversation 1-1"):
         open_chat("raw", index=index, continue_from=path, persona="ikat:sample", number="1-2")
 
 
 def test_files_are_checked_before_a_method_is_loaded(tmp_path):
-    (tmp_path / "chat.json").write_text("[]")
+    (tmp_path / "chat").write_text("[]")
     with pytest.raises(ikat.UsageError, match="already exists"):
-        open_chat("no such method", save_to=tmp_path / "chat.json")
+        open_chat("no such method", save_to=tmp_path / "chat")
 
 
 def test_a_method_by_name_needs_a_chat_that_was_opened_by_name():

@@ -11,12 +11,13 @@ from test_conversation import System
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.chat import Chat, Screen, open_chat, talk
-from pyterrier_ikat.chat.display import effort
 from pyterrier_ikat.chat.remembering import NothingLearnedWarning
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.llms.sending import Sending
+from pyterrier_ikat.runs import Log
+from pyterrier_ikat.runs.turn_drawn import effort
 
 
 def learns(*statements):
@@ -99,12 +100,12 @@ def paid_chat(path, *texts, **options):
 
 
 def test_what_the_memory_is_paid_belongs_to_the_turn_to_its_file_and_to_why(path, tmp_path):
-    chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat.json")
+    chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
     turn = chat.say("I own a dog.")
-    assert (turn.calls, turn.tokens, turn.cost) == (2, 200, 2.0)
+    assert (turn.spend.calls, turn.spend.tokens, turn.spend.cost) == (2, 200, 2.0)
     assert [one["stage"] for one in turn.asked] == ["answer", "update_ptkb"]
     assert chat.turns == [turn]
-    assert Chat(System(), continue_from=tmp_path / "chat.json").turns[0].cost == 2.0
+    assert Chat(System(), continue_from=tmp_path / "chat").turns[0].spend.cost == 2.0
     assert chat.why().account.frame()[["stage", "cost"]].values.tolist() == [["answer", 1.0], ["update_ptkb", 1.0]]
     assert "2. update_ptkb" in repr(chat.why())
 
@@ -113,7 +114,7 @@ def test_a_paid_call_that_taught_nothing_is_counted(path):
     chat = paid_chat(path, "Nice.", "hm")
     with pytest.warns(NothingLearnedWarning, match="no JSON list"):
         turn = chat.say("I own a dog.")
-    assert (turn.calls, turn.cost) == (2, 2.0)
+    assert (turn.spend.calls, turn.spend.cost) == (2, 2.0)
 
 
 def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
@@ -137,35 +138,35 @@ def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
 
 def test_a_turn_of_an_earlier_process_is_forgotten_when_it_is_taken_back(path, tmp_path):
     llm, backend = scripted(*learns((1, "I own a dog."), (2, "I like tea."), (2, "I like mate.")))
-    first = Chat(System("Nice.", "Good."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat.json")
+    first = Chat(System("Nice.", "Good."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat")
     first.say("I own a dog.")
     first.say("I like tea.")
     again = System("Fine.")
-    chat = Chat(again, memory=ikat.UserMemory(path, llm), continue_from=tmp_path / "chat.json")
+    chat = Chat(again, memory=ikat.UserMemory(path, llm), continue_from=tmp_path / "chat")
     chat.undo()
     assert list(ikat.UserMemory(path).known("me").values()) == ["I own a dog."]
     chat.say("I like mate.")
     assert seen(again) == [{"1": "I own a dog."}]
     assert len(backend.asked) == 3
-    assert "dog" in read_topics(tmp_path / "chat.json")[0].turns[0].utterance
+    assert "dog" in read_topics(tmp_path / "chat" / "topics.json")[0].turns[0].utterance
     assert ikat.UserMemory(path).table("me")["session"].nunique() == 1
 
 
 def test_a_chat_that_goes_on_without_its_memory_keeps_its_session(path, tmp_path):
     llm, _ = scripted(*learns((1, "I own a dog.")))
-    Chat(System("Nice."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat.json").say("I own a dog.")
-    Chat(System("Good."), continue_from=tmp_path / "chat.json").say("I like tea.")
+    Chat(System("Nice."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat").say("I own a dog.")
+    Chat(System("Good."), continue_from=tmp_path / "chat").say("I like tea.")
     (session,) = ikat.UserMemory(path).table("me")["session"]
-    assert json.loads((tmp_path / "chat.json").read_text())[0]["memory"] == session
+    assert Log(tmp_path / "chat").dialogues()[0].more["memory"] == session
 
 
 def test_a_turn_stays_when_the_memory_can_not_forget_it(path, tmp_path, monkeypatch):
-    chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat.json")
+    chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
     chat.say("I own a dog.")
     monkeypatch.setattr("pyterrier_ikat.generate.user_memory.atomic_write", full)
     with pytest.raises(ikat.UsageError, match=r"the memory .*me\.json can't be written \(No space"):
         chat.undo()
-    assert (len(chat.turns), len(read_topics(tmp_path / "chat.json")[0].turns)) == (1, 1)
+    assert (len(chat.turns), len(read_topics(tmp_path / "chat" / "topics.json")[0].turns)) == (1, 1)
 
 
 def full(*_, **__):
@@ -173,15 +174,15 @@ def full(*_, **__):
 
 
 def test_200_turns_that_were_never_learned_from_are_learned_in_pieces(path, tmp_path):
-    saved = Chat(System(*["Yes."] * 200), save_to=tmp_path / "chat.json")
+    saved = Chat(System(*["Yes."] * 200), save_to=tmp_path / "chat")
     for number in range(199):
         saved.say(f"Question {number}?")
     backend = Paid(*["[]"] * 20, room=4000)
     memory = ikat.UserMemory(path, LLM(backend))
-    turn = Chat(System("Yes."), memory=memory, continue_from=tmp_path / "chat.json").say("And now?")
+    turn = Chat(System("Yes."), memory=memory, continue_from=tmp_path / "chat").say("And now?")
     shown = [prompt for prompt in backend.asked if len(prompt) <= 4000]
     assert all(any(f"Question {number}?" in prompt for prompt in shown) for number in range(199))
-    assert turn.calls == len(shown) < 20
+    assert turn.spend.calls == len(shown) < 20
     assert memory.known("me") == {}
 
 

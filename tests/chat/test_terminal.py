@@ -68,11 +68,11 @@ def chat_of(*answers, **options):
 
 
 def test_it_talks_until_the_input_ends(tmp_path):
-    path = tmp_path / "chat.json"
+    path = tmp_path / "chat"
     shown = talked(chat_of("Rooibos.", "Mint.", save_to=path), "Which tea?", "  ", "Or hot?")
     note = "(1 call, cost unknown, 0.0 s)"
     assert shown == f"Rooibos.\n\n{note}\nMint.\n\n{note}\n\n2 turns, saved in {path}\n"
-    assert [turn.response for turn in read_topics(path)[0].turns] == ["Rooibos.", "Mint."]
+    assert [turn.response for turn in read_topics(path / "topics.json")[0].turns] == ["Rooibos.", "Mint."]
 
 
 def test_an_error_does_not_end_it():
@@ -106,17 +106,17 @@ def test_a_defect_is_not_hidden():
 
 
 def test_ctrl_c_at_the_prompt_ends_it_with_what_was_said_saved(tmp_path):
-    path = tmp_path / "chat.json"
+    path = tmp_path / "chat"
     shown = talked(chat_of("Rooibos.", save_to=path), "Which tea?", KeyboardInterrupt(), "never read")
     assert shown.endswith(f"\n1 turn, saved in {path}\n")
-    assert len(read_topics(path)[0].turns) == 1
+    assert len(read_topics(path / "topics.json")[0].turns) == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemError("error return without exception set")])
 def test_ctrl_c_during_a_turn_stops_the_answer_and_not_the_chat(tmp_path, error):
     if isinstance(error, SystemError):  # as a native library says it
         error.__cause__ = KeyboardInterrupt()
-    chat = chat_of("Rooibos.", save_to=tmp_path / "chat.json")
+    chat = chat_of("Rooibos.", save_to=tmp_path / "chat")
     chat.say("Which tea?")
     mine = chat.system
     chat.use(asks_and_raises(error))
@@ -131,7 +131,7 @@ def test_ctrl_c_during_a_turn_stops_the_answer_and_not_the_chat(tmp_path, error)
     talk(chat, read, Screen(stream, width=200))
     assert "(stopped: nothing of this turn is kept; 1 call was made: finished calls are kept in this process" in stream.getvalue()
     assert stream.getvalue().endswith(f"\n1 turn, saved in {chat.save_to}\n")
-    assert len(read_topics(chat.save_to)[0].turns) == 1
+    assert len(read_topics(chat.save_to / "topics.json")[0].turns) == 1
 
 
 def test_a_terminated_process_ends_while_it_answers():
@@ -142,7 +142,7 @@ def test_a_terminated_process_ends_while_it_answers():
 
 
 def test_nothing_said_saves_nothing(tmp_path):
-    assert talked(chat_of(save_to=tmp_path / "chat.json")) == "\n0 turns, not saved\n"
+    assert talked(chat_of(save_to=tmp_path / "chat")) == "\n0 turns, not saved\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -164,29 +164,30 @@ def test_lines_of_a_pipe_are_shown_as_if_typed_and_no_status(monkeypatch, capsys
 
 
 def test_an_answer_that_cannot_be_saved_is_shown_and_not_said_to_be_saved(tmp_path):
-    path = tmp_path / "chats" / "chat.json"
+    path = tmp_path / "chats" / "chat"
     chat = chat_of("Rooibos.", "Mint.", save_to=path)
     chat.say("Which tea?")
-    path.unlink()
-    path.mkdir()  # nothing can be put in its place
+    log = path / "log.jsonl"
+    log.rename(path / "moved")
+    log.mkdir()  # nothing can be put in its place
     shown = talked(chat, "Or hot?").split("\n", 3)  # after the last exchange of the chat so far
     rest = shown[-1].partition("ikat: ")[2]
-    assert rest.startswith(f"the chat can't be saved in {path}")
+    assert rest.startswith(f"another program has changed {log}: move the folder away")
     assert "Mint." in rest
     assert rest.endswith(f"\n2 turns, only the first 1 saved in {path}\n")
 
 
 def test_commands_show_and_change_the_chat_and_are_never_said(tmp_path):
     llm, backend = scripted("Rooibos.", "Mint.")
-    chat = Chat(ikat.Answer(llm), save_to=tmp_path / "chat.json")
+    chat = Chat(ikat.Answer(llm), save_to=tmp_path / "chat")
     shown = talked(chat, "/why", "Which tea?", "/why", "/sources", "/wyh", "/help", "/undo", "//why not?", "/undo")
     assert len(backend.asked) == 2
     assert "/why not?" in backend.asked[1][-1]["content"]
     parts = ["there is no answer yet", "1. answer", "Which tea?", "->", "based on no passage", "did you mean /why?", "/method [NAME]"]
-    parts += ["undone: Which tea? (0 turns left; ", "undone: /why not?"]
+    parts += ["undone: Which tea? (0 turns left, also in ", "undone: /why not?"]
     places = [shown.index(part) for part in parts]
     assert places == sorted(places)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in (tmp_path / "chat").iterdir()] == ["log.jsonl"]
 
 
 def test_the_method_changes_in_the_middle_and_an_error_leaves_the_old_one():

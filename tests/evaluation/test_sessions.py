@@ -7,7 +7,8 @@ import pytest
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import session_means, session_measures
 from pyterrier_ikat.evaluation.sessions import MEASURES, format_measure, session_notes, shown_columns
-from pyterrier_ikat.runs.dialogues import Dialogue, DialogueTurn
+from pyterrier_ikat.runs import Dialogue, Turn
+from pyterrier_ikat.spend import Spend
 
 RUBRICS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which cup?"}
 
@@ -15,7 +16,7 @@ RUBRICS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which
 def dialogue(name, *turns, rubrics=RUBRICS, end="turn limit"):
     """A conversation; each turn is (seconds, calls, cost, met)."""
     made = [
-        DialogueTurn(name, number, "?", "!", seconds=seconds, calls=calls, cost=cost, met=tuple(met.split()))
+        Turn(number, "?", "!", seconds=seconds, spend=Spend(calls, cost=cost), met=tuple(met.split()), session=name)
         for number, (seconds, calls, cost, met) in enumerate(turns, 1)
     ]
     return Dialogue(name, f"user of {name}", dict(rubrics), made, end=end)

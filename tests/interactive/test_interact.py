@@ -14,7 +14,7 @@ from pyterrier_ikat.interactive.client import TrackServer
 from pyterrier_ikat.interactive.comparing import DumpDiffersError
 from pyterrier_ikat.llms.failures import FatalLLMError
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.runs import Log
 
 ADDRESS = "http://localhost:8888/sim"
 AT_ONCE = Retry(tries=4, sleep=lambda seconds: None)
@@ -400,8 +400,8 @@ def test_the_latency_of_each_turn_is_shown(tmp_path):
     assert shown[["session", "turn"]].values.tolist()[2:4] == [["1-1", 3], ["2-1", 1]]
     assert (shown[["system s", "server s"]] > 0).all(axis=None)
     assert "3 conversations with 6 turns." in str(run.latency())
-    turn = DialogueLog(tmp_path / "run").dialogues()[0].turns[0]
-    assert (turn.calls, turn.more["paid_calls"] + turn.more["cached"]) == (1, 1)  # as in a simulation
+    turn = Log(tmp_path / "run").dialogues()[0].turns[0]
+    assert turn.spend.completions == 1
 
 
 def test_each_user_may_have_a_persona(tmp_path):

@@ -19,7 +19,7 @@ from pyterrier_ikat.interactive.client import ServerDown
 from pyterrier_ikat.interactive.comparing import DumpDiffersError, as_dump, differences
 from pyterrier_ikat.interactive.dumps import read_dump
 from pyterrier_ikat.interactive.submitting import write_interactive
-from pyterrier_ikat.runs.dialogues import Dialogue, DialogueLog, DialogueTurn
+from pyterrier_ikat.runs import Dialogue, Log, Turn, log
 
 RECORDED = Path(__file__).parent / "recorded"
 GRADES = ("user_meta", "user_rubrik", "user_rubrik_score")
@@ -106,17 +106,17 @@ def test_both_forms_of_one_conversation_are_the_same_entries():
 
 @pytest.fixture
 def judged(tmp_path):
-    """A folder that an older version judged different, and a server with the dump of that run."""
+    """A folder whose run lost a reply and dropped the response, and a server with the dump of that run."""
     folder = shutil.copytree(RECORDED / "judged-different", tmp_path / "run")
     return folder, SimpleNamespace(shown="it", dump=lambda run_id: recorded("guided-2026-04.jsonl"))
 
 
-def test_a_folder_that_an_older_version_judged_different_is_repaired(judged, tmp_path):
+def test_a_dropped_response_that_the_dump_has_is_kept(judged, tmp_path):
     folder, server = judged
-    assert [len(one.sent) for one in DialogueLog(folder).dialogues()] == [2, 1, 3]
+    assert [len(one.sent) for one in Log(folder).dialogues()] == [2, 1, 3]
     for _ in range(2):  # the second time there is nothing to repair
-        runs._compare(server, journal.Journal(DialogueLog(folder)))
-        assert [sorted(one.sent) for one in DialogueLog(folder).dialogues()] == [[1, 2, 3], [1], [1, 2, 3]]
+        runs._compare(server, journal.Journal(Log(folder)))
+        assert [sorted(one.sent) for one in Log(folder).dialogues()] == [[1, 2, 3], [1], [1, 2, 3]]
     assert write_interactive(folder, tmp_path / "out.json", run_id="before2") == []
     assert len(json.loads((tmp_path / "out.json").read_text())) == 7
 
@@ -125,8 +125,8 @@ def test_a_response_that_the_server_really_dropped_stays_dropped(judged):
     folder, server = judged
     entries = [one for one in recorded("guided-2026-04.jsonl") if one["metadata"]["topic_id"] != "1-1_3"]
     server.dump = lambda run_id: entries
-    runs._compare(server, journal.Journal(DialogueLog(folder)))
-    assert [len(one.turns) for one in DialogueLog(folder).dialogues()] == [2, 1, 3]
+    runs._compare(server, journal.Journal(Log(folder)))
+    assert [len(one.turns) for one in Log(folder).dialogues()] == [2, 1, 3]
 
 
 def changed(path, value):
@@ -201,8 +201,8 @@ def test_an_unknown_status_is_an_error(tmp_path):
 
 
 def entries_of(texts):
-    turns = [DialogueTurn("1-1", number, f"Question {number}?", text) for number, text in enumerate(texts, 1)]
-    return as_dump([Dialogue("1-1", "u", turns=turns, sent={turn.turn for turn in turns})], {"team": "t", "run_id": "r"})
+    turns = [Turn(number, f"Question {number}?", text) for number, text in enumerate(texts, 1)]
+    return as_dump([Dialogue("1-1", "u", turns=turns, sent={turn.number: None for turn in turns})], {"team": "t", "run_id": "r"})
 
 
 def test_one_response_more_or_less_is_one_difference():
@@ -254,25 +254,22 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_a_kill_before_anything_is_sent_needs_no_wait(tmp_path, monkeypatch, older):
-    append = journal.append_line
+def test_a_kill_before_anything_is_sent_needs_no_wait(tmp_path, monkeypatch):
+    append = log.append_line
 
     def cut(path, line):
-        if older:
-            line = line.replace(', "sending": false', "")
-        if '"step": "sending"' in line:
+        if '"event": "sending"' in line:
             raise Killed
         append(path, line)
 
     track, answers, slept = Track(SHORT, form=NEW), Answers(), []
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "append_line", cut)
+        patched.setattr(log, "append_line", cut)
         with pytest.raises(Killed):
             live(track, tmp_path / "run", answers)
     check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append), SHORT)
-    assert slept == ([2, 8, 30, 60, 120] if older else [])  # an older version did not note what it sent
-    assert ("/run/session" in track.calls) == older
+    assert slept == []
+    assert "/run/session" not in track.calls
 
 
 def test_after_a_server_that_was_certainly_not_reached_nothing_is_waited_for(tmp_path):

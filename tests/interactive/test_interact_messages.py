@@ -89,7 +89,7 @@ def test_half_characters_and_control_characters_of_a_user(tmp_path):
     (one,) = run.log.dialogues()
     assert one.session == "../1\ufffd"
     assert [turn.utterance for turn in one.turns] == ["Tea \ufffd?", " [31m ?"]
-    assert sorted(path.name for path in tmp_path.rglob("*.json*")) == ["dialogue.json", "dialogue.jsonl", "dump.json", "exchange.jsonl"]
+    assert sorted(path.name for path in tmp_path.rglob("*.json*")) == ["dump.json", "log.jsonl"]
 
 
 def test_topics_whose_names_become_the_same_stay_apart(tmp_path):

@@ -66,9 +66,8 @@ def test_an_unfinished_run_is_warned_of(tmp_path):
 def test_a_response_that_breaks_a_rule_is_refused_and_named(finished, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "dialogue.json").write_text((finished / "dialogue.json").read_text())
-    lines = (finished / "dialogue.jsonl").read_text().replace("Answer 2.", "word " * 251).replace('00000:1"', '00000:1 x"')
-    (folder / "dialogue.jsonl").write_text(lines)
+    lines = (finished / "log.jsonl").read_text().replace("Answer 2.", "word " * 251).replace('00000:1"', '00000:1 x"')
+    (folder / "log.jsonl").write_text(lines)
     with pytest.raises(RefusedError) as raised:
         write_interactive(folder, tmp_path / "mine.json", run_id="mine")
     assert "error: turn 1-1_1, responses[0].text: 251 tokens, 250 are allowed" in str(raised.value)
@@ -77,5 +76,5 @@ def test_a_response_that_breaks_a_rule_is_refused_and_named(finished, tmp_path):
 
 
 def test_a_folder_without_a_log_is_said(tmp_path):
-    with pytest.raises(ikat.DataError, match="dialogue.json can't be read"):
+    with pytest.raises(ikat.DataError, match="log.jsonl does not begin with the description"):
         write_interactive(tmp_path, tmp_path / "mine.json", run_id="mine")

@@ -443,7 +443,7 @@ def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path):
 def test_a_folder_of_runs_names_them_and_says_to_give_them(tmp_path, written):
     shutil.copytree(written.path, tmp_path / "sims" / "gtr")
     (tmp_path / "sims" / "ad").mkdir()
-    (tmp_path / "sims" / "ad" / "dialogue.json").write_text("{}")
+    (tmp_path / "sims" / "ad" / "log.jsonl").write_text("{}")
     (tmp_path / "sims" / "notes").mkdir()
     told = "sims is no finished run, but holds ad, gtr: give these folders$"
     with pytest.raises(DataError, match=told):

@@ -15,7 +15,7 @@ from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.prompts.bounded import BoundedEnvironment
 from pyterrier_ikat.prompts.probes import checksum
-from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.runs import Log
 from pyterrier_ikat.runs.versions import OtherVersionsWarning, versions
 
 TEMPLATE = """{# one #}Hi{% if a and not b %} {{ a }}{% endif %}{% for c in d %}
@@ -195,11 +195,11 @@ def test_a_half_made_run_goes_on_with_another_version_of_this_package_only(tmp_p
 
 
 def test_conversations_go_on_with_another_version_of_this_package(tmp_path, installed):
-    DialogueLog.create(tmp_path, {"kind": "simulated"})
+    Log.create(tmp_path, {"kind": "simulated"})
     installed("pyterrier_ikat", "99")
     with pytest.warns(OtherVersionsWarning, match="goes on with 99"):
-        log = DialogueLog.create(tmp_path, {"kind": "simulated"})
+        log = Log.create(tmp_path, {"kind": "simulated"})
     assert log.header["packages"][1:] == ["99"]
-    DialogueLog.create(tmp_path, {"kind": "simulated"})
+    Log.create(tmp_path, {"kind": "simulated"})
     with pytest.raises(UsageError, match="kind was 'simulated', now 'interactive'"):
-        DialogueLog.create(tmp_path, {"kind": "interactive"})
+        Log.create(tmp_path, {"kind": "interactive"})

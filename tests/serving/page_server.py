@@ -15,7 +15,7 @@ FACTS = {
     "draft": "",
     "seconds": 1.5,
     "calls": 2,
-    "cached": 0,
+    "known": 0,
     "tokens": 100,
     "cost": 0.25,
     "omitted": 0,

@@ -50,7 +50,7 @@ def test_an_answer_has_openai_s_form_and_its_passages(client):
         {"id": "d1-Which tea?", "text": PASSAGES["d1"], "score": 2.0},
         {"id": "d2-Which tea?", "text": PASSAGES["d2"], "score": 1.0},
     ]
-    assert answer["ikat"].keys() >= {"rewrite", "queries", "statements", "draft", "seconds", "calls", "cached", "tokens", "cost", "omitted"}
+    assert answer["ikat"].keys() >= {"rewrite", "queries", "statements", "draft", "seconds", "calls", "known", "tokens", "cost", "omitted"}
 
 
 def test_the_messages_are_the_history_and_instructions_are_ignored_by_name(client):

@@ -11,7 +11,7 @@ from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.serving.limits import Limits
 from pyterrier_ikat.serving.requests import read_chat
 from pyterrier_ikat.serving.systems import answer_request, open_served
-from pyterrier_ikat.serving.wire import Reply, Usage, as_json
+from pyterrier_ikat.serving.wire import Reply, as_json
 from pyterrier_ikat.store import cache
 
 PEOPLE, TURNS = 6, 2
@@ -50,7 +50,7 @@ def answers(index, workers):
             said.append({"role": "user", "content": words[(person * TURNS + turn) % len(words)]})
             data = {"messages": said, "metadata": {"ptkb": [f"I am person {person}.", words[person]]}}
             answered = answer_request(served, read_chat(data, ["one"], Limits()), lambda step: None)
-            reply = Reply(read_chat(data, ["one"], Limits()), "id", 0).completion(answered, Usage(0, 0))
+            reply = Reply(read_chat(data, ["one"], Limits()), "id", 0).completion(answered)
             reply["ikat"]["seconds"] = 0
             found.append(as_json(reply))
             said.append({"role": "assistant", "content": answered.response})

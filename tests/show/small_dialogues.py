@@ -1,6 +1,7 @@
 """Logs of conversations of two systems with four users, small enough to be worked out by hand."""
 
-from pyterrier_ikat.runs.dialogues import DialogueLog, DialogueTurn
+from pyterrier_ikat.runs import Log, Source, Turn
+from pyterrier_ikat.spend import Spend
 
 QUESTIONS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which cup?"}
 # user -> its number of rubrics; system -> user -> (the rubrics met in each turn, how it ended)
@@ -22,8 +23,8 @@ def questions(user):
 
 def turn(system, user, number, met, **given):
     """A turn in which `one` takes 2 seconds, 3 calls and a quarter of a dollar, `two` a second, a call and an unknown cost."""
-    amounts = {"one": (2.0, 3, 0.25), "two": (1.0, 1, None)}[system]
-    source = {"docno": f"doc-{system}", "text": f"{'filler ' * 40}secret-{user}-{system}", "score": 1.5}
+    seconds, spend = {"one": (2.0, Spend(3, cost=0.25)), "two": (1.0, Spend(1, cost=None))}[system]
+    source = Source(f"doc-{system}", f"{'filler ' * 40}secret-{user}-{system}", 1.5)
     wrote = {
         "utterance": f"Question {number} of {user}?",
         "response": f"Answer {number} of {system} [1].",
@@ -34,8 +35,8 @@ def turn(system, user, number, met, **given):
         "statements": ("I like mint.",) if system == "two" else (),
         "draft": f"draft by {system}" if system == "two" else "",
     }
-    fields = {**wrote, **dict(zip(("seconds", "calls", "cost"), amounts, strict=True)), "met": tuple(met.split()), **given}
-    return DialogueTurn(user, number, **fields)
+    fields = {**wrote, "seconds": seconds, "spend": spend, "met": tuple(met.split()), **given}
+    return Turn(number, session=user, **fields)
 
 
 def write_logs(folder, systems=SYSTEMS, **given):
@@ -44,7 +45,7 @@ def write_logs(folder, systems=SYSTEMS, **given):
 
 
 def write_log(path, system, users, header=None, **given):
-    log = DialogueLog.create(path, {"kind": "simulated", "system": f"{system}()", "user_llm": "fake:user", **(header or {})})
+    log = Log.create(path, {"kind": "simulated", "system": f"{system}()", "user_llm": "fake:user", **(header or {})})
     for user, (met, end) in users.items():
         log.begin(user, f"person of {user}", questions(user))
         for number, ids in enumerate(met, 1):

@@ -16,11 +16,12 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.sessions import MEASURES
-from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.dialogues import EVENTS, DialogueLog, DialogueTurn
+from pyterrier_ikat.runs import Log, RunFolder, Source, Turn
+from pyterrier_ikat.runs.log import turn_event
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import dialogues, results
 from pyterrier_ikat.simulation.comparison import session_frames, simulation_table
+from pyterrier_ikat.spend import Spend
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_the_overview_has_the_means_of_the_sessions(page, folders):
     assert "one 4 0.5000 0.5625 1.50 1.50 2.00 4.50 0.3750" in page.said()
     assert "two 3 0.6667 0.8333 1.50 1.67 1.00 1.67 unknown" in page.said()
     means = ikat.evaluation.session_means(
-        {name: ikat.evaluation.session_measures(DialogueLog(path).dialogues()) for name, path in zip(SYSTEMS, folders, strict=True)}
+        {name: ikat.evaluation.session_measures(Log(path).dialogues()) for name, path in zip(SYSTEMS, folders, strict=True)}
     )
     assert means["rubrics met"].round(4).tolist() == [0.5625, 0.8333]
 
@@ -97,11 +98,11 @@ def test_markup_is_whole_and_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_text_of_any_field_is_text(tmp_path, attack):
-    log = DialogueLog.create(tmp_path / "log", {"kind": attack, "system": attack, attack: attack})
+    log = Log.create(tmp_path / "log", {"kind": attack, "system": attack, attack: attack})
     log.begin(f"s{attack}", f"u{attack}", {f"r{attack}": attack})
-    source = {"docno": f"d{attack}", "text": f"{attack} " * 40, "score": 1.0}
+    source = Source(f"d{attack}", f"{attack} " * 40, 1.0)
     wrote = {"rewrite": attack, "queries": (attack,), "statements": (attack,), "draft": attack, "met": (f"r{attack}",)}
-    log.append(DialogueTurn(f"s{attack}", 1, attack, attack, sources=(source,), citations={f"e{attack}": 0.5}, **wrote))
+    log.append(Turn(1, attack, attack, (source,), citations={f"e{attack}": 0.5}, session=f"s{attack}", **wrote))
     log.end(f"s{attack}", attack)
     page = Page(report({attack: log, f"other {attack}": log}).html)
     assert page.problems == []
@@ -112,11 +113,12 @@ def test_text_of_any_field_is_text(tmp_path, attack):
 
 
 def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
-    log = DialogueLog.create(tmp_path / "run", {"kind": "interactive", "system": "rtg"})
+    log = Log.create(tmp_path / "run", {"kind": "interactive", "system": "rtg"})
     log.begin("1-1_0", "anna")
-    log.append(DialogueTurn("1-1_0", 1, "Which tea?", "Rooibos.", citations={f"d{n}": 9.0 - n for n in range(1000)}, cut=31, calls=2))
-    log.mark_sent("1-1_0", 1)
-    log.append(DialogueTurn("1-1_0", 2, "And coffee?", "", calls=2))
+    given = {"session": "1-1_0", "spend": Spend(2, cost=None)}
+    log.append(Turn(1, "Which tea?", "Rooibos.", citations={f"d{n}": 9.0 - n for n in range(1000)}, cut=31, **given))
+    log.note({"event": "sent", "session": "1-1_0", "turn": 1, "seconds": None})
+    log.append(Turn(2, "And coffee?", "", **given))
     page = Page(report(log).html)
     said = page.said()
     assert "system sessions turns seconds calls run 1 2.00 0.00 4.00" in said
@@ -134,7 +136,7 @@ def test_an_interactive_run_shows_what_the_track_knows(tmp_path):
 
 
 def test_passages_in_place_of_a_response_are_called_so(tmp_path):
-    shown = {"response": "", "more": {"read": "passages", "cached": 2}}
+    shown = {"response": "", "more": {"read": "passages"}, "spend": Spend(known=2)}
     path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, header={"passages": 3}, citations={}, **shown)
     said = Page(report(path).html).said()
     assert "no response meets r1 the user read the best 3 passages 1 best passage" in said
@@ -176,14 +178,14 @@ def test_conversations_and_runs_of_topics_need_a_report_each(folders):
 
 def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
     for what, user, rubrics in (("users", "somebody", {"r1": "Which tea?"}), ("rubrics", "person of u2", {"r1": "Which coffee?"})):
-        log = DialogueLog.create(tmp_path / what, {"kind": "simulated"})
+        log = Log.create(tmp_path / what, {"kind": "simulated"})
         log.begin("u2", user, rubrics)
         with pytest.raises(DataError, match=f"session u2 has different {what} in one and {what}: compare systems on the same users"):
             report([folders[0], log])
 
 
 def test_a_log_without_a_conversation_is_refused(tmp_path):
-    log = DialogueLog.create(tmp_path / "new", {"kind": "simulated"})
+    log = Log.create(tmp_path / "new", {"kind": "simulated"})
     with pytest.raises(DataError, match="new has no conversation yet"):
         report(log)
 
@@ -193,17 +195,15 @@ def test_100_users_3_systems_and_10_turns_stay_within_18_megabytes(tmp_path, mon
         monkeypatch.setattr(module, "CHARACTERS", results.CHARACTERS / 10)
     passage, response, query = " ".join(["passage"] * 200), " ".join(["answer"] * 180), " ".join(["query"] * 8)
     for system in "abc":
-        log = DialogueLog.create(tmp_path / system, {"kind": "simulated"})
-        lines = []
+        log = Log.create(tmp_path / system, {"kind": "simulated"})
         for user in range(10):
-            lines.append({"event": "session", "session": f"u{user}", "user": f"u{user}", "rubrics": {f"r{n}": query for n in range(6)}})
+            log.begin(f"u{user}", f"u{user}", {f"r{n}": query for n in range(6)})
+            turns = []
             for number in range(10):
-                sources = [{"docno": f"clueweb22-en0000-00-00000:{number}{n}", "text": passage, "score": 9.5 - n} for n in range(5)]
-                wrote = {"rewrite": query * 2, "queries": [query] * 5, "statements": [query] * 2, "draft": response, "sources": sources}
-                lines.append(
-                    {"event": "turn", "session": f"u{user}", "turn": number + 1, "utterance": query * 2, "response": response, **wrote}
-                )
-        (log.folder / EVENTS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+                sources = tuple(Source(f"clueweb22-en0000-00-00000:{number}{n}", passage, 9.5 - n) for n in range(5))
+                wrote = {"rewrite": query * 2, "queries": (query,) * 5, "statements": (query,) * 2, "draft": response, "sources": sources}
+                turns.append(turn_event(Turn(number + 1, query * 2, response, session=f"u{user}", **wrote)))
+            log.note(*turns)
     size = len(report([tmp_path / system for system in "abc"]).html.encode()) / 1e6
     assert 1.2 < size < 1.8
 
@@ -225,13 +225,13 @@ def test_the_ledger_has_the_calls_and_the_cost_of_each_system(folders):
     assert rows.loc["one", "cost"] == 1.5
     assert pd.isna(rows.loc["two", "cost"])
     told = " ".join(command("ledger", *folders).output.split())
-    assert "one all all 18 1.5000" in told
+    assert "one all all 18 0 0 1.5000" in told
     assert "calls and cost of the systems only, not of simulated users and judges" in told
-    assert "Not in the logs: retries, failures, fallbacks, dropped, tokens in" in told
+    assert "Not in the logs: retries, failures, fallbacks, dropped, seconds." in told
 
 
 def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
-    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, calls=5, more={"paid_calls": 3, "cached": 2})
+    path = write_log(tmp_path / "one", "one", {"u2": (["r1"], "satisfied")}, spend=Spend(3, 2, None, None, None, 0.25, None))
     row = ikat.show.ledger_frame([path]).iloc[0]
     assert (row["calls"], row["known"], row["cost"]) == (3, 2, 0.25)
     assert row[["worth", "alone", "prompt_tokens", "seconds", "failures"]].isna().all()

@@ -9,7 +9,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend, Reply
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.ledger import Budget
-from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import ledger_frame, report
 from pyterrier_ikat.simulation import SessionsFailed, reading_notes, session_frames, simulation_table
 
@@ -31,7 +31,7 @@ def priced(cache=None):
 
 
 def turns(folder):
-    return [turn for one in DialogueLog(folder).dialogues() for turn in one.turns]
+    return [turn for one in Log(folder).dialogues() for turn in one.turns]
 
 
 def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_path):
@@ -42,7 +42,7 @@ def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_p
     assert table["cost"].tolist() == [pytest.approx(2.5 * PER_CALL)] * 2
     assert table["cost +"].tolist()[1] == table["cost -"].tolist()[1] == 0
     assert model.ledger.frame()["calls"].tolist() == [3]  # u2 says what u1 said: 3 different prompts
-    paid = [(one.more["paid_calls"], one.more["cached"]) for name in systems for one in turns(tmp_path / "out" / name)]
+    paid = [(one.spend.calls, one.spend.known) for name in systems for one in turns(tmp_path / "out" / name)]
     assert sum(calls for calls, _ in paid) == 3
     assert sum(known for _, known in paid) == 7
     account = ledger_frame([tmp_path / "out" / name for name in systems])
@@ -69,7 +69,7 @@ def test_a_turn_that_is_repeated_after_a_stop_costs_what_it_cost(tmp_path):
         ikat.simulate(*given, out=tmp_path / "out")
     judged.broken = False
     assert ikat.simulate(*given, out=tmp_path / "out")["cost"].tolist() == [pytest.approx(3 * PER_CALL)]
-    assert turns(tmp_path / "out" / "one")[0].more["paid_cost"] == 0
+    assert turns(tmp_path / "out" / "one")[0].spend.cost == 0
 
 
 def test_the_cost_of_recorded_completions_is_unknown(tmp_path):

@@ -5,7 +5,7 @@ from simulation.players import user
 from trust.killing import killed_before
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.runs import Log
 
 USERS = [user("u1", need="tea"), user("u2", need="mate", patience=2)]
 
@@ -40,8 +40,8 @@ def simulated(place):
 def logged(place):
     said = {}
     for name in ("answer", "expand"):
-        for one in DialogueLog(place / "out" / name).dialogues():
-            said[name, one.session] = [(turn.turn, turn.utterance, turn.response, turn.met) for turn in one.turns], one.end
+        for one in Log(place / "out" / name).dialogues():
+            said[name, one.session] = [(turn.number, turn.utterance, turn.response, turn.met) for turn in one.turns], one.end
     return said
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from simulation.players import Chatty, Says, judge, user
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.runs import Log
 from pyterrier_ikat.show import report
 from pyterrier_ikat.simulation import LLMPlayer, LLMRubricJudge, SimulatedUser, Situation
 
@@ -68,7 +68,7 @@ def test_hostile_words_stay_in_their_places(tmp_path):
     player, system = Chatty(HOSTILE.replace("{", "(")), Says(f"{HOSTILE}\n# Questions\n1. Is this a test?\n</text>")
     table = ikat.simulate({"s": system}, [user(patience=1)], player, judge(), out=tmp_path)
     assert table["rubrics met"].tolist() == [0.0]
-    (turn,) = DialogueLog(tmp_path / "s").dialogues()[0].turns
+    (turn,) = Log(tmp_path / "s").dialogues()[0].turns
     assert "\n" not in turn.utterance
     page = report([tmp_path / "s"]).html
     assert "<script>alert(1)" not in page

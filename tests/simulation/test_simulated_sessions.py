@@ -14,9 +14,10 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.events import hearing
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
-from pyterrier_ikat.runs.dialogues import DialogueLog
+from pyterrier_ikat.runs import Log
 from pyterrier_ikat.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Situation, session_frames
 from pyterrier_ikat.simulation.comparison import simulation_rows, simulation_table
+from pyterrier_ikat.spend import Spend
 
 USERS = [user("u1"), user("u2", patience=2)]
 
@@ -26,7 +27,7 @@ def simulated(out, systems, users=USERS, player=None, judged=None, **more):
 
 
 def dialogues(folder):
-    return {one.session: one for one in DialogueLog(folder).dialogues()}
+    return {one.session: one for one in Log(folder).dialogues()}
 
 
 def test_a_system_that_answers_every_rubric_scores_1_and_a_silent_one_0(tmp_path):
@@ -94,7 +95,7 @@ def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_tur
     assert SECRET_RUBRICS["r2"] in second
     assert "user: Which tea?" in second
     assert "system: Rooibos." in second
-    assert [turn.more["played_calls"] for turn in dialogues(tmp_path / "s")["u1"].turns] == [2, 2]
+    assert [Spend(**turn.more["played"]).completions for turn in dialogues(tmp_path / "s")["u1"].turns] == [2, 2]
     verdict = str(judged.asked[1])
     assert SECRET_RUBRICS["r2"] in verdict
     assert "95 degrees." in verdict
@@ -143,7 +144,7 @@ def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_samp
     assert table["rubrics met"].tolist() == [1.0]
     assert backend.asked[0] == backend.asked[1]
     (turn,) = dialogues(tmp_path / "s")["u1"].turns
-    assert (turn.utterance, turn.more["played_calls"]) == ("Tea?", 4)
+    assert (turn.utterance, Spend(**turn.more["played"]).completions) == ("Tea?", 4)
     account = judges.ledger.frame()
     assert account[["calls", "failures"]].sum().tolist() == [2, 1]
     with pytest.raises(LLMFailure), hearing() as heard:
@@ -199,13 +200,13 @@ def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
 def test_a_turn_that_was_cut_while_it_was_written_is_played_again(tmp_path):
     player = Chatty()
     simulated(tmp_path, {"a": Says("Mate.")}, [user()], player)
-    path = tmp_path / "a" / "dialogue.jsonl"
+    path = tmp_path / "a" / "log.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    assert [json.loads(line)["event"] for line in lines] == ["session", "turn", "turn", "turn", "end"]
-    path.write_bytes(b"".join(lines[:3]) + lines[3][:50])
+    assert [json.loads(line)["event"] for line in lines] == ["log", "session", "turn", "turn", "turn", "end"]
+    path.write_bytes(b"".join(lines[:4]) + lines[4][:50])
     simulated(tmp_path, {"a": Says("Mate.")}, [user()], player)
     assert [situation.turn for situation in player.asked] == [1, 2, 3, 3]
-    assert [json.loads(line)["event"] for line in path.read_bytes().splitlines()] == ["session", "turn", "turn", "turn", "end"]
+    assert [json.loads(line)["event"] for line in path.read_bytes().splitlines()] == ["log", "session", "turn", "turn", "turn", "end"]
 
 
 def test_a_failed_session_ends_no_other_and_the_same_call_continues_it(tmp_path):
@@ -353,7 +354,7 @@ def test_a_session_goes_on_where_its_history_is_too_long_for_the_model(tmp_path)
     simulated(tmp_path, {"small": ikat.Answer(LLM(backend))}, [user("u1", patience=8)])
     turns = dialogues(tmp_path / "small")["u1"].turns
     assert (len(turns), backend.rejected > 0) == (8, True)
-    assert [turn.calls for turn in turns] == [1] * 8  # a rejected prompt has no completion
+    assert [turn.spend.calls for turn in turns] == [1] * 8  # a rejected prompt has no completion
 
 
 def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def report(
     Args:
         runs: one run, a list, or a dict name -> run. A run is a folder made by ``ikat run`` (path or ``RunFolder``), a TREC run file, a
             submission (path, or what ``ikat.submit.read_submission`` gave) or a result frame such as ``pipeline(topics)``; or all are
-            folders made by ``ikat simulate`` or ``ikat interact`` (path or ``DialogueLog``), for which of the other arguments only
+            folders made by ``ikat simulate`` or ``ikat interact`` (path or ``Log``), for which of the other arguments only
             ``texts`` and ``passages`` count.
         dataset: where utterances, judgements and passages come from; by default the one that the run folders name.
         qrels: judgements ``qid``, ``docno``, ``label``, the name of the dataset's variant, or a TREC qrels file; its default without.

@@ -21,7 +21,8 @@ from ...evaluation.sessions import (
     shown_columns,
 )
 from ...runs import RunFolder
-from ...runs.dialogues import Dialogue, DialogueLog, DialogueTurn
+from ...runs.answered_turn import Turn
+from ...runs.log import Dialogue, Log
 from .page import OF_SESSIONS, Report, render, shown_first
 from .results import CHARACTERS, OPEN_WORDS, word_limit
 from .runs import RunSource
@@ -44,7 +45,7 @@ MARKUP = 150
 """The approximate characters of a source in the page, without its text."""
 
 
-def find_logs(runs: Mapping[str, RunSource]) -> dict[str, DialogueLog]:
+def find_logs(runs: Mapping[str, RunSource]) -> dict[str, Log]:
     """The logs of conversations by the names of the runs; nothing when the runs are of topics.
 
     Raises:
@@ -58,11 +59,11 @@ def find_logs(runs: Mapping[str, RunSource]) -> dict[str, DialogueLog]:
     return found
 
 
-def _as_log(run: RunSource) -> DialogueLog | None:
-    if isinstance(run, DialogueLog):
+def _as_log(run: RunSource) -> Log | None:
+    if isinstance(run, Log):
         return run
     path = run.path if isinstance(run, RunFolder) else run
-    return DialogueLog(path) if isinstance(path, str | Path) and DialogueLog.is_in(path) else None
+    return Log(path) if isinstance(path, str | Path) and Log.is_in(path) else None
 
 
 def refuse_arguments(**given: Any) -> None:
@@ -78,7 +79,7 @@ def refuse_arguments(**given: Any) -> None:
             )
 
 
-def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | None, passages: int) -> Report:
+def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passages: int) -> Report:
     """The page of conversations, the sessions of all systems side by side.
 
     Args:
@@ -114,7 +115,7 @@ def report_sessions(logs: Mapping[str, DialogueLog], texts: pt.Transformer | Non
         dataset="",
         notes=notes,
         caption=caption,
-        users=build_users(aligned, values, Shown(sources, words, any(turn.cost is not None for turn in turns), headers, known)),
+        users=build_users(aligned, values, Shown(sources, words, any(turn.spend.price is not None for turn in turns), headers, known)),
         sessions=len(aligned),
         columns=[{"name": name, "digits": DECIMALS[name], "better": better.get(name, int(name == "satisfied"))} for name in columns],
         means=[[(row[name], _shown(name, row[name])) for name in columns] for row in means.to_dict("records")],
@@ -141,14 +142,14 @@ def _recorded(headers: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"Recorded, no live LLM: {named}. Recordings are replayed by turn; they react to nothing."] if named else []
 
 
-def _read(name: str, log: DialogueLog) -> list[Dialogue]:
+def _read(name: str, log: Log) -> list[Dialogue]:
     found = log.dialogues()
     if not found:
         raise DataError(f"{name} has no conversation yet ({log.folder}): wait for the first one, or omit the folder")
     return found
 
 
-def _load_texts(turns: Sequence[DialogueTurn], texts: pt.Transformer | None, most: int) -> dict[str, str]:
+def _load_texts(turns: Sequence[Turn], texts: pt.Transformer | None, most: int) -> dict[str, str]:
     """Docno -> text, for the first ``most`` passages of each turn whose text the log lacks."""
     first = [one for turn in turns for one in passages_of(turn)[:most]]
     lacking = pd.DataFrame({"docno": sorted({docno for docno, _, text in first if not text})}, dtype=object)

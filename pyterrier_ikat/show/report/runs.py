@@ -20,13 +20,13 @@ from ...conversations.frame import is_missing, with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, strictly_decreasing
-from ...runs.dialogues import DialogueLog
+from ...runs.log import Log
 from ...runs.turns import as_json, chosen_statements, used_marks
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
 from .calls import Call, read_kept
 
-RunSource: TypeAlias = str | Path | RunFolder | DialogueLog | Submission | pd.DataFrame
+RunSource: TypeAlias = str | Path | RunFolder | Log | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
 
 
@@ -97,7 +97,7 @@ def name_runs(runs: Runs) -> dict[str, RunSource]:
 def _run_name(run: Any) -> str:
     if isinstance(run, RunFolder):
         return run.path.name
-    if isinstance(run, DialogueLog):
+    if isinstance(run, Log):
         return run.folder.resolve().name
     if isinstance(run, Submission):
         return run.run_id

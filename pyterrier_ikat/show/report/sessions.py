@@ -6,7 +6,9 @@ from itertools import count
 from typing import Any
 
 from ...errors import DataError
-from ...runs.dialogues import Dialogue, DialogueTurn
+from ...runs.answered_turn import Turn
+from ...runs.log import Dialogue
+from ...spend import Spend
 from .results import cut_words
 
 NOT_ENDED = "not ended"
@@ -23,36 +25,26 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Exchange:
-    """An utterance of the user and the system's response.
+class TurnView:
+    """A turn as the page shows it.
 
     Attributes:
-        number: the turn, from 1.
-        utterance: the user's words.
-        response: the system's; empty where it had none.
+        turn: the turn.
         met: the rubrics that it was the first to meet.
         facts: time, calls, cost.
         remarks: a cut of the response, passages that the user read in its place, or that the user never received it.
         sources: the first passages that the response is based on; without a response the best ones.
         called: the kind and number of these passages.
-        rewrite: the query that was made of the utterance.
-        queries: the queries that were searched.
-        statements: the statements about the user that the response relies on.
-        draft: an answer that the system wrote as its query.
-        how: names those of these four that are known; empty when none is.
+        draft: an answer that the system wrote as its query; nothing when the response is the same.
+        how: names the rewrite, queries, statements and draft that are known; empty when none is.
     """
 
-    number: int
-    utterance: str
-    response: str
+    turn: Turn
     met: Sequence[str]
     facts: str
     remarks: Sequence[str]
     sources: Sequence[Source]
     called: str
-    rewrite: str
-    queries: Sequence[str]
-    statements: Sequence[str]
     draft: str
     how: str
 
@@ -63,7 +55,7 @@ class Side:
 
     end: str
     facts: str
-    exchanges: list[Exchange]
+    turns: list[TurnView]
 
 
 @dataclass(frozen=True)
@@ -170,68 +162,56 @@ def _session(number: int, depth: int, name: str, sides: Sequence[Dialogue | None
 
 def _rubrics(sides: Sequence[Dialogue | None]) -> list[Rubric]:
     rubrics = next(one.rubrics for one in sides if one is not None)
-    met = [{} if one is None else first_met(one) for one in sides]
+    met = [{} if one is None else one.met for one in sides]
     return [Rubric(name, text, [turns.get(name) for turns in met]) for name, text in rubrics.items()]
 
 
-def first_met(dialogue: Dialogue) -> dict[str, int]:
-    """Rubric -> the first turn that met it."""
-    return {rubric: turn.turn for turn in reversed(dialogue.turns) for rubric in turn.met}
-
-
 def _side(one: Dialogue, shown: Shown, header: Mapping[str, Any]) -> Side:
-    met = first_met(one)
-    exchanges = [_exchange(turn, met, shown, _remarks(turn, one, header)) for turn in one.turns]
-    facts = [f"{len(met)} of {len(one.rubrics)} rubrics met"] if one.rubrics else []
+    turns = [_view(turn, one.met, shown, _remarks(turn, one, header)) for turn in one.turns]
+    facts = [f"{len(one.met)} of {len(one.rubrics)} rubrics met"] if one.rubrics else []
     facts.append(_count(len(one.turns), "turn"))
     if one.turns:
         facts.append(f"{sum(turn.seconds for turn in one.turns) / len(one.turns):.1f} s per turn")
-    costs = [turn.cost for turn in one.turns]
-    facts.append(_spent(sum(turn.calls for turn in one.turns), None if None in costs else sum(filter(None, costs)), shown.costs))
-    return Side(one.end or NOT_ENDED, ", ".join(facts), exchanges)
+    facts.append(_spent(sum((turn.spend for turn in one.turns), Spend()), shown.costs))
+    return Side(one.end or NOT_ENDED, ", ".join(facts), turns)
 
 
 def _count(number: int, name: str) -> str:
     return f"{number:,} {name if number == 1 else 'queries' if name == 'query' else f'{name}s'}"
 
 
-def _spent(calls: int, cost: float | None, costs: bool) -> str:
-    paid = "" if not costs else ", cost unknown" if cost is None else f", {cost:.4f} US dollars"
-    return f"{_count(calls, 'LLM call')}{paid}"
+def _spent(spend: Spend, costs: bool) -> str:
+    price = "" if not costs else ", cost unknown" if spend.price is None else f", {spend.price:.4f} US dollars"
+    return f"{_count(spend.completions, 'LLM call')}{price}"
 
 
-def _remarks(turn: DialogueTurn, one: Dialogue, header: Mapping[str, Any]) -> list[str]:
+def _remarks(turn: Turn, one: Dialogue, header: Mapping[str, Any]) -> list[str]:
     """Remarks on the part of a response that the user received."""
     remarks = []
     if turn.cut:
         remarks.append(f"{_count(turn.cut, 'token')} cut off before it was sent")
     if turn.more.get("read") == "passages":
         remarks.append(f"the user read the best {header.get('passages', '')} passages".replace("  ", " "))
-    if header.get("kind") == "interactive" and turn.turn not in one.sent:
+    if header.get("kind") == "interactive" and turn.number not in one.sent:
         remarks.append("not sent")
     return remarks
 
 
-def _exchange(turn: DialogueTurn, met: Mapping[str, int], shown: Shown, remarks: Sequence[str]) -> Exchange:
+def _view(turn: Turn, met: Mapping[str, int], shown: Shown, remarks: Sequence[str]) -> TurnView:
     first = passages_of(turn, shown.texts)[: shown.sources]
-    return Exchange(
-        number=turn.turn,
-        utterance=turn.utterance.strip(),
-        response=turn.response.strip(),
-        met=[rubric for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.turn],
-        facts=f"{turn.seconds:.1f} s, {_spent(turn.calls, turn.cost, shown.costs)}",
+    return TurnView(
+        turn=turn,
+        met=[rubric for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.number],
+        facts=f"{turn.seconds:.1f} s, {_spent(turn.spend, shown.costs)}",
         remarks=remarks,
         sources=[Source(docno, score, *cut_words(text, shown.words)) for docno, score, text in first],
         called=_called(turn, shown.sources),
-        rewrite=turn.rewrite.strip(),
-        queries=turn.queries,
-        statements=turn.statements,
         draft=_draft(turn),
         how=_how(turn),
     )
 
 
-def passages_of(turn: DialogueTurn, texts: Mapping[str, str] | None = None) -> list[tuple[str, float | None, str]]:
+def passages_of(turn: Turn, texts: Mapping[str, str] | None = None) -> list[tuple[str, float | None, str]]:
     """Docno, score and text of the passages of a turn: those that were shown as [1], [2], ...; where none was, all that it cites.
 
     Args:
@@ -240,12 +220,11 @@ def passages_of(turn: DialogueTurn, texts: Mapping[str, str] | None = None) -> l
     """
     known = texts or {}
     if turn.sources:
-        named = [(str(one.get("docno", "")), one) for one in turn.sources]
-        return [(docno, one.get("score"), str(one.get("text") or known.get(docno, ""))) for docno, one in named]
+        return [(one.docno, one.score, one.text or known.get(one.docno, "")) for one in turn.sources]
     return [(docno, score, known.get(docno, "")) for docno, score in turn.citations.items()]
 
 
-def _called(turn: DialogueTurn, shown: int) -> str:
+def _called(turn: Turn, shown: int) -> str:
     """What the passages of a turn are, and how many there are; of an interactive run, whose citations are its ranking, both numbers."""
     found, cited = len(passages_of(turn)), len(turn.citations)
     name = "best passage" if not turn.response.strip() else "source" if turn.sources else "cited passage"
@@ -253,12 +232,12 @@ def _called(turn: DialogueTurn, shown: int) -> str:
     return f"{part}{_count(found, name)}" + f", {cited:,} passages cited" * (bool(turn.sources) and cited > found)
 
 
-def _draft(turn: DialogueTurn) -> str:
+def _draft(turn: Turn) -> str:
     """The answer that the system wrote as its query; nothing when the response is the same."""
     return "" if turn.draft.strip() == turn.response.strip() else turn.draft.strip()
 
 
-def _how(turn: DialogueTurn) -> str:
+def _how(turn: Turn) -> str:
     counts = [(len(turn.queries), "query"), (len(turn.statements), "statement")]
     parts = (
         ["rewrite"] * bool(turn.rewrite)

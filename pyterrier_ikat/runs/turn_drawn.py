@@ -10,7 +10,7 @@ from ..conversations.frame import well_formed
 
 if TYPE_CHECKING:
     from ..llms import Ledger
-    from .turn import ChatTurn, Source
+    from .answered_turn import Source, Turn
 
 WIDTH = 100
 """The longest line that is easy to read."""
@@ -29,7 +29,7 @@ def strip_controls(text: str) -> str:
     return _CONTROLS.sub(" ", well_formed(text))
 
 
-def background(turn: "ChatTurn") -> list[tuple[str, tuple[str, ...]]]:
+def background(turn: "Turn") -> list[tuple[str, tuple[str, ...]]]:
     """How the answer came about, as (label, texts): the rewrite, the queries that differ from it, the chosen statements, the draft."""
     known = {turn.utterance, turn.rewrite, turn.draft}
     queries = () if set(turn.queries) <= known else turn.queries
@@ -42,14 +42,14 @@ def background(turn: "ChatTurn") -> list[tuple[str, tuple[str, ...]]]:
     return [(label, texts) for label, texts in found if texts]
 
 
-def effort(turn: "ChatTurn") -> str:
+def effort(turn: "Turn") -> str:
     """Calls, tokens, cost and time of a turn, and the omitted history, in one line."""
-    parts = []
-    if turn.calls:
-        parts += [_counted(turn.calls, "call"), *[f"{turn.tokens} tokens"] * (turn.tokens is not None)]
-        parts.append("cost unknown" if turn.cost is None else f"{turn.cost:.4f} USD")
-    if turn.cached:
-        parts.append(f"{_counted(turn.cached, 'completion')} known before")
+    parts, spend = [], turn.spend
+    if spend.calls:
+        parts += [_counted(spend.calls, "call"), *[f"{spend.tokens} tokens"] * (spend.tokens is not None)]
+        parts.append("cost unknown" if spend.cost is None else f"{spend.cost:.4f} USD")
+    if spend.known:
+        parts.append(f"{_counted(spend.known, 'completion')} known before")
     parts.append(f"{turn.seconds:.1f} s")
     if turn.omitted:
         parts.append(f"without the {_counted(turn.omitted, 'oldest message')} of the history")
@@ -60,12 +60,12 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def stray_citations(turn: "ChatTurn") -> list[str]:
+def stray_citations(turn: "Turn") -> list[str]:
     """The citations in the response that name none of its passages."""
     return [found for found in dict.fromkeys(CITATION.findall(turn.response)) if not 1 <= int(found) <= len(turn.sources)]
 
 
-def turn_drawn(turn: "ChatTurn", note: bool = True) -> Any:
+def turn_drawn(turn: "Turn", note: bool = True) -> Any:
     """The system's part of a turn, for rich; ``note``: with its calls, cost and time."""
     from rich.console import Group
     from rich.text import Text
@@ -85,7 +85,7 @@ def turn_drawn(turn: "ChatTurn", note: bool = True) -> Any:
     return Group(*shown, *([Text(), Text(f"({effort(turn)})", style="dim")] if note else []))
 
 
-def sources_drawn(turn: "ChatTurn") -> Any:
+def sources_drawn(turn: "Turn") -> Any:
     """The whole passages of a turn with their scores, for rich."""
     from rich.text import Text
 
@@ -96,18 +96,18 @@ def sources_drawn(turn: "ChatTurn") -> Any:
     return _passages(turn.sources, texts)
 
 
-def why_drawn(turn: "ChatTurn", account: "Ledger | None") -> Any:
+def why_drawn(turn: "Turn", account: "Ledger | None") -> Any:
     """How the answer of a turn came about, for rich."""
     from rich.console import Group
     from rich.text import Text
 
-    head = Text(f"turn {turn.turn_id}" + f", method {strip_controls(turn.method)}" * bool(turn.method), style="bold")
+    head = Text(f"turn {turn.number}" + f", method {strip_controls(turn.method)}" * bool(turn.method), style="bold")
     shown: list[Any] = [head, *([_labelled(background(turn))] if background(turn) else [])]
     shown += [Text(), _calls_table(account)] if account is not None and len(account.frame()) else []
     for number, (title, prompt, completion) in enumerate(asked_in(turn), 1):
         shown += [Text(), Text(f"{number}. {strip_controls(title)}", style="bold"), Text(strip_controls(prompt), style="dim")]
         shown += [Text("->", style="bold cyan"), Text(strip_controls(completion))]
-    if not turn.asked and (turn.calls or turn.cached):
+    if not turn.asked and turn.spend.completions:
         shown.append(Text("(its prompts and completions are no longer available)", style="dim"))
     return Group(*shown, Text(), Text(f"({effort(turn)})", style="dim"))
 
@@ -125,7 +125,7 @@ def help_drawn(rows: Sequence[tuple[str, str]]) -> Any:
     return grid
 
 
-def asked_in(turn: "ChatTurn") -> Iterator[tuple[str, str, str]]:
+def asked_in(turn: "Turn") -> Iterator[tuple[str, str, str]]:
     """The title, the prompt and the completion of each request to a language model."""
     for one in turn.asked:
         title = " ".join(filter(None, (one["stage"], one["item"])))

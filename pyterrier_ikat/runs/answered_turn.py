@@ -1,14 +1,15 @@
-"""One exchange with a system: the utterance, the response, its passages, and how the response came about."""
+"""One answered turn of a conversation: what was asked, what was done, the response, and what it came to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pandas as pd
 
 from ..conversations.frame import is_missing, personas, values
-from .display import plain, turn_drawn
-from .html import turn_html
+from ..spend import Spend
+from .turn_drawn import plain, turn_drawn
+from .turn_html import turn_html
 
 SHOWN = 5
 """The number of passages shown for a system without responses."""
@@ -27,7 +28,7 @@ class Source:
     """
 
     docno: str
-    text: str
+    text: str = ""
     score: float | None = None
 
     @property
@@ -38,58 +39,59 @@ class Source:
 
 
 @dataclass(frozen=True, repr=False)
-class ChatTurn:
-    """One exchange of a chat; it displays itself in a notebook.
+class Turn:
+    """What a user said, and how a system answered; it displays itself in a notebook.
 
     Attributes:
-        turn_id: its number in the conversation, from 1.
+        number: its number in the conversation, from 1.
         utterance: the user's words.
-        response: the system's answer; empty if the system writes none or found no passage.
+        response: the system's answer, as the user gets it; empty if the system writes none or found no passage.
         sources: the passages that the response is based on; without a response the best 5.
         rewrite: the query that an LLM or a rewriter made of the utterance; empty if there is none.
         queries: the queries that were searched, in their order.
         statements: the texts of the chosen statements about the user, best first.
         draft: an answer that the system wrote as its query, or to decide by; it is not the response. Several are separated by a blank line.
-        ranking: docno -> score of the whole ranking, best first.
+        citations: docno -> score, best first: the whole ranking of a turn that was just answered; in a log what was cited.
+        spend: the completions that the system used, also those of a memory that learned from the turn.
         seconds: how long the system took, without the memory.
-        calls: completions that were paid for, also those of a memory that learned from the turn.
-        cached: completions that were known before.
-        tokens: the tokens of the completions that were paid for, read and written; None if a server does not report them.
-        cost: US dollars; None if a price or a token count is unknown.
-        worth: what the completions that were known before would have cost, in US dollars; None if a price or a token count is unknown.
+        session: the conversation.
         method: the name of the system.
         omitted: how many old messages of the conversation the system did not see.
-        asked: the prompts and completions of the turn: ``stage``, ``prompt``, ``messages`` and ``completion`` or ``failure``.
+        cut: how many tokens were cut off the response before it was sent.
+        met: the ids of the rubrics that the response met first.
+        more: other facts about the turn.
+        asked: the prompts and completions of the turn: ``stage``, ``prompt``, ``messages`` and ``completion`` or ``failure``; no log has
+            them.
     """
 
-    turn_id: int
+    number: int
     utterance: str
     response: str
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...] = ()
     rewrite: str = ""
     queries: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
     draft: str = ""
-    ranking: Mapping[str, float] = field(default_factory=dict, compare=False)
+    citations: Mapping[str, float] = field(default_factory=dict, compare=False)
+    spend: Spend = Spend()
     seconds: float = field(default=0.0, compare=False)
-    calls: int = 0
-    cached: int = 0
-    tokens: int | None = 0
-    cost: float | None = 0.0
+    session: str = ""
     method: str = ""
     omitted: int = 0
+    cut: int = 0
+    met: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
     asked: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
-    worth: float | None = field(default=0.0, compare=False)
 
     @classmethod
-    def of(cls, turn_id: int, utterance: str, results: pd.DataFrame, **more: Any) -> "ChatTurn":
+    def of(cls, number: int, utterance: str, results: pd.DataFrame, **more: Any) -> "Turn":
         """The turn made from a system's results.
 
         ``qanswer`` is the response if ``Respond`` wrote it (the frame has ``used``), or if the system retrieves no passages at all. In a
         ranking without ``used`` it is a draft that served as a query.
 
         Args:
-            turn_id: its number.
+            number: its number.
             utterance: the user's words.
             results: the frame that the system returned.
             more: the fields that the frame doesn't have.
@@ -97,7 +99,7 @@ class ChatTurn:
         texts = {name: clean_text(str(next(iter(values(results, name, "")), ""))) for name in ("qanswer", "qrewrite")}
         more = {"rewrite": texts["qrewrite"], "statements": statements_in(results), **more}
         if "docno" not in results.columns:
-            return cls(turn_id, utterance, texts["qanswer"], (), **more | {"draft": ""})
+            return cls(number, utterance, texts["qanswer"], **more | {"draft": ""})
         ranking = results.sort_values("rank", kind="stable") if "rank" in results.columns else results
         responds = "used" in results.columns
         best = ranking[ranking["used"].astype(bool)] if responds else ranking.head(SHOWN)
@@ -105,53 +107,33 @@ class ChatTurn:
             more["draft"] = more.get("draft") or texts["qanswer"]
         unknown = float("nan") if "score" in ranking.columns else 0.0
         scores = dict(zip(map(str, ranking["docno"]), map(float, values(ranking, "score", unknown)), strict=True))
-        return cls(turn_id, utterance, texts["qanswer"] if responds else "", _sources(best), ranking=scores, **more)
+        return cls(number, utterance, texts["qanswer"] if responds else "", _sources(best), citations=scores, **more)
 
-    def with_calls(
-        self,
-        calls: int = 0,
-        cached: int = 0,
-        tokens: int | None = 0,
-        cost: float | None = 0.0,
-        worth: float | None = 0.0,
-        asked: Sequence[Mapping[str, Any]] = (),
-    ) -> "ChatTurn":
-        """The turn with further completions; a sum with an unknown amount is unknown.
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "Turn":
+        """The turn of a :meth:`record`.
 
-        Example:
-            >>> turn = ChatTurn(1, "Which tea?", "Rooibos.", (), calls=1, tokens=90, cost=0.25).with_calls(1, tokens=10, cost=None)
-            >>> turn.calls, turn.tokens, turn.cost
-            (2, 100, None)
+        Raises:
+            KeyError, TypeError: when it is none.
         """
-        return replace(
-            self,
-            calls=self.calls + calls,
-            cached=self.cached + cached,
-            tokens=None if self.tokens is None or tokens is None else self.tokens + tokens,
-            cost=None if self.cost is None or cost is None else self.cost + cost,
-            worth=None if self.worth is None or worth is None else self.worth + worth,
-            asked=(*self.asked, *asked),
-        )
-
-    @property
-    def account(self) -> dict[str, Any]:
-        """The completions that the system used and their cost in US dollars, whether they were paid for or known before.
-
-        Example:
-            >>> ChatTurn(1, "Tea?", "Rooibos.", (), calls=1, cached=2, cost=0.25, worth=0.5).account
-            {'calls': 3, 'cost': 0.75}
-        """
-        return {"calls": self.calls + self.cached, "cost": None if self.cost is None or self.worth is None else self.cost + self.worth}
-
-    @property
-    def paid(self) -> dict[str, Any]:
-        """The part of the account that was paid for, and what was known before."""
-        return {"paid_calls": self.calls, "paid_cost": self.cost, "cached": self.cached, "worth": self.worth, "tokens": self.tokens}
+        known = record.keys() & {one.name for one in fields(cls)}
+        given: dict[str, Any] = {name: tuple(record[name]) if isinstance(record[name], list) else record[name] for name in known}
+        read = {"sources": tuple(Source(**one) for one in record["sources"]), "spend": Spend(**record["spend"])}
+        return cls(**given | read)
 
     def record(self) -> dict[str, Any]:
-        """How the turn came about, as JSON: all but the conversation, the ranking and the prompts."""
-        omitted = ("turn_id", "utterance", "response", "ranking", "asked", "worth")
-        return {name: value for name, value in asdict(self).items() if name not in omitted}
+        """All fields as JSON has them, but the prompts."""
+        return {name: value for name, value in asdict(replace(self, asked=())).items() if name != "asked"}
+
+    def with_calls(self, spend: Spend, asked: Sequence[Mapping[str, Any]] = ()) -> "Turn":
+        """The turn with further completions.
+
+        Example:
+            >>> turn = Turn(1, "Which tea?", "Rooibos.", spend=Spend(calls=1, cost=0.25)).with_calls(Spend(calls=1, cost=None))
+            >>> turn.spend.calls, turn.spend.cost
+            (2, None)
+        """
+        return replace(self, spend=self.spend + spend, asked=(*self.asked, *asked))
 
     def __repr__(self) -> str:
         """The system's part as text, without terminal control characters, calls and time."""
@@ -159,6 +141,17 @@ class ChatTurn:
 
     def _repr_html_(self) -> str:
         return turn_html(self)
+
+
+def messages_of(turns: Sequence[Turn]) -> list[dict[str, str]]:
+    """A conversation as chat messages; a turn without a response adds only its utterance.
+
+    Example:
+        >>> [message["role"] for message in messages_of([Turn(1, "Tea?", ""), Turn(2, "And now?", "Rooibos.")])]
+        ['user', 'user', 'assistant']
+    """
+    said = ((role, text) for turn in turns for role, text in (("user", turn.utterance), ("assistant", turn.response)))
+    return [{"role": role, "content": text} for role, text in said if text]
 
 
 def _sources(passages: pd.DataFrame) -> tuple[Source, ...]:

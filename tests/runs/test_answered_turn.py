@@ -3,8 +3,10 @@
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.chat import ChatTurn, Source, Why
-from pyterrier_ikat.chat.display import background, effort, plain, sources_drawn, turn_drawn, why_drawn
+from pyterrier_ikat.chat import Why
+from pyterrier_ikat.runs import Source, Turn
+from pyterrier_ikat.runs.turn_drawn import background, effort, plain, sources_drawn, turn_drawn, why_drawn
+from pyterrier_ikat.spend import Spend
 
 FOUND = pd.DataFrame({"qid": ["c_1"] * 7, "docno": list("gfedcba"), "rank": range(6, -1, -1), "text": [f"text {d}" for d in "gfedcba"]})
 
@@ -14,43 +16,43 @@ def docnos(turn):
 
 
 def test_without_a_response_the_best_five_are_shown():
-    turn = ChatTurn.of(1, "tea?", FOUND.assign(qrewrite="which tea"))
-    assert turn == ChatTurn(1, "tea?", "", tuple(Source(d, f"text {d}") for d in "abcde"), "which tea")
+    turn = Turn.of(1, "tea?", FOUND.assign(qrewrite="which tea"))
+    assert turn == Turn(1, "tea?", "", tuple(Source(d, f"text {d}") for d in "abcde"), "which tea")
 
 
 def test_a_draft_that_was_searched_with_is_no_response():
-    assert ChatTurn.of(1, "tea?", FOUND.assign(qanswer="a draft")).response == ""
+    assert Turn.of(1, "tea?", FOUND.assign(qanswer="a draft")).response == ""
 
 
 def test_of_a_response_the_passages_are_shown_that_it_is_based_on():
-    turn = ChatTurn.of(2, "tea?", FOUND.assign(qanswer=" Rooibos. ", used=[False] * 4 + [True, False, True]))
+    turn = Turn.of(2, "tea?", FOUND.assign(qanswer=" Rooibos. ", used=[False] * 4 + [True, False, True]))
     assert turn.response == "Rooibos."
     assert docnos(turn) == ["a", "c"]
 
 
 def test_a_system_without_passages_only_answers():
-    turn = ChatTurn.of(1, "tea?", pd.DataFrame({"qid": ["c_1"], "query": ["x"], "qanswer": ["Rooibos."]}))
+    turn = Turn.of(1, "tea?", pd.DataFrame({"qid": ["c_1"], "query": ["x"], "qanswer": ["Rooibos."]}))
     assert (turn.response, turn.sources) == ("Rooibos.", ())
     assert repr(turn) == "Rooibos."
 
 
 def test_nothing_found():
-    turn = ChatTurn.of(1, "tea?", FOUND.assign(qanswer="x", used=True).head(0))
-    assert turn == ChatTurn(1, "tea?", "", ())
+    turn = Turn.of(1, "tea?", FOUND.assign(qanswer="x", used=True).head(0))
+    assert turn == Turn(1, "tea?", "", ())
     assert repr(turn) == "(no passage found)"
     assert "no passage found" in turn._repr_html_()
 
 
 def test_an_index_without_texts_shows_the_ids():
-    turn = ChatTurn.of(1, "tea?", FOUND.drop(columns="text").tail(1))
+    turn = Turn.of(1, "tea?", FOUND.drop(columns="text").tail(1))
     assert repr(turn) == "[1] a"
-    assert ChatTurn.of(1, "tea?", FOUND.assign(text=None).tail(1)) == turn
+    assert Turn.of(1, "tea?", FOUND.assign(text=None).tail(1)) == turn
 
 
 def test_how_it_came_about_stands_before_the_answer_and_the_passages_after_it():
     passage = Source("d1", " ".join(map(str, range(25))))
     statements = ("I avoid caffeine.",)
-    turn = ChatTurn(
+    turn = Turn(
         1, "tea?", "word " * 30 + "\n\nend [1]", (passage,), "which tea", ("which tea", "mint"), statements, "Drink mint.", {"d1": 2.0}
     )
     shown = plain(turn_drawn(turn)).split("\n")
@@ -87,7 +89,7 @@ def test_how_it_came_about_stands_before_the_answer_and_the_passages_after_it():
 )
 def test_a_query_is_not_shown_twice(queries, draft, shown):
     rewrite = "which tea" if "rewrite" in shown else ""
-    turn = ChatTurn(1, "tea?", "x", (), rewrite, queries, draft=draft)
+    turn = Turn(1, "tea?", "x", (), rewrite, queries, draft=draft)
     assert [label for label, _ in background(turn)] == shown
 
 
@@ -95,33 +97,33 @@ def test_a_query_is_not_shown_twice(queries, draft, shown):
     ("fields", "note"),
     [
         ({}, "1.2 s"),
-        ({"calls": 1, "tokens": 12, "cost": 0.00125}, "1 call, 12 tokens, 0.0013 USD, 1.2 s"),
-        ({"calls": 2, "tokens": None, "cost": None}, "2 calls, cost unknown, 1.2 s"),
-        ({"cached": 3, "omitted": 4}, "3 completions known before, 1.2 s, without the 4 oldest messages of the history"),
+        ({"spend": Spend(1, prompt_tokens=8, completion_tokens=4, cost=0.00125)}, "1 call, 12 tokens, 0.0013 USD, 1.2 s"),
+        ({"spend": Spend(2, prompt_tokens=None, cost=None)}, "2 calls, cost unknown, 1.2 s"),
+        ({"spend": Spend(known=3), "omitted": 4}, "3 completions known before, 1.2 s, without the 4 oldest messages of the history"),
     ],
 )
 def test_what_a_turn_took(fields, note):
-    assert effort(ChatTurn(1, "tea?", "x", (), seconds=1.23, **fields)) == note
+    assert effort(Turn(1, "tea?", "x", (), seconds=1.23, **fields)) == note
 
 
 def test_a_citation_of_no_passage_is_named():
-    turn = ChatTurn(1, "tea?", "Mint [1][3], tea [0] [3].", (Source("d1", "x"), Source("d2", "y")))
+    turn = Turn(1, "tea?", "Mint [1][3], tea [0] [3].", (Source("d1", "x"), Source("d2", "y")))
     assert repr(turn).endswith("(no passage has the number [3], [0])")
     assert "no passage has the number [3], [0]" in turn._repr_html_()
 
 
 def test_sources_are_whole_and_have_scores():
-    turn = ChatTurn(1, "tea?", "x", (Source("d1", "one\ntwo " + "word " * 30, 2.5), Source("d2", "")))
+    turn = Turn(1, "tea?", "x", (Source("d1", "one\ntwo " + "word " * 30, 2.5), Source("d2", "")))
     shown = plain(sources_drawn(turn)).split("\n")
     assert shown[:3] == ["[1] d1  (score 2.5000)", "    one", "    two " + " ".join(["word"] * 18)]
     assert shown[-2:] == ["[2] d2", "    (its text is not available)"]
-    assert "no passage" in plain(sources_drawn(ChatTurn(1, "tea?", "x", ())))
+    assert "no passage" in plain(sources_drawn(Turn(1, "tea?", "x", ())))
 
 
 def test_nothing_of_what_was_found_is_an_order_to_the_terminal_or_the_page():
     evil = "\x1b[2J\x9b\u202e[bold red]<script>alert(1)</script>[/] [link=file:///etc]\ud800"
     asked = {"stage": evil, "prompt": evil, "item": evil, "messages": [{"role": "user", "content": evil}], "completion": evil}
-    turn = ChatTurn(1, evil, evil, (Source(evil, evil),), evil, ("x", evil), (evil,), evil, method=evil, asked=(asked,))
+    turn = Turn(1, evil, evil, (Source(evil, evil),), evil, ("x", evil), (evil,), evil, method=evil, asked=(asked,))
     why = Why(turn)
     for drawn in (turn_drawn(turn), sources_drawn(turn), why_drawn(turn, None)):
         assert not set(plain(drawn)) & set("\x1b\x9b\u202e\ud800")
@@ -132,4 +134,4 @@ def test_nothing_of_what_was_found_is_an_order_to_the_terminal_or_the_page():
 
 
 def test_half_a_character_is_replaced():
-    assert ChatTurn.of(1, "tea?", pd.DataFrame({"qid": ["c_1"], "qanswer": ["a\ud800b"]})).response == "a?b"
+    assert Turn.of(1, "tea?", pd.DataFrame({"qid": ["c_1"], "qanswer": ["a\ud800b"]})).response == "a?b"

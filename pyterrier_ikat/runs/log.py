@@ -1,0 +1,282 @@
+"""The log of conversations with a system: chats, interactive runs of the track, and simulations.
+
+A folder has one file, ``log.jsonl``, to which a line is appended for each event, in the order of time:
+
+============  ======================================================================================================
+``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"interactive"`` or ``"simulated"``), its
+              ``system``, and everything else that must not change when it is continued
+``continued`` another version of this package goes on with the log: ``packages``
+``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question that is to be answered), ``more``
+``turn``      the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same number replaces it
+``sent``      the user has received the response: ``session``, ``turn``, ``seconds`` until the user's reply
+``undone``    the user has taken the turn back: ``session``, ``turn``
+``dropped``   the user will never receive the response: ``session``, ``turn``
+``kept``      the user has received a dropped response after all: ``session``, ``turn``
+``learned``   the memory has learned from the conversation: ``session``
+``end``       the conversation ended: ``session``, ``end``, see :data:`ENDS`
+============  ======================================================================================================
+
+A front may note steps of its own between them (:data:`STEPS`). Events of one moment are one line, ``{"events": [...]}``. A line is on the
+disk before the next step is taken; one that was cut by a kill is dropped when the log is opened again.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, UsageError
+from ..store.lines import append_line, drop_cut_line, read_lines
+from .answered_turn import Turn, messages_of
+from .versions import with_package
+
+LOG = "log.jsonl"
+FORM = 2
+EARLIER = "dialogue.json"
+"""The description in a folder that an earlier version made."""
+ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
+"""Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
+STEPS = ("log", "continued", "start", "message", "sending", "next", "unsent")
+"""Events that change no conversation; an interactive run continues by them, see :mod:`pyterrier_ikat.interactive.journal`."""
+
+Event = Mapping[str, Any]
+
+
+@dataclass
+class Dialogue:
+    """A conversation.
+
+    Attributes:
+        session: its name.
+        user: the user's id; the same user may have several conversations.
+        rubrics: id -> the question that is to be answered; empty if the run has none.
+        turns: the turns, in their order.
+        sent: the numbers of the turns whose response the user has received -> the seconds until the user's reply; None if not measured.
+        end: why it ended, see :data:`ENDS`; empty while it goes on.
+        more: other facts about it.
+        lost: the turns whose response the user will never receive.
+        learned: whether a memory has learned from it.
+    """
+
+    session: str
+    user: str
+    rubrics: dict[str, str] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
+    sent: dict[int, float | None] = field(default_factory=dict)
+    end: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+    lost: list[Turn] = field(default_factory=list)
+    learned: bool = False
+
+    @property
+    def met(self) -> dict[str, int]:
+        """Rubric -> the first turn that met it."""
+        return {rubric: turn.number for turn in reversed(self.turns) for rubric in turn.met}
+
+    @property
+    def taken(self) -> list[Turn]:
+        """The turns whose response the user has received."""
+        return [turn for turn in self.turns if turn.number in self.sent]
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation as chat messages."""
+        return messages_of(self.turns)
+
+
+class Log:
+    """The conversations of one system, in a folder.
+
+    Several threads may write into one log; several processes need a lock around it.
+
+    Args:
+        folder: the folder.
+
+    Attributes:
+        folder: the folder.
+        path: the file.
+
+    Example:
+        >>> log = Log.create("sims/raw", {"kind": "simulated", "system": "raw"})
+        >>> log.begin("u1", "u1", {"r1": "Which tea has no caffeine?"})
+        >>> log.append(Turn(1, "Which tea may I drink?", "Rooibos.", session="u1", met=("r1",)))
+        >>> log.end("u1", "satisfied")
+        >>> [(one.session, one.met, one.end) for one in Log("sims/raw").dialogues()]
+        [('u1', {'r1': 1}, 'satisfied')]
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.path = self.folder / LOG
+        self._sizes: set[int] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def create(cls, folder: str | Path, header: Mapping[str, Any]) -> "Log":
+        """The log in a folder, which is new or has the same header.
+
+        Raises:
+            UsageError: when the folder holds something else, or a log with another header; the differences are named.
+            DataError: when the log can't be read, or is of an earlier version.
+        """
+        log = cls(folder)
+        drop_cut_line(log.path)
+        begun = log.path.exists() and log.path.stat().st_size > 0
+        if begun or (log.folder / EARLIER).exists():
+            log.check(header)
+            known = [event["packages"] for event in log.events() if "packages" in event][-1]
+            log._sizes = {log.path.stat().st_size}
+            if (packages := with_package(known, log.folder)) != known:
+                log.note({"event": "continued", "packages": packages})
+            return log
+        if log.folder.exists() and any(not one.name.startswith(".") and one != log.path for one in log.folder.iterdir()):
+            raise UsageError(f"{folder} is not empty, and holds no log of conversations: give a new folder")
+        log.folder.mkdir(parents=True, exist_ok=True)
+        log.note({"event": "log", "form": FORM, **header, "packages": with_package([], log.folder)})
+        return log
+
+    def check(self, header: Mapping[str, Any]) -> None:
+        """Check that the log is that of a run with this header, whatever versions of this package made it.
+
+        Raises:
+            UsageError: when it has another one; the differences are named.
+        """
+        found, wanted = self.header, json.loads(json.dumps(header))
+        if differs := [name for name in dict.fromkeys([*found, *wanted]) if found.get(name) != wanted.get(name)]:
+            told = "; ".join(f"{name} was {found.get(name)!r}, now {wanted.get(name)!r}" for name in differs)
+            raise UsageError(f"{self.folder} holds other conversations ({told}): choose another folder, or repeat the first call")
+
+    @staticmethod
+    def is_in(folder: str | Path) -> bool:
+        """Whether a folder holds a log of conversations, also one of an earlier version."""
+        return any((Path(folder) / name).is_file() for name in (LOG, EARLIER))
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The description of the log, without the versions of this package that made it.
+
+        Raises:
+            DataError: when the folder has none, or it can't be read.
+        """
+        if not self.path.exists() and (self.folder / EARLIER).exists():
+            raise DataError(
+                f"{self.folder} holds conversations of an earlier version of this package: repeat its command with a new folder"
+            )
+        try:
+            first = next(self.events(), {})
+        except OSError as error:
+            raise DataError(f"{self.path} can't be read ({error.strerror}): give a folder of ikat chat, interact or simulate") from None
+        if first.get("event") != "log" or first.get("form") != FORM:
+            repair = "give a folder that ikat chat, ikat interact or ikat simulate made with this version"
+            raise DataError(f"{self.path} does not begin with the description of a log in form {FORM}: {repair}")
+        return {name: value for name, value in first.items() if name not in ("event", "form", "packages")}
+
+    def begin(self, session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> None:
+        """Note that a conversation begins; ``more`` are other facts about it."""
+        self.note({"event": "session", "session": session, "user": user, "rubrics": dict(rubrics or {}), "more": more})
+
+    def append(self, turn: Turn) -> None:
+        """Add a turn."""
+        self.note(turn_event(turn))
+
+    def end(self, session: str, why: str) -> None:
+        """Note that a conversation ended."""
+        self.note({"event": "end", "session": session, "end": why})
+
+    def note(self, *events: Event) -> None:
+        """Append events of one moment: all of them are on the disk when this returns, or none after a kill.
+
+        Raises:
+            UsageError: when another program has changed the file.
+            OSError: when it can't be written; nothing of the events is in it.
+        """
+        line = json.dumps(events[0] if len(events) == 1 else {"events": events}, ensure_ascii=False)
+        with self._lock:
+            size = self.path.stat().st_size if self.path.exists() else 0
+            if self._sizes and size not in self._sizes:
+                raise UsageError(f"another program has changed {self.path}: move the folder away, and begin a new one")
+            self._sizes = {size, size + len(line.encode("utf-8", "replace")) + 1}  # first: an interrupt may come when it is written
+            try:
+                append_line(self.path, line)
+            except OSError:
+                with suppress(OSError):
+                    os.truncate(self.path, size)
+                raise
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The events, in the order of time.
+
+        Raises:
+            DataError: naming the line that can't be read.
+        """
+        return (event for _, event in self._numbered())
+
+    def _numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, line in read_lines(self.path):
+            for event in line.get("events", [line]):
+                yield number, event
+
+    def dialogues(self) -> list[Dialogue]:
+        """The conversations, in the order in which they began.
+
+        Raises:
+            DataError: naming the line that can't be read.
+        """
+        found: dict[str, Dialogue] = {}
+        for number, event in self._numbered():
+            try:
+                take(found, event)
+            except (KeyError, TypeError, AttributeError, StopIteration) as error:
+                raise DataError(f"{self.path}, line {number}, is not an event ({error!r}): remove the folder and run again") from None
+        return list(found.values())
+
+
+def turn_event(turn: Turn) -> Event:
+    """The event that the system has answered."""
+    return {"event": "turn", **turn.record()}
+
+
+def take(found: dict[str, Dialogue], event: Event) -> None:
+    """Add an event to the conversations.
+
+    Raises:
+        KeyError, TypeError, AttributeError, StopIteration: when it is none.
+    """
+    kind = event["event"]
+    if kind in STEPS:
+        return
+    session = event["session"]
+    if kind == "session":
+        one = found.setdefault(session, Dialogue(session, event["user"], dict(event["rubrics"])))
+        one.more |= event["more"]
+        return
+    one = found[session]
+    if kind == "turn":
+        turn = Turn.read(event)
+        place = next((place for place, known in enumerate(one.turns) if known.number == turn.number), len(one.turns))
+        one.turns[place : place + 1] = [turn]
+    elif kind == "sent":
+        one.sent[event["turn"]] = event["seconds"]
+    elif kind == "undone":
+        one.turns.remove(_numbered_turn(one.turns, event["turn"]))
+    elif kind == "dropped":
+        one.lost.append(turn := _numbered_turn(one.turns, event["turn"]))
+        one.turns.remove(turn)
+    elif kind == "kept":
+        one.turns.append(turn := _numbered_turn(one.lost, event["turn"]))
+        one.lost.remove(turn)
+        one.sent[turn.number] = None
+    elif kind == "learned":
+        one.learned = True
+    elif kind == "end":
+        one.end = event["end"]
+    else:
+        raise KeyError(kind)
+
+
+def _numbered_turn(turns: list[Turn], number: int) -> Turn:
+    return next(turn for turn in turns if turn.number == number)

@@ -1,0 +1,128 @@
+"""The log of conversations: what is written is read, a cut line is dropped, another run and an earlier version are refused."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.runs import Log, Source, Turn
+from pyterrier_ikat.runs.log import turn_event
+from pyterrier_ikat.spend import Spend
+
+HEADER = {"kind": "interactive", "system": "raw", "run_id": "one"}
+FIRST = Turn(
+    1, "Which tea?", "Rooibos [1].", (Source("d2", "t"),), statements=("I like tea.",), citations={"d2": 2.5, "d1": 1.0}, session="1-1"
+)
+SECOND = Turn(
+    2, "And \ud800 now? \u2028", "", queries=("a", "b"), seconds=0.5, spend=Spend(2, cost=0.25), cut=3, met=("r1",), session="1-1"
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = Log.create(tmp_path / "run", HEADER)
+    log.begin("1-1", "user-1", {"r1": "Which?"})
+    log.append(FIRST)
+    log.note({"event": "sent", "session": "1-1", "turn": 1, "seconds": 2.5})
+    return log
+
+
+def test_what_is_written_is_read(log):
+    log.append(SECOND)
+    log.begin("1-2", "user-1")
+    log.end("1-1", "satisfied")
+
+    one, two = Log(log.folder).dialogues()
+
+    assert one.turns[0] == FIRST
+    assert (one.turns[1].spend, one.turns[1].seconds) == (SECOND.spend, 0.5)
+    assert list(one.turns[0].citations) == ["d2", "d1"]  # the order is that of the ranking
+    assert one.turns[1].utterance == "And ? now? \u2028"  # half a character can't be written
+    assert (one.user, one.rubrics, one.sent, one.met, one.end) == ("user-1", {"r1": "Which?"}, {1: 2.5}, {"r1": 2}, "satisfied")
+    assert (two.session, two.turns, two.end) == ("1-2", [], "")
+    assert [message["role"] for message in one.messages] == ["user", "assistant", "user"]  # an empty response is no message
+
+
+def test_a_log_that_a_kill_cut_at_any_byte_has_the_events_of_its_whole_lines(log):
+    log.note(
+        turn_event(SECOND), {"event": "sent", "session": "1-1", "turn": 2, "seconds": None}, {"event": "end", "session": "1-1", "end": ""}
+    )
+    whole = log.path.read_bytes()
+    for size in range(len(whole)):
+        log.path.write_bytes(whole[:size])
+        again = Log.create(log.folder, HEADER)
+        lines = whole[:size].count(b"\n")
+        assert again.header == HEADER
+        assert [(len(one.turns), len(one.sent)) for one in again.dialogues()] == [[], [], [(0, 0)], [(1, 0)], [(1, 1)]][
+            lines
+        ]  # one moment: all or none
+        assert again.path.read_bytes().startswith(whole[:size][: whole[:size].rfind(b"\n") + 1])
+
+
+def test_a_turn_is_replaced_taken_back_dropped_and_kept(log):
+    log.append(SECOND)
+    log.append(Turn(2, "And now?", "Mint.", session="1-1"))
+    assert [turn.response for turn in log.dialogues()[0].turns] == ["Rooibos [1].", "Mint."]
+    assert [turn.number for turn in log.dialogues()[0].taken] == [1]
+    log.note({"event": "dropped", "session": "1-1", "turn": 2})
+    (one,) = log.dialogues()
+    assert ([turn.number for turn in one.turns], [turn.number for turn in one.lost]) == ([1], [2])
+    log.note({"event": "kept", "session": "1-1", "turn": 2})
+    log.note({"event": "learned", "session": "1-1"}, {"event": "undone", "session": "1-1", "turn": 1})
+    (one,) = log.dialogues()
+    assert ([turn.number for turn in one.taken], one.lost, one.learned) == ([2], [], True)
+
+
+def test_another_program_s_change_is_never_written_over(log):
+    log.path.write_text("[]")
+    with pytest.raises(UsageError, match="another program has changed"):
+        log.append(SECOND)
+    assert log.path.read_text() == "[]"
+
+
+def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
+    def full(path, line):
+        with path.open("a") as file:
+            file.write(line[:9])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyterrier_ikat.runs.log.append_line", full)
+        with pytest.raises(OSError, match="No space"):
+            log.append(SECOND)
+    log.append(SECOND)
+    assert len(log.dialogues()[0].turns) == 2
+
+
+def test_a_log_of_an_earlier_version_is_refused_in_one_line(tmp_path):
+    (tmp_path / "dialogue.json").write_text('{"form": 1}')
+    for refused in (lambda: Log.create(tmp_path, HEADER), lambda: Log(tmp_path).header):
+        with pytest.raises(DataError, match="of an earlier version of this package: repeat its command with a new folder"):
+            refused()
+
+
+def test_another_run_is_refused_and_its_differences_are_named(log):
+    with pytest.raises(UsageError, match="system was 'raw', now 'ad'"):
+        Log.create(log.folder, {**HEADER, "system": "ad"})
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(UsageError, match="holds no log of conversations"):
+        Log.create(tmp_path, HEADER)
+
+
+@pytest.mark.parametrize("line", ["{", '{"event": "turn"}', '{"event": "dance", "session": "1-1"}', "[]"])
+def test_a_damaged_line_is_named(log, line):
+    with (log.path).open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(DataError, match="line 5"):
+        log.dialogues()
+
+
+def test_several_threads_write_whole_lines(log):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: log.append(Turn(number, "x" * 5000, "y", session="1-1")), range(100)))
+    lines = (log.path).read_text().splitlines()
+    assert len([json.loads(line) for line in lines]) == 104
