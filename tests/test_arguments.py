@@ -251,7 +251,7 @@ def test_an_unpickled_model_asks_and_keeps(tmp_path):
         (lambda: ikat.Rewrite(Says("x"), stle="llama"), r"Rewrite has no argument stle: did you mean style\? it takes llm, form='full'"),
         (lambda: ikat.RRF(colour=3), r"RRF has no argument colour: it takes \*branches, k=60, num_results=1000$"),
         (lambda: ikat.MultiQuery(), "Queries lacks llm: it takes llm, n=5"),
-        (lambda: ikat.run("raw", "ikat:sample"), "run lacks out: it takes systems, dataset=None, and by name out, topics=None"),
+        (lambda: ikat.run(), "run lacks systems: it takes systems, dataset=None, and by name out='runs', topics=None"),
         (lambda: ikat.PassageIndex("a", "b", "c"), "PassageIndex can't be called so .*: it takes path, and by name text=None"),
         (lambda: ikat.RawUtterance(1), r"RawUtterance can't be called so .*: it takes nothing"),
         (lambda: Mine(3, depth=4), r"Mine can't be called so \(multiple values for argument 'depth'\)"),

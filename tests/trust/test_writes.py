@@ -13,11 +13,15 @@ WORKPLACE = "part of an index, whose folder gets its name when everything is in 
 ELSEWHERE = {
     "conversations/download.py": "goes on with a download that was cut; the file gets its name when it is the expected one",
     "retrieve/dense_writer.py": WORKPLACE,
+    "retrieve/derived.py": WORKPLACE,
+    "retrieve/eager_files.py": WORKPLACE,
+    "retrieve/inverting.py": WORKPLACE,
     "retrieve/shards.py": WORKPLACE,
     "retrieve/text_writer.py": WORKPLACE,
     "study/account.py": "a line at a time at its end; one that was cut is passed over",
     "store/lines.py": "a line at a time at its end; one that was cut is dropped",
     "store/cache.py": "SQLite, which writes in transactions",
+    "store/recover.py": "SQLite, into a new file",
 }
 TO_A_PATH = ("write_text", "write_bytes", "touch", "copyfile", "copytree", "sqlite3.connect")
 TO_A_PATH_OR_FILE = ("to_csv", "to_json", "to_parquet", "to_pickle", "tofile", "savez", "savez_compressed", "savefig")
