@@ -6,6 +6,7 @@
 - ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
   in docs/bench.json;
 - ``paper-overview``, ``papers``, ``prompts``: a row per paper, every row of the papers' tables, every prompt template;
+- ``operators``: a directive per operator, on the page for PyTerrier's site, between the lines ``.. generated: operators`` and ``.. end``;
 - ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from pages.command_line import help_texts
 from pages.markers import Make, MarkerError, renewed
 from pages.method_pages import method_table
+from pages.operator_pages import operator_directives
 from pages.outputs import with_output, with_output_of_real_data
 from pages.paper_overview import paper_overview
 from pages.paper_pages import paper_tables, prompt_table
@@ -36,6 +38,7 @@ MAKERS: dict[str, Make] = {
     "papers": paper_tables,
     "performance": performance_table,
     "prompts": prompt_table,
+    "operators": operator_directives,
     "output": with_output,
     "output-of-real-turns": with_output_of_real_data,
 }
@@ -97,7 +100,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a text is stale or the build warns")
     parser.add_argument("--texts", action="store_true", help="only the texts, no build")
     given = parser.parse_args()
-    fresh = renew([ROOT / "README.md", *sorted(DOCS.glob("*.md"))], check=given.check)
+    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst"]
+    fresh = renew(pages, check=given.check)
     if given.check and not fresh:
         sys.exit("stale: run `make docs`, look at the difference, and commit it")
     if given.texts:

@@ -1,4 +1,4 @@
-"""The public names, and where each is; ``__init__.py`` loads them at first use."""
+"""The public names, and where each is; ``__init__.py`` loads them at first use. A star stands for the ``__all__`` of that room."""
 
 from . import evaluation as evaluation
 from . import methods as methods
@@ -24,55 +24,13 @@ from .evaluation import breakdown as breakdown
 from .evaluation import evaluate as evaluate
 from .evaluation import measures as measures
 from .evaluation import pool_runs as pool_runs
-from .fuse import RRF as RRF
-from .fuse import Interleave as Interleave
-from .fuse import MeanScore as MeanScore
-from .fuse import RerankAgainst as RerankAgainst
-from .fuse import Union as Union
-from .fuse import WeightedSum as WeightedSum
-from .generate import Aggregate as Aggregate
-from .generate import AllUtterances as AllUtterances
-from .generate import Answer as Answer
-from .generate import AppendQuery as AppendQuery
-from .generate import AppendStatements as AppendStatements
-from .generate import BestQuery as BestQuery
-from .generate import Clarify as Clarify
-from .generate import Decide as Decide
-from .generate import ExpandResponse as ExpandResponse
-from .generate import ExplodeQueries as ExplodeQueries
-from .generate import HistoricalQueryExpansion as HistoricalQueryExpansion
-from .generate import ManualRewrite as ManualRewrite
-from .generate import MultiQuery as MultiQuery
-from .generate import OutlineAnswer as OutlineAnswer
-from .generate import PassageQueries as PassageQueries
-from .generate import Queries as Queries
-from .generate import QueryColumn as QueryColumn
-from .generate import RawUtterance as RawUtterance
-from .generate import Respond as Respond
-from .generate import Rewrite as Rewrite
-from .generate import RewriteAndAnswer as RewriteAndAnswer
-from .generate import Samples as Samples
-from .generate import SelectStatements as SelectStatements
-from .generate import Seq2SeqRewrite as Seq2SeqRewrite
-from .generate import StatementQueries as StatementQueries
-from .generate import Summarise as Summarise
-from .generate import SummariseHistory as SummariseHistory
-from .generate import TopicSwitch as TopicSwitch
-from .generate import UpdatePtkb as UpdatePtkb
-from .generate import UserMemory as UserMemory
+from .fuse import *
+from .generate import *
 from .interactive import interact as interact
 from .llms import llm as llm
 from .methods import method as method
 from .profiling import profile as profile
-from .rank import BiEncoder as BiEncoder
-from .rank import ColBERT as ColBERT
-from .rank import CrossEncoder as CrossEncoder
-from .rank import Ensemble as Ensemble
-from .rank import ListwiseRerank as ListwiseRerank
-from .rank import LLMRerank as LLMRerank
-from .rank import MonoT5 as MonoT5
-from .rank import RankStatements as RankStatements
-from .rank import load_reranker as load_reranker
+from .rank import *
 from .retrieve import RM3 as RM3
 from .retrieve import DenseIndex as DenseIndex
 from .retrieve import Index as Index

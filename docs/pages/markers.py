@@ -1,4 +1,7 @@
-"""Texts that the package tells itself, between two markers: ``<!-- generated: NAME -->`` and ``<!-- end -->``."""
+"""Texts that the package tells itself, between two markers: ``<!-- generated: NAME -->`` and ``<!-- end -->``.
+
+In reStructuredText they are ``.. generated: NAME`` and ``.. end``.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,8 +9,8 @@ from collections.abc import Callable, Mapping
 Make = Callable[[str], str]
 """Makes the text between two markers from the text that stands there now."""
 
-_PART = re.compile(r"^(<!-- generated: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.DOTALL | re.MULTILINE)
-_OPENED = re.compile(r"^<!-- generated: ", re.MULTILINE)
+_PART = re.compile(r"^((?:<!--|\.\.) generated: (\S+)(?: -->)?\n)(.*?)^(<!-- end -->|\.\. end)$", re.DOTALL | re.MULTILINE)
+_OPENED = re.compile(r"^(?:<!--|\.\.) generated: ", re.MULTILINE)
 
 
 class MarkerError(Exception):
@@ -31,6 +34,7 @@ def renewed(text: str, makers: Mapping[str, Make]) -> str:
         opened, name, body, closed = part.groups()
         if name not in makers:
             raise MarkerError(f"nothing generates {name!r}: choose one of {', '.join(makers)}")
-        return f"{opened}{makers[name](body).strip()}\n{closed}"
+        apart = "\n" if opened.startswith("..") else ""  # else it belongs to the comment
+        return f"{opened}{apart}{makers[name](body).strip()}\n{apart}{closed}"
 
     return _PART.sub(make, text)

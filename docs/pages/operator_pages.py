@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,19 +18,8 @@ from pyterrier_ikat.show.drawing import draw
 from .stand_ins import example
 from .text import first_sentence, table
 
-OPERATORS = {
-    "Make one query": "RawUtterance AllUtterances ManualRewrite Rewrite RewriteAndAnswer Answer OutlineAnswer Clarify Seq2SeqRewrite "
-    "HistoricalQueryExpansion AppendQuery QueryColumn",
-    "Make several queries": "MultiQuery Queries PassageQueries StatementQueries ExplodeQueries",
-    "Draw and choose samples": "Samples Aggregate BestQuery",
-    "Shorten or enrich the history": "Summarise SummariseHistory ExpandResponse TopicSwitch",
-    "Choose statements about the user": "SelectStatements RankStatements AppendStatements UpdatePtkb",
-    "Retrieve": "RM3 MergeShards TextLoader",
-    "Re-rank": "CrossEncoder BiEncoder ColBERT MonoT5 Ensemble LLMRerank ListwiseRerank RerankAgainst",
-    "Fuse sub-queries or systems": "Interleave RRF WeightedSum MeanScore Union",
-    "Respond": "Decide Respond",
-    "Judge": "Judge",
-}
+ROOMS = ("generate", "retrieve", "rank", "fuse")
+"""Rooms whose operators are shown first."""
 REFERENCE = {
     "Run and compare": "run plan experiment evaluate breakdown report Report profile study runs show",
     "Conversations and passages": "dataset conversation PassageFiles chunk_documents",
@@ -51,13 +41,33 @@ def operators() -> dict[str, Any]:
     return {name: value for name in ikat.__all__ if _is_operator(value := getattr(ikat, name))}
 
 
+def operator_groups() -> dict[str, list[str]]:
+    """The operators of each room under the beginning of its docstring, module by module."""
+    rooms: dict[str, list[tuple[str, int, str]]] = {room: [] for room in ROOMS}
+    for name, value in operators().items():
+        place = (value.__module__, inspect.getsourcelines(value)[1], name)
+        rooms.setdefault(value.__module__.split(".")[1], []).append(place)
+    titles = {room: first_sentence(import_module(f"pyterrier_ikat.{room}").__doc__).partition(":")[0].rstrip(".") for room in rooms}
+    return {titles[room]: [name for *_, name in sorted(found)] for room, found in rooms.items()}
+
+
+def operator_directives(_: str) -> str:
+    """The operators' part of the page for PyTerrier's site."""
+    parts = []
+    for title, names in operator_groups().items():
+        lines = [f".. auto{'class' if isinstance(getattr(ikat, name), type) else 'function'}:: pyterrier_ikat.{name}" for name in names]
+        parts.append(f"{title}\n{'-' * max(55, len(title))}\n\n" + "\n".join(lines))
+    return "\n" + "\n\n".join(parts) + "\n"
+
+
 def write_operator_pages(folder: Path) -> None:
     """Write ``operators/`` and ``reference/``, with an index each, under ``folder``."""
     found = operators()
-    _write(folder / "operators", "Operators", OPERATORS, {name: (value, _operator_page) for name, value in found.items()})
+    _write(folder / "operators", "Operators", operator_groups(), {name: (value, _operator_page) for name, value in found.items()})
     others = {name: (getattr(ikat, name), _reference_page) for name in ikat.__all__ if name not in found}
     bases = {name: (value, _reference_page) for name, value in BASES.items()}
-    _write(folder / "reference", "Python", REFERENCE, others | bases)
+    listed = {what: names.split() for what, names in REFERENCE.items()}
+    _write(folder / "reference", "Python", listed, others | bases)
 
 
 def _is_operator(value: Any) -> bool:
@@ -66,15 +76,15 @@ def _is_operator(value: Any) -> bool:
     return inspect.isfunction(value) and value.__name__[0].isupper()  # MultiQuery: a function that puts operators together
 
 
-def grouped(groups: dict[str, str], names: Iterable[str]) -> dict[str, list[str]]:
+def grouped(groups: dict[str, list[str]], names: Iterable[str]) -> dict[str, list[str]]:
     """The names by what they do; those that no group has come under "Other"."""
     names = set(names)
-    found = {what: [name for name in listed.split() if name in names] for what, listed in groups.items()}
+    found = {what: [name for name in listed if name in names] for what, listed in groups.items()}
     found["Other"] = sorted(names - {name for listed in found.values() for name in listed})
     return {what: listed for what, listed in found.items() if listed}
 
 
-def _write(folder: Path, title: str, groups: dict[str, str], members: dict[str, tuple[Any, Callable[[str, Any, Path], str]]]) -> None:
+def _write(folder: Path, title: str, groups: dict[str, list[str]], members: dict[str, tuple[Any, Callable[[str, Any, Path], str]]]) -> None:
     folder.mkdir()
     for name, (value, page) in members.items():
         (folder / f"{name}.md").write_text(page(name, value, folder), encoding="utf-8")

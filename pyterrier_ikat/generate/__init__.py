@@ -1,4 +1,4 @@
-"""Operators that write queries, choose statements, decide whether to answer, and write responses, with or without an LLM."""
+"""Queries, statements and responses: operators that write queries, choose statements, and decide whether and what to answer."""
 
 from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery

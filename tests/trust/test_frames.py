@@ -1,6 +1,5 @@
 """Any frame through every operator: nothing lost, nothing changed behind the user's back, nothing that isn't text taken for text."""
 
-import inspect
 import json
 import pickle
 import re
@@ -23,18 +22,20 @@ from trust.frames import (
     COMPLETIONS,
     EVERY,
     EXPANDERS,
+    EXPORTED,
     FINDERS,
     FUSERS,
     ODD,
-    PASSAGE_COLUMNS,
     PASSAGES,
     READERS,
     RERANKERS,
     REWRITERS,
     Says,
+    needed,
     one_turn,
     one_turn_expanded,
     one_turn_found,
+    read_by,
     results,
     turns,
 )
@@ -107,16 +108,9 @@ def test_an_operator_that_wrote_into_a_list_or_dict_of_its_input_would_be_found(
         run(Scribbler(), one_turn(("qsubqueries",), qhistory=[{"role": "user", "content": "Which tea?"}]))
 
 
-def is_operator(exported):
-    if inspect.isclass(exported):
-        return issubclass(exported, pt.Transformer)
-    return inspect.isfunction(exported) and exported.__name__[0].isupper()
-
-
 def test_every_exported_operator_is_in_this_files_tables():
-    exported = {name for name in ikat.__all__ if is_operator(getattr(ikat, name))}
-    assert exported <= set(EVERY), "put the new operator into the table of its kind in frames.py"
-    assert "MultiQuery" in exported
+    assert EXPORTED.keys() <= set(EVERY), "put an operator that wants more than a language model into the table of its kind in frames.py"
+    assert {"MultiQuery", "Rewrite", "LLMRerank", "RRF"} <= EXPORTED.keys()
 
 
 @pytest.mark.parametrize("name", REWRITERS)
@@ -125,8 +119,8 @@ def test_every_exported_operator_is_in_this_files_tables():
 def test_a_turn_keeps_its_row_and_place(name, home, data):
     says = data.draw(st.sampled_from(COMPLETIONS), "says")
     on_error = data.draw(st.sampled_from(["raise", "fallback"]), "on_error")
-    frame = data.draw(turns(REWRITERS[name].needed), "frame")
     operator = made(name, home, says, on_error)
+    frame = data.draw(turns(needed(operator)), "frame")
     out = run(operator, frame)
     if isinstance(out, ikat.DataError) and blank_questions(operator, frame):
         assert all(qid in str(out) for qid in blank_questions(operator, frame)[:5])
@@ -162,8 +156,8 @@ def blank_questions(operator, frame):
 @EXAMPLES
 @given(st.data())
 def test_a_turn_has_a_sub_query_of_its_own_number(name, home, data):
-    frame = data.draw(turns(EXPANDERS[name].needed), "frame")
     operator = made(name, home)
+    frame = data.draw(turns(needed(operator)), "frame")
     out = run(operator, frame)
     if isinstance(out, ikat.DataError) and blank_questions(operator, frame):
         return
@@ -228,8 +222,8 @@ def test_a_re_ranker_keeps_every_row(name, home, data):
 @given(st.data())
 def test_fusion_gives_each_turn_each_of_its_passages_once(name, expanded, home, data):
     repeated = expanded and data.draw(st.booleans(), "repeated")
-    frame = data.draw(results(FUSERS[name].needed, expanded=expanded, repeated=repeated), "frame")
     operator = made(name, home)
+    frame = data.draw(results(needed(operator), expanded=expanded, repeated=repeated), "frame")
     out = run(operator, frame)
     assert isinstance(out, pd.DataFrame), out
     turn = "qid_0" if expanded else "qid"
@@ -317,10 +311,10 @@ def many(rows):
 
 @pytest.mark.parametrize("name", [*TURN_BY_TURN, *FINDERS])
 def test_odd_questions_are_taken(name, home):
-    needed = EVERY[name].needed
-    texts = {name: "odd" for name in needed if name not in ("qstatements", "qsubqueries")}
+    needs = needed(made(name, home))
+    texts = {name: "odd" for name in needs if name not in ("qstatements", "qsubqueries")}
     questions = [text for text in ODD if text.strip() or not asks_a_model(name, home)]
-    frame = many([one_turn(needed, **{"query": text, "qutterance": text, **dict.fromkeys(texts, text)}) for text in questions])
+    frame = many([one_turn(needs, **{"query": text, "qutterance": text, **dict.fromkeys(texts, text)}) for text in questions])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)
         out = run(made(name, home, on_error="fallback"), frame)
@@ -331,7 +325,7 @@ def test_odd_questions_are_taken(name, home):
 
 @pytest.mark.parametrize("name", [*RERANKERS, *FUSERS, "Decide", "Respond", "RM3"])
 def test_odd_passages_are_taken(name, home):
-    frame = many([one_turn_found(EVERY[name].needed, query=text[:20].strip() or "tea").assign(text=text) for text in ODD])
+    frame = many([one_turn_found(needed(made(name, home)), query=text[:20].strip() or "tea").assign(text=text) for text in ODD])
     out = run(made(name, home, on_error="fallback"), frame)
     assert isinstance(out, pd.DataFrame), out
     assert list(dict.fromkeys(out["qid"])) == list(dict.fromkeys(frame["qid"]))
@@ -339,14 +333,15 @@ def test_odd_passages_are_taken(name, home):
 
 @pytest.mark.parametrize("name", ["Answer", "MultiQuery", "Samples", "StatementQueries", "UpdatePtkb", "Decide", "Respond", "LLMRerank"])
 def test_a_blank_question_and_a_repeated_turn_are_named_before_a_model_is_asked(name, home):
-    backend, needed = Says(COMPLETIONS[0]), EVERY[name].needed
+    backend = Says(COMPLETIONS[0])
     operator, of_passages = EVERY[name].make(ikat.llm(backend), home), name in {**RERANKERS, **READERS}
+    needs = needed(operator)
     one = one_turn_found if of_passages else one_turn
-    blank = run(operator, many([one(needed), one(needed, query=" \n")]))
+    blank = run(operator, many([one(needs), one(needs, query=" \n")]))
     assert isinstance(blank, ikat.DataError), blank
     assert re.search(r"blank text in q\w+ \(turns 9-1_1", str(blank))
     if not of_passages:
-        again = run(operator, pd.concat([one(needed)] * 2, ignore_index=True))
+        again = run(operator, pd.concat([one(needs)] * 2, ignore_index=True))
         assert isinstance(again, ikat.DataError), again
     assert not backend.asked
 
@@ -354,11 +349,11 @@ def test_a_blank_question_and_a_repeated_turn_are_named_before_a_model_is_asked(
 @pytest.mark.parametrize("missing", [None, float("nan")])
 @pytest.mark.parametrize("name", TURN_BY_TURN)
 def test_a_turn_without_a_question_is_named(name, missing, home):
-    needed = EVERY[name].needed
-    absent = {"query": missing, "qutterance": missing, **({"qresolved": missing} if "qresolved" in needed else {})}
+    needs = needed(made(name, home))
+    absent = {"query": missing, "qutterance": missing, **({"qresolved": missing} if "qresolved" in needs else {})}
     backend = Says(COMPLETIONS[0])
     operator = EVERY[name].make(ikat.llm(backend), home)
-    out = run(operator, many([one_turn(needed, qutterance="Which tea?"), one_turn(needed, **absent)]))
+    out = run(operator, many([one_turn(needs, qutterance="Which tea?"), one_turn(needs, **absent)]))
     if name == "Summarise":
         assert isinstance(out, pd.DataFrame)  # it reads no question
         return
@@ -369,10 +364,10 @@ def test_a_turn_without_a_question_is_named(name, missing, home):
 
 @pytest.mark.parametrize("name", ["Queries given an answer", "SelectStatements by copies"])
 def test_a_turn_without_what_the_prompt_shows_is_named(name, home):
-    needed = EVERY[name].needed
-    out = run(made(name, home), many([one_turn(needed), one_turn(needed, **dict.fromkeys(needed))]))
+    needs = needed(made(name, home))
+    out = run(made(name, home), many([one_turn(needs), one_turn(needs, **dict.fromkeys(needs))]))
     assert isinstance(out, ikat.DataError)
-    assert f"no text in {needed[0]} (turns 9-1_1)" in str(out)
+    assert f"no text in {needs[0]} (turns 9-1_1)" in str(out)
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
@@ -401,8 +396,8 @@ def test_respond_reads_no_text_of_passages_that_it_does_not_show(home):
 
 @pytest.mark.parametrize("name", REWRITERS)
 def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
-    needed = REWRITERS[name].needed
-    frame = pd.concat([one_turn(needed, query="mint"), one_turn(needed, query="rooibos")], ignore_index=True)
+    needs = needed(made(name, home))
+    frame = pd.concat([one_turn(needs, query="mint"), one_turn(needs, query="rooibos")], ignore_index=True)
     out = run(made(name, home, on_error="fallback"), frame)
     if name in ("AppendQuery", "BestQuery", "RankStatements") or asks_a_model(name, home):
         assert isinstance(out, ikat.DataError)
@@ -415,8 +410,8 @@ def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
 
 @pytest.mark.parametrize("name", [*EXPANDERS, *FINDERS])
 def test_repeated_qids_whose_results_would_mix_are_named(name, home):
-    needed = EVERY[name].needed
-    frame = pd.concat([one_turn(needed, query="caffeine"), one_turn(needed, query="tea")], ignore_index=True)
+    needs = needed(made(name, home))
+    frame = pd.concat([one_turn(needs, query="caffeine"), one_turn(needs, query="tea")], ignore_index=True)
     out = run(made(name, home), frame)
     assert isinstance(out, ikat.DataError), out
     assert "9-1_1 has several rows" in str(out)
@@ -425,7 +420,7 @@ def test_repeated_qids_whose_results_would_mix_are_named(name, home):
 @pytest.mark.parametrize("name", EVERY)
 def test_a_missing_column_is_named(name, home):
     operator = made(name, home, on_error="fallback")
-    frame, required = with_required_columns(name)
+    frame, required = with_required_columns(name, operator)
     assert isinstance(run(operator, frame), pd.DataFrame)
     for column in required:
         out = run(operator, frame.drop(columns=column))
@@ -433,23 +428,23 @@ def test_a_missing_column_is_named(name, home):
         assert [mode.missing_columns for mode in out.modes] == [[column]]
 
 
-def with_required_columns(name):
+def with_required_columns(name, operator):
     """A frame that the operator takes, and the columns that it takes no frame without."""
-    needed, of_passages = EVERY[name].needed, ["docno", *PASSAGE_COLUMNS.get(name, ())]
+    needs, of_passages = read_by(operator)
     if name in ("PassageText", "TextLoader"):
         return one_turn_found(), ["docno"]
     if name == "Judge":
         return with_gold_columns(one_turn_found()), ["qid", *of_passages, "qresolved", "gold_answer", "qptkb", "qgoldptkb"]
     if name in FUSERS:
-        return one_turn_expanded(needed), ["qid", "query", "qsub", "query_0", *needed, *of_passages]
+        return one_turn_expanded(needs), ["qid", "query", "qsub", "query_0", *needs, *of_passages]
     if name in TURN_BY_TURN or name in FINDERS:
-        return one_turn(needed, query="caffeine"), ["qid", "query", *needed]
-    return one_turn_found(needed), ["qid", "query", *needed, *of_passages]
+        return one_turn(needs, query="caffeine"), ["qid", "query", *needs]
+    return one_turn_found(needs), ["qid", "query", *needs, *of_passages]
 
 
 @pytest.mark.parametrize("name", FUSERS)
 def test_a_passage_twice_in_a_turn_without_sub_queries_is_named(name, home):
-    found = one_turn_found(FUSERS[name].needed)
+    found = one_turn_found(needed(made(name, home)))
     out = run(made(name, home), pd.concat([found, found.iloc[1:]], ignore_index=True))
     assert isinstance(out, ikat.DataError), out
     assert "turn 9-1_1 has passage d1 twice" in str(out)
@@ -457,7 +452,7 @@ def test_a_passage_twice_in_a_turn_without_sub_queries_is_named(name, home):
 
 @pytest.mark.parametrize("name", FUSERS)
 def test_sub_queries_without_the_qid_of_their_turn_are_named(name, home):
-    out = run(made(name, home), one_turn_expanded(FUSERS[name].needed).drop(columns="qid_0"))
+    out = run(made(name, home), one_turn_expanded(needed(made(name, home))).drop(columns="qid_0"))
     assert isinstance(out, ikat.DataError), out
     assert re.search("without their turns: .* keep qid_0", str(out))
 
@@ -478,7 +473,7 @@ def test_append_takes_operators_that_give_one_row_per_turn_only(home):
 @pytest.mark.parametrize("name", EVERY)
 def test_pt_inspect_knows_the_columns_that_an_operator_reads_and_gives(name, home):
     operator = made(name, home, on_error="fallback")
-    frame, _ = with_required_columns(name)
+    frame, _ = with_required_columns(name, operator)
     inputs = pt.inspect.transformer_inputs(operator)
     assert any(set(columns) <= set(frame.columns) for columns in inputs)
     told = pt.inspect.transformer_outputs(operator, list(frame.columns))
