@@ -3,7 +3,8 @@
 import difflib
 import inspect
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -19,7 +20,7 @@ from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
 from ..operator import digest
-from ..planning import AT_LEAST, estimate
+from ..planning import Asks, Plan
 from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")
@@ -129,8 +130,47 @@ def per_turn(entry: Method) -> tuple[str, str]:
         >>> per_turn(find("aqd")), per_turn(find("rtg"))
         (('2', '5'), ('4 + s', 'at least s'))
     """
-    (calls, queries, least), (more_calls, more_queries, _) = (_counted(entry, statements) for statements in (1, 2))
-    return _as_text(calls, more_calls), least + _as_text(queries, more_queries)
+    plan, retriever = _Counting(), StandIn("retriever")
+    model, other = LLM(_Unasked()), StandIn("other")
+    resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
+    plan.follow(entry.build(retriever=retriever, dense=retriever, **resources), _turns())
+    calls, queries = (_as_text(*(_of_turn(turn, counted) for turn in TURNS)) for counted in (plan.calls, retriever.rows))
+    return calls, f"{'at least ' * plan.open_ended}{queries}"
+
+
+def _of_turn(turn: str, counted: Mapping[str, int]) -> int:
+    """What was counted of a turn, its sub-queries and the earlier turns of its conversation."""
+    return sum(count for qid, count in counted.items() if qid.startswith(turn))
+
+
+TURNS = {"1_": 1, "2_": 2}
+"""The number of statements of each counted turn, by how the qids of its conversation begin."""
+
+
+class _Counting(Plan):
+    """A plan that counts the calls of each turn, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__("", set())
+        self.calls, self.open_ended = Counter[str](), False
+
+    def ask(self, stage: Asks, frame: pd.DataFrame) -> list[Any]:
+        """Count the requests of a stage; return typical outcomes."""
+        self.calls.update(request.qid for request in stage.requests(frame))
+        self.open_ended = self.open_ended or bool(getattr(stage, "open_ended", False))
+        return stage.typical(frame)
+
+
+@cache
+def _turns() -> pd.DataFrame:
+    """The counted turns, planned at once, since a plan's time hardly depends on their number."""
+    personas = [{str(one): f"statement {one}" for one in range(1, count + 1)} for count in TURNS.values()]
+    said = [(f"{len(persona)} teas?", f"{len(persona)} long " * 40, "green?", "Yes.", "Which?") for persona in personas]
+    roles = ("user", "assistant", "user", "assistant", "user")
+    chats = [[{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)] for texts in said]
+    each = [conversation(chat, persona, number=str(len(persona))) for chat, persona in zip(chats, personas, strict=True)]
+    turns = pd.concat(each, ignore_index=True)
+    return turns.assign(qresolved=turns["query"], qgoldptkb=[list(persona) for persona in personas])
 
 
 def _as_text(with_one: int, with_two: int) -> str:
@@ -139,17 +179,6 @@ def _as_text(with_one: int, with_two: int) -> str:
         return str(with_one)
     fixed = f"{with_one - each} + " if with_one > each else ""
     return f"{fixed}{'' if each == 1 else each}s"
-
-
-def _counted(entry: Method, statements: int) -> tuple[int, int, str]:
-    said = [("user", "tea?"), ("assistant", "long " * 40), ("user", "green?"), ("assistant", "Yes."), ("user", "Which?")]
-    chat = [{"role": role, "content": content} for role, content in said]
-    turn = conversation(chat, [f"statement {number}" for number in range(statements)])
-    turn = turn.assign(qresolved=turn["query"], qgoldptkb=[[str(number + 1) for number in range(statements)]])
-    retriever, model, other = StandIn("retriever"), LLM(_Unasked()), StandIn("other")
-    resources: dict[str, Any] = {"llm": model, "second_llm": model, "rewriter": other, "expander": other, "reranker": other}
-    rows = estimate([(entry.name, entry.build(retriever=retriever, dense=retriever, **resources), turn, 0)])
-    return int(rows["calls"].sum()), retriever.rows, "at least " if rows["stage"].str.endswith(AT_LEAST).any() else ""
 
 
 def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
@@ -188,8 +217,9 @@ def _row(entry: Method) -> dict[str, Any]:
 
 def scores_of(entry: Method) -> dict[str, dict[str, float]]:
     """The published scores of a method: table -> measure -> score, as printed."""
-    frames = {name: table.frame() for name, table in {**TABLES, **entry.tables}.items()}
-    return {name: frame.loc[entry.name].to_dict() for name, frame in frames.items() if entry.name in frame.index}
+    tables = {**TABLES, **entry.tables}
+    reporting = {name: table.frame() for name, table in tables.items() if table.has(entry.name)}
+    return {name: frame.loc[entry.name].to_dict() for name, frame in reporting.items()}
 
 
 def published(table: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ methods`` and ``ikat.run``.
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +86,10 @@ class Table:
     measures: tuple[str, ...]
     scores: str
 
+    def has(self, name: str) -> bool:
+        """Whether a row is this system's."""
+        return any(line.split()[:1] == [name] for line in self.scores.split("\n"))
+
     def frame(self) -> pd.DataFrame:
         """One row per system (index: its name here), one column per measure; a score that the paper omits is missing."""
         rows = [line.split() for line in self.scores.split("\n") if line.strip()]
@@ -93,15 +98,15 @@ class Table:
 
 
 class StandIn(Operator):
-    """A placeholder for a resource in a printed expression and in a plan, where it counts its input rows."""
+    """A placeholder for a resource in a printed expression and in a plan, where it counts its input rows of each turn."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name, self.rows = name, 0
+        self.name, self.rows = name, Counter[str]()
 
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The frame; its rows are counted."""
-        self.rows += len(frame)
+        self.rows.update(frame["qid"])
         return frame
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

@@ -51,6 +51,19 @@ def test_a_file_has_its_decorated_functions_in_their_order(file):
     assert per_turn(twice) == ("1", "1")
 
 
+def test_calls_and_queries_by_the_number_of_statements_are_counted_in_one_plan():
+    built = []
+
+    def system(llm, retriever):
+        built.append(llm)
+        queries = ikat.Summarise(llm) >> ikat.SelectStatements(llm, form="scores") >> ikat.StatementQueries(llm) >> ikat.ExplodeQueries()
+        return queries >> retriever % 50
+
+    [entry] = methods_of(system)
+    assert per_turn(entry) == ("2 + s", "at least s")  # a summary and a choice for each turn, queries for each chosen statement
+    assert len(built) == 1
+
+
 def test_a_function_without_decorator_and_an_expression_are_systems_too(file):
     assert find(f"{file}:undecorated").needs == ["llm", "retriever"]
     assert find(f"{file}:expression").build() == ikat.AllUtterances()
