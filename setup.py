@@ -46,7 +46,7 @@ setup(
     install_requires=[
         "pyterrier>=1.1.2",
         "python-terrier",  # registers PyTerrier's own datasets
-        "pyterrier-pisa>=0.4.9",
+        "pyterrier-pisa>=0.4.9; sys_platform == 'linux' and platform_machine == 'x86_64'",  # it has wheels for no other platform
         "pyterrier-alpha",
         "pandas>=2.0",
         "ir-datasets",
@@ -58,6 +58,7 @@ setup(
         "rich>=13.0",  # tables in a terminal
         "lazy-loader>=0.4",
         "lz4>=4.0",  # the passages' texts
+        "filelock>=3.30",  # the same lock on every platform
         "numpy",
         "scipy>=1.9",  # scores of lexical search
         "PyStemmer>=2.2,<3",  # the stems of PISA; from version 3 on it makes others

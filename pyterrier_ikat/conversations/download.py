@@ -18,6 +18,7 @@ import requests
 
 from ..errors import DataError, UsageError
 from ..progress import bar as bar_of
+from ..store.files import replace
 
 DATA_FOLDER, HOME_FOLDER = "IKAT_DATA", "IKAT_HOME"
 TIMEOUT = (15, 60)
@@ -164,7 +165,7 @@ def fetch(source: Source, path: Path) -> None:
         _transfer(source, part, have)
         difference = _difference(source, part)
         if not difference:
-            os.replace(part, path)
+            replace(part, path)
             return
     part.unlink()
     raise DataError(f"{source.url} is not the expected file: {difference}; {_instead(path)}")

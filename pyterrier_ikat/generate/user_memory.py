@@ -21,7 +21,8 @@ from ..errors import DataError, UsageError, advice
 from ..llm_operator import as_llm
 from ..llms import LLM, StageError, TooLong
 from ..prompts import checksum_of
-from ..store.files import atomic_write, hold_lock, lock_holder
+from ..store.files import atomic_write
+from ..store.locks import hold_lock, lock_holder
 from .memory import UpdatePtkb
 from .memory_entries import (
     Entry,

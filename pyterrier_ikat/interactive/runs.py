@@ -17,7 +17,8 @@ from ..generate import UserMemory
 from ..llms import Ledger
 from ..llms.limits import Retry
 from ..runs.log import Log
-from ..store.files import atomic_write, lock_folders
+from ..store.files import atomic_write
+from ..store.locks import lock_folders
 from ..study.identity import checksums_of, kept_as_they_are
 from ..study.systems import System, Systems, methods_in, open_systems
 from ..tables import Table, of_frame

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ..errors import DataError
-from ..store.files import atomic_write, hold_lock, lock_holder, remove_empty
+from ..store.files import atomic_write
+from ..store.locks import hold_lock, lock_holder, remove_empty
 from .cache import REPORT_AFTER, CompletionCache
 from .failures import Waiting
 

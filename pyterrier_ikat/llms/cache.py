@@ -21,7 +21,7 @@ import pyterrier as pt
 
 from ..errors import DataError
 from ..store.cache import Cache, Kind
-from ..store.files import hold_lock, lock_holder, remove_empty
+from ..store.locks import hold_lock, lock_holder, remove_empty
 from .failures import KINDS, LLMFailure
 from .request import Completion, as_read, fault_of
 

@@ -14,7 +14,7 @@ import pyterrier as pt
 
 from ..errors import DataError, IkatError, advice
 from ..operator import Operator, digest
-from ..store.files import atomic_write, write_description
+from ..store.files import atomic_write, point_to, write_description
 from .eager_files import read_docnos as read_eager_docnos
 from .pisa import read_docnos
 from .state import Replaced, Seen, open_folder, states_of
@@ -251,7 +251,7 @@ class IndexArtifact(pt.Artifact):
                 continue
             (folder / name).parent.mkdir(exist_ok=True)
             if (there / name).exists():
-                (folder / name).symlink_to(there / name)
+                point_to(there / name, folder / name)
         if (there / self.META).exists():
             described = json.loads((there / self.META).read_text(encoding="utf-8"))
             parts = {part: {name: described[part][name] for name in names if name in described[part]} for part in ("files", "checks")}

@@ -7,9 +7,7 @@ to end side by side, with no more in memory than one term's list of one shard.
 """
 
 import errno
-import os
 import re
-import resource
 import shutil
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -24,7 +22,7 @@ import numpy as np
 
 from ..errors import DataError, advice
 from ..progress import bar
-from ..store.files import atomic_write, link
+from ..store.files import atomic_write, flush, link, replace
 from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected
 from .eager_files import write_words
@@ -169,9 +167,9 @@ def _add_shard(
     pisa.check_count(indexed, count)
     check_written(unfinished, count)
     for written in (*unfinished.iterdir(), unfinished):
-        _flush(written)
-    os.replace(unfinished, path)
-    _flush(path.parent)
+        flush(written)
+    replace(unfinished, path)
+    flush(path.parent)
     writer.commit(reading.sha256(), stemmer)
 
 
@@ -187,14 +185,6 @@ def _refuse_wordless(passages: Iterator[tuple[str, str]], reading: CorpusReader)
         f"passages {reading.count - len(wordless) + 1} to {reading.count} of the corpus have no word: BM25 finds words of ASCII letters "
         f"and digits; look into the texts, or use {other} with a model of their language"
     )
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_written(folder: Path, count: int) -> None:
@@ -260,6 +250,10 @@ def _merge_postings(shards: Sequence[Path], starts: Sequence[int], folder: Path)
 
 
 def _allow_open_files(count: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < count and soft != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard))

@@ -50,6 +50,9 @@ def states_of(folder: Path, names: Iterable[str]) -> dict[str, FileState]:
 @contextmanager
 def open_folder(path: Path) -> Iterator[Path]:
     """The folder that is at ``path`` now: a name that still leads to it where another one is put there, on systems that have such names."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+        yield path
+        return
     number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         by_number = Path(f"/proc/self/fd/{number}")

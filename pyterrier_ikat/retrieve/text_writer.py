@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..store.files import atomic_write
+from ..store.files import atomic_write, read_at
 from .corpus import Corpus, CorpusReader
 from .texts import HALF, HEADER, MAGIC, NUMBER, Table, as_key, footer, key_in, packed
 
@@ -194,7 +194,7 @@ class TextWriter:
         place = number - firsts[part]
         if place:
             start = int(ends[place - 1])
-        return key_in(os.pread(self._file.fileno(), int(ends[place]) - start, start))[:-1].decode()
+        return key_in(read_at(self._file, int(ends[place]) - start, start))[:-1].decode()
 
 
 def merged(tables: Sequence[Table]) -> Iterator[Table]:

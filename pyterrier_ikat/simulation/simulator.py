@@ -17,7 +17,7 @@ from ..evaluation.evaluator import check_baseline
 from ..llms.failures import StageEnded
 from ..progress import bar
 from ..runs.log import Log
-from ..store.files import lock_folders
+from ..store.locks import lock_folders
 from ..study.identity import kept_as_they_are
 from ..study.in_folders import check_places
 from ..study.systems import System, Systems

@@ -1,20 +1,18 @@
-"""Files and folders that are whole or absent, and the lock."""
+"""Files and folders that are whole or absent."""
 
-import errno
-import fcntl
 import json
 import os
-import platform
 import shutil
+import time
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from datetime import datetime, timezone
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from ..errors import DataError, UsageError
+from .locks import lock_folders
 
 
 @contextmanager
@@ -40,17 +38,63 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
     try:
         if private:
             temporary.touch(0o600, exist_ok=False)
-        with temporary.open(mode if private else mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+        encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")  # the same bytes on every system
+        with temporary.open(mode if private else mode.replace("w", "x"), encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
             error.filename = str(path)  # the system does not say on which file a disk was full
         raise
+
+
+PATIENCE, PAUSE = 2.0, 0.02
+"""Seconds: how long a name is tried again that another program has open, and how long between."""
+
+
+def replace(source: Path, target: Path) -> None:
+    """Put ``source`` in the place of ``target``, whole.
+
+    Windows refuses it while another program has the old file open or mapped. Readers and virus scanners have it for a moment, so it is
+    tried again there.
+
+    Raises:
+        OSError: when it can't be; the system's reason, with both names.
+    """
+    started = time.monotonic()
+    while True:
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError as error:
+            if getattr(error, "winerror", None) is None or time.monotonic() - started > PATIENCE:
+                raise
+        time.sleep(PAUSE)
+
+
+def flush(path: Path) -> None:
+    """Have the disk hold what was written to a file, or the names in a folder where the system can say so: Windows keeps them itself."""
+    if path.is_dir() and os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_at(file: IO[bytes], length: int, start: int) -> bytes:
+    """``length`` bytes of an open file from ``start`` on; its position stays."""
+    position = file.tell()
+    file.seek(start)
+    try:
+        return file.read(length)
+    finally:
+        file.seek(position)
 
 
 def temporary_name(path: Path) -> Path:
@@ -102,7 +146,7 @@ def put_in_place(made: Path, target: Path, last: str) -> None:
         UsageError: when a file of one of these names is there.
     """
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
-        os.replace(made, target)
+        replace(made, target)
         return
     names = sorted((entry.name for entry in made.iterdir()), key=lambda name: name == last)
     if not target.is_dir() or any((target / name).is_file() for name in names):
@@ -110,7 +154,7 @@ def put_in_place(made: Path, target: Path, last: str) -> None:
     for name in names:
         if (target / name).is_dir():  # of a build whose workplace somebody removed
             shutil.rmtree(target / name)
-        os.replace(made / name, target / name)
+        replace(made / name, target / name)
 
 
 def link(source: str | Path, target: str | Path) -> None:
@@ -121,6 +165,14 @@ def link(source: str | Path, target: str | Path) -> None:
         raise
     except OSError:
         shutil.copyfile(source, target)
+
+
+def point_to(source: Path, target: Path) -> None:
+    """Let ``target`` have the content of ``source`` without a copy, where the user may make links: on Windows few may."""
+    try:
+        target.symlink_to(source)
+    except OSError:
+        link(source, target)
 
 
 def require_free(path: str | Path) -> Path:
@@ -196,102 +248,3 @@ def read_description(path: Path, *, form: int, repair: str, spare: Collection[st
                 f"the index {folder} is damaged: {name} has other content than was written; copy it again, or remove it and {repair}"
             )
     return described
-
-
-@contextmanager
-def lock_folders(*folders: Path) -> Iterator[None]:
-    """Hold folders that are being made, so that no other process writes into them.
-
-    Beside each folder lies ``.<name>.lock`` meanwhile.
-
-    Args:
-        folders: they need not be there.
-
-    Raises:
-        UsageError: at once, when another process holds one of them; it says which one. No lock is kept then.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from pyterrier_ikat.store.files import lock_folders
-        >>> with lock_folders(Path("/tmp/ikat-runs/aqd"), Path("/tmp/ikat-runs/raw")):
-        ...     sorted(path.name for path in Path("/tmp/ikat-runs").iterdir())
-        ['.aqd.lock', '.raw.lock']
-    """
-    with ExitStack() as held:
-        for folder in sorted(folders):  # in one order, so that of two processes one gets them all
-            path, holder = folder.with_name(f".{folder.name}.lock"), "another process"
-            if not folder.parent.exists():
-                held.callback(remove_empty, folder.parent)
-            if not held.enter_context(hold_lock(path)):
-                with suppress(FileNotFoundError):  # released just now
-                    holder = path.read_text(encoding="utf-8") or holder
-                raise UsageError(f"{folder} is being made by {holder}: wait for it or stop it, or choose another folder")
-        yield
-
-
-@contextmanager
-def hold_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock, unless another thread or process holds it; yields whether it is held now.
-
-    Args:
-        path: the file that is the lock; it is removed at the end. One that a killed process left is taken over.
-
-    Raises:
-        UsageError: where the disk has no locks.
-    """
-    file, process = _lock(path), os.getpid()
-    if file is None:
-        yield False
-        return
-    with file:
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()} since {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC")
-        file.flush()
-        try:
-            yield True
-        finally:
-            if os.getpid() == process:  # a forked one leaves it to its parent
-                path.unlink(missing_ok=True)  # while it is locked: nobody can have taken it
-
-
-ATTEMPTS = 100
-
-
-def lock_holder(path: Path) -> str | None:
-    """Who holds a lock that is held once, in words; None when nobody does. The file that a killed process left is removed."""
-    with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return file.read()
-        path.unlink()
-    return None
-
-
-def _lock(path: Path) -> IO[str] | None:
-    for attempt in range(ATTEMPTS):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with ExitStack() as opened:
-                file = opened.enter_context(path.open("a+", encoding="utf-8"))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    opened.pop_all()
-                    return file
-        except BlockingIOError:
-            return None
-        except (FileNotFoundError, FileExistsError):
-            # Whoever held it until now removed it meanwhile, and the folder that it had made.
-            if attempt == ATTEMPTS - 1:
-                raise
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                raise
-            raise UsageError(f"{path} can't be locked ({error.strerror}): choose a folder on a disk that has locks") from error
-    return None
-
-
-def remove_empty(folder: Path) -> None:
-    """Remove a folder, unless something is in it."""
-    with suppress(OSError):
-        folder.rmdir()

@@ -15,6 +15,7 @@ from ..llms import FatalLLMError, Ledger
 from ..llms.ledger import Budget
 from ..operator import digest
 from ..spend import Spend
+from ..store.files import read_at
 
 COSTS = "costs.jsonl"
 SPENT = ("calls", "known", "retries", "unanswered", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds", "cost", "worth")
@@ -219,6 +220,6 @@ def _opened(path: Path) -> IO[bytes]:
     """The file to append to; behind a line that was cut begins a new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+b", buffering=0)
-    if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+    if file.tell() and read_at(file, 1, file.tell() - 1) != b"\n":
         file.write(b"\n")
     return file

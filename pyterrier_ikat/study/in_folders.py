@@ -23,7 +23,7 @@ from ..operator import alike
 from ..progress import within
 from ..runs import RunFolder
 from ..runs.turns import checksum_of
-from ..store.files import lock_folders
+from ..store.locks import lock_folders
 from .account import Spending
 from .batches import Batches
 from .scores import TurnScores, score_again, scores_of_folders

@@ -17,7 +17,7 @@ from operators import texts
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.generate import user_memory
-from pyterrier_ikat.store.files import hold_lock
+from pyterrier_ikat.store.locks import hold_lock
 
 
 def chat(*said):

@@ -294,7 +294,7 @@ def test_a_claim_gives_what_there_is_and_leaves_nothing_behind(caches, tmp_path)
     with other.claim(["k", "l"], 60) as (hits, ours):
         assert (hits, ours) == ({"k": COMPLETION}, {"l"})
         (lock,) = (tmp_path / "llm.sqlite.claims").iterdir()
-        assert lock.read_text().startswith(f"process {os.getpid()} on ")
+        assert lock.read_text().startswith(f" process {os.getpid()} on ")
     assert one._cache.get([b"l"]) == {}
     other.close()
     assert not (tmp_path / "llm.sqlite.claims").exists()

@@ -1,18 +1,19 @@
 """Two processes never make the same run: the second is told at once who is at it, and a killed one keeps nothing locked."""
 
 import errno
-import fcntl
 import os
 import signal
 import threading
+from contextlib import ExitStack
 from itertools import permutations
 
+import filelock
 import pytest
 from trust.killing import started
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.store import files as lock
-from pyterrier_ikat.store.files import lock_folders
+from pyterrier_ikat.store import locks
+from pyterrier_ikat.store.locks import hold_lock, lock_folders, lock_holder
 from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.in_folders import run_in_folders
 
@@ -64,7 +65,7 @@ def test_a_killed_process_keeps_nothing_locked(tmp_path):
     other.kill()
     assert os.listdir(tmp_path) == [".aqd.lock"]
     with lock_folders(tmp_path / "aqd"):
-        assert (tmp_path / ".aqd.lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert lock_holder(tmp_path / ".aqd.lock").startswith(f"process {os.getpid()} on ")
     assert os.listdir(tmp_path) == []
 
 
@@ -89,26 +90,67 @@ def test_an_error_sets_it_free(tmp_path):
 
 def test_a_lock_that_its_holder_removes_meanwhile_is_not_held(tmp_path, monkeypatch):
     """Between the opening and the lock the holder ends, and removes the file and the folder that it had made."""
-    path, flock, calls = tmp_path / "runs" / ".aqd.lock", fcntl.flock, []
+    path, native, calls = tmp_path / "runs" / ".aqd.lock", filelock.lock_descriptor, []
 
-    def ends_meanwhile(file, how):
+    def ends_meanwhile(file, **how):
         calls.append(how)
         if len(calls) == 1:
             path.unlink()
             path.parent.rmdir()
-        flock(file, how)
+        return native(file, **how)
 
-    monkeypatch.setattr(lock.fcntl, "flock", ends_meanwhile)
+    monkeypatch.setattr(filelock, "lock_descriptor", ends_meanwhile)
     with lock_folders(tmp_path / "runs" / "aqd"):
-        assert path.read_text().startswith("process ")
+        assert path.read_text().startswith(" process ")
     assert len(calls) == 2
 
 
+def test_who_asks_for_a_holder_removes_no_lock_that_was_taken_meanwhile(tmp_path, monkeypatch):
+    """A killed process left the file; between its opening and the look at it somebody removes it and takes the lock anew."""
+    path, native, held = tmp_path / ".aqd.lock", filelock.lock_descriptor, ExitStack()
+    path.touch()
+
+    def taken_meanwhile(file, **how):
+        monkeypatch.setattr(filelock, "lock_descriptor", native)
+        path.unlink()
+        held.enter_context(hold_lock(path))
+        return native(file, **how)
+
+    monkeypatch.setattr(filelock, "lock_descriptor", taken_meanwhile)
+    with held:
+        lock_holder(path)
+        assert lock_holder(path).startswith(f"process {os.getpid()} on ")
+        with hold_lock(path) as mine:
+            assert not mine
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_where_open_files_cannot_be_removed(tmp_path, monkeypatch, another):
+    """As on Windows, which also lets nobody but the holder read the first byte: the file goes once it is closed."""
+    path, unlink = tmp_path / ".aqd.lock", type(tmp_path).unlink
+
+    def refuse_open_files(self, **how):
+        with self.open("rb") as file:
+            if not filelock.lock_descriptor(file.fileno(), blocking=False) or another:
+                raise PermissionError(errno.EACCES, "used by another process")
+        unlink(self, **how)
+
+    monkeypatch.setattr(locks, "REMOVES_OPEN_FILES", False)
+    monkeypatch.setattr(type(tmp_path), "unlink", refuse_open_files)
+    with hold_lock(path) as held:
+        assert held
+        assert lock_holder(path).startswith(f"process {os.getpid()} on ")
+    assert path.exists() == another
+    with hold_lock(path) as held:
+        assert held
+
+
 def test_a_disk_without_locks_is_said(tmp_path, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(lock.fcntl, "flock", refuse)
+    monkeypatch.setattr(filelock, "lock_descriptor", refuse)
     told = "aqd.lock can't be locked .No locks available.: choose a folder on a disk that has locks"
     with pytest.raises(ikat.UsageError, match=told), lock_folders(tmp_path / "aqd"):
         pass
