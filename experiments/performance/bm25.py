@@ -46,6 +46,7 @@ from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 from pyterrier_ikat.store.cache import Cache
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
+SIZES = tuple(map(int, os.environ.get("IKAT_BENCH_SIZES", "20000,100000").split(",")))
 QUERIES = 8
 KINDS = {"short query (5 words)": 5, "answer (200 words)": 200, "passage query (whole passage)": 10_000}
 DEPTH = 1000
@@ -69,7 +70,7 @@ def rows() -> Iterator[Row]:
             yield _operator(task, index, asked, texts)
             yield from _alone(task, index, asked, postings)
             yield from _beside(task, index, asked, [_bm25s(by_bm25s, asked), *pyserini.get(kind, ())])
-        yield from engine_rows({kind: _queries(words) for kind, words in KINDS.items() if words <= 200}, postings.bandwidth)
+        yield from engine_rows(SIZES, {kind: _queries(words) for kind, words in KINDS.items() if words <= 200}, postings.bandwidth)
         yield _remembered(index, _queries(20))
         yield _progress(index, queries["answer (200 words)"])
 

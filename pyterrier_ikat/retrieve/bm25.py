@@ -58,8 +58,8 @@ class BM25(SparseRetriever):
     random bm25s shares the whole top 10 with Robertson's idf, .84 to .94 of it with Lucene's; on the 700 passages of ikat:2023-mini
     Lucene's shares .94.
 
-    Two engines compute it. ``eager`` adds up what each word gives to each passage, computed when indexing; it runs everywhere. PISA skips
-    passages that can't reach the top, which pays for short queries on large collections.
+    Two engines compute it. ``eager`` adds up what each word gives to each passage, computed when indexing; it runs on every platform. PISA
+    skips passages that can't reach the top, and needs less disk without its uncompressed lists.
 
     ``bm25 % k`` retrieves only k passages. Each distinct query is searched once, for all rows, turns and systems: rankings, without text,
     are kept in the process's shared memory (1 GiB at most, some 25,000 queries of 1000 passages) or in the file ``cache``.
@@ -74,7 +74,8 @@ class BM25(SparseRetriever):
         num_results: the maximum number of passages per query.
         cache: a file that keeps rankings for other processes and later runs; made when missing.
         engine: ``"eager"`` or ``"pisa"``. By default the one that the index has; where it has both, the faster one for the query: PISA
-            below 20 distinct words. They give the same rankings, scores but for rounding.
+            below 20 distinct words over more than 1,000,000 passages, else the eager one. They give the same rankings, and scores but
+            for rounding.
 
     Raises:
         UsageError: when ``k1``, ``b`` or ``num_results`` is out of range, or the index has no files for ``engine``.

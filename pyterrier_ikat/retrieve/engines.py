@@ -10,8 +10,9 @@ ENGINES = ("eager", "pisa")
 BUILDS = (*ENGINES, "both")
 EAGER_UP_TO = 500_000
 """Passages up to which an index gets the files of the eager engine when it is built without naming one."""
-SHORT = 20
-"""Where an index has both, queries of fewer distinct words go to PISA, others to the eager engine; measured in ``docs/scale.md``."""
+LARGE, SHORT = 1_000_000, 20
+"""Where an index of more passages has both, queries of fewer distinct words go to PISA. The eager engine answers all others: up to this
+size it was faster for any number of words (``docs/scale.md``)."""
 
 
 def has_pisa() -> bool:
@@ -33,20 +34,22 @@ def require_pisa(path: str) -> None:
         )
 
 
-def choose_engine(asked: str | None, there: Collection[str], words: int, path: str) -> str:
+def choose_engine(asked: str | None, there: Collection[str], path: str, size: int = 0, words: int = 0) -> str:
     """The engine that answers a query.
 
     Args:
         asked: the one that is asked for; None takes the faster one.
         there: those that the index has files of.
-        words: how many distinct words the query has.
         path: the index, for the error.
+        size: how many passages it has.
+        words: how many distinct words the query has.
 
     Raises:
         UsageError: when the index hasn't the one that is asked for.
     """
     if asked is None:
-        asked = next(iter(there)) if len(there) == 1 else "pisa" if words < SHORT and has_pisa() else "eager"
+        by_pisa = size > LARGE and words < SHORT and has_pisa()
+        asked = next(iter(there)) if len(there) == 1 else "pisa" if by_pisa else "eager"
     if asked not in there:
         again = advice(f"engine={asked!r} at PassageIndex.index", f"`ikat index SOURCE PATH --engine {asked}`")
         raise UsageError(

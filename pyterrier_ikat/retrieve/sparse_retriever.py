@@ -35,13 +35,13 @@ class SparseRetriever(IndexRetriever):
         super().__init__(index, num_results, cache)
         if engine is not None:
             one_of(ENGINES, engine=engine)
-            choose_engine(engine, index.engines, 0, index.path)
+            choose_engine(engine, index.engines, index.path)
         self.engine = engine
-        self._engines: list[str] | None = None
+        self._seen: tuple[list[str], int] | None = None
 
     def queries(self, frame: pd.DataFrame) -> list[Query]:
         """What the rows ask; the index is looked at once per frame."""
-        self._engines = self.index.engines
+        self._seen = (self.index.engines, len(self.index))
         return self.asked(frame)
 
     def asked(self, frame: pd.DataFrame) -> list[Query]:
@@ -54,7 +54,8 @@ class SparseRetriever(IndexRetriever):
 
     def engine_for(self, query: Any) -> str:
         """The engine that answers a query."""
-        return choose_engine(self.engine, self._engines or self.index.engines, self.count_words(query), self.index.path)
+        engines, size = self._seen or (self.index.engines, len(self.index))
+        return choose_engine(self.engine, engines, self.index.path, size, self.count_words(query))
 
     def made_by(self, query: Any) -> str:
         """Part of a cached ranking's key. The last bits of a score differ by engine, so what is kept is what would be searched."""

@@ -112,11 +112,14 @@ def test_where_both_are_there_the_query_decides(both, monkeypatch):
     monkeypatch.setattr(BM25, "search_pisa", lambda self, fingerprint, queries: used.extend(queries) or [eager.NOTHING] * len(queries))
     monkeypatch.setattr(result_cache, "_opened", {})
     long = " ".join(f"w{number}" for number in range(engines.SHORT))
-    both.bm25()(asked("tea tea", long, f"{long} more"))
-    assert used == ["tea tea"]
+    both.bm25()(asked("tea tea", long))
+    assert used == []
+    monkeypatch.setattr(engines, "LARGE", 600)
+    both.bm25()(asked("river river", f"{long} more"))
+    assert used == ["river river"]
     monkeypatch.setattr(engines, "has_pisa", lambda: False)
     both.bm25()(asked("mint"))
-    assert used == ["tea tea"]
+    assert used == ["river river"]
     with pytest.raises(ikat.UsageError, match="is searched by PISA, and pyterrier-pisa isn't installed.*engine='eager'"):
         both.bm25(engine="pisa")
 
