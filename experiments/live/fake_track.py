@@ -25,7 +25,7 @@ import click
 import pyterrier_ikat as ikat
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "interactive"))
+sys.path.insert(0, str(ROOT / "tests" / "live" / "interactive"))
 
 from track_server import DOCUMENTED, NEW, TOKEN, Track, TrackServer  # noqa: E402
 

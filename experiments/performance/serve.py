@@ -25,9 +25,9 @@ from bench import Row
 from process_memory import held_mb
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.live.serving import Limits, running
 from pyterrier_ikat.llms import LLM, Backend, Reply, Request
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.serving import Limits, running
 
 PEOPLE, TURNS, EARLY = 50, 20, 5
 SECONDS, AT_ONCE = 0.3, 8

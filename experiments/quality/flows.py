@@ -143,7 +143,7 @@ def run_ad(index: str, base_url: str) -> None:
 
 def simulate_one_turn(system: Any) -> None:
     """One simulated user, whom the first response satisfies."""
-    from pyterrier_ikat.simulation import ScriptedJudge, ScriptedPlayer, SimulatedUser
+    from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SimulatedUser
 
     user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 1)
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.simulation import ScriptedPlayer, read_users
+from pyterrier_ikat.live.simulation import ScriptedPlayer, read_users
 
 OUT = Path(ikat.__file__).parent / "conversations" / "sample" / "recorded_users.jsonl"
 SYSTEMS = ("raw", "ad", "gtr")

@@ -39,7 +39,7 @@ def chat(**options: Any) -> None:
     Lines that begin with a slash are commands: `/help` lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. `--llm recorded:sample
     --persona ikat:sample --conversation 1-1` replays a conversation of the sample.
     """
-    from ..chat import Screen, open_chat, talk
+    from ..live.chat import Screen, open_chat, talk
     from ..llms import Ledger
 
     ledger, screen = Ledger(), Screen()
@@ -73,8 +73,8 @@ def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) ->
     Each method is a model. Requests hold the whole conversation, so nothing is stored. With the environment variable IKAT_TOKEN set,
     every request needs this token as its API key. Ctrl-C or SIGTERM stops the server once the requests under way are finished.
     """
+    from ..live.serving import Limits, serve
     from ..llms import Ledger
-    from ..serving import Limits, serve
 
     ledger = Ledger()
     try:
@@ -134,7 +134,7 @@ def interact(address: str, name: str, run_id: str, out: str, form: str, **option
     start it again: it continues where the server stands, sends no response twice, and asks no LLM twice. At the end the log is compared
     with the server's dump, and the table shows the seconds of each turn.
     """
-    from ..interactive import interact as play
+    from ..live.interactive import interact as play
     from ..llms import Ledger
 
     ledger, given = Ledger(), {key: value for key, value in options.items() if value is not None}

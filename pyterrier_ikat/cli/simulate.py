@@ -69,10 +69,10 @@ def simulate(
     of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
     """
     from ..evaluation.evaluator import check_baseline
-    from ..simulation import reading_notes, session_frames, simulation_table
-    from ..simulation.planned import plan_sessions
-    from ..simulation.setting import named, prepare
-    from ..simulation.simulator import run_sessions
+    from ..live.simulation import reading_notes, session_frames, simulation_table
+    from ..live.simulation.planned import plan_sessions
+    from ..live.simulation.setting import named, prepare
+    from ..live.simulation.simulator import run_sessions
     from ..study.systems import methods_in
     from .run import show_plan
 
@@ -128,7 +128,7 @@ def simulate_users(folder: str, out: str, vagueness: str, willingness: str, **op
 
     FOLDER has simulation-data.csv, rubrics.csv and assessed-rubrics.csv. Each question is matched in all files; the counts are printed.
     """
-    from ..simulation import convert_track_users, write_users
+    from ..live.simulation import convert_track_users, write_users
 
     if Path(out).exists():
         raise UsageError(f"{out} exists: choose another --out, or remove it")

@@ -41,7 +41,7 @@ EARLIER = "dialogue.json"
 ENDS = ("satisfied", "out of patience", "topic ended", "turn limit")
 """Why a conversation ended: each rubric was met; the user gave up; the track's user had no further question; the run's limit."""
 STEPS = ("log", "continued", "start", "message", "sending", "next", "unsent")
-"""Events that change no conversation; an interactive run continues by them, see :mod:`pyterrier_ikat.interactive.journal`."""
+"""Events that change no conversation; an interactive run continues by them, see :mod:`pyterrier_ikat.live.interactive.journal`."""
 
 Event = Mapping[str, Any]
 

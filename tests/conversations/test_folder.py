@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat import read_persona
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import IkatProvider
 from pyterrier_ikat.conversations.topic_files import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.judge import with_gold
+from pyterrier_ikat.live.persona import read_persona
 
 
 def user(text):

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.chat import Why
+from pyterrier_ikat.live.chat import Why
 from pyterrier_ikat.runs import Source, Turn
 from pyterrier_ikat.runs.turn_drawn import background, effort, plain, sources_drawn, turn_drawn, why_drawn
 from pyterrier_ikat.spend import Spend

@@ -13,9 +13,9 @@ from llms.batch_server import BatchServer
 from llms.chat_server import said
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import ledger_frame

@@ -11,8 +11,8 @@ import pytest
 from llms.chat_server import said
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.evaluation import Judge, per_turn, with_gold
+from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder, write_run

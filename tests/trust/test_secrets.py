@@ -12,9 +12,9 @@ from IPython.core.formatters import DisplayFormatter
 from llms.chat_server import KEY, Answer, ask, refused, said
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.chat import Chat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import IkatError, UsageError
+from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import FatalLLMError, Ledger, llm
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.network import RedactingFilter

@@ -1,0 +1,9 @@
+from . import chat as chat
+from . import interactive as interactive
+from . import serving as serving
+from . import simulation as simulation
+from .answering import answer as answer
+from .chat import Chat as Chat
+from .interactive import interact as interact
+from .serving import serve as serve
+from .simulation import simulate as simulate

@@ -1,0 +1,204 @@
+"""Answer one turn: run the system, say what it does meanwhile, and gather how the response came about."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pyterrier as pt
+
+from ..conversations import conversation
+from ..conversations.frame import column, histories, values, with_columns, without_result_warnings
+from ..errors import DataError, UsageError, advice
+from ..events import Heard, Observer, Step, hearing, observed_by
+from ..llms import Completion, LLMFailure, StageError, TooLong
+from ..operator import Operator, label_of, stages
+from ..progress import Steps
+from ..runs.answered_turn import Turn, clean_text, statements_in
+from ..spend import Spend
+from ..study.systems import System
+
+Tell = Callable[[str], None]
+"""Gets a few words on each step as it begins, such as ``"searching 5 queries"``."""
+HISTORY = 8000
+"""Tokens of history that a turn of a chat sees, unless its user wants another number: about 20 exchanges."""
+CHARACTERS_PER_TOKEN = 4
+
+
+def answer(
+    system: System,
+    said: Sequence[Mapping[str, str]],
+    ptkb: Mapping[str, str] | Sequence[str] | None = None,
+    *,
+    number: str = "chat",
+    turn: int | None = None,
+    history: int | None = HISTORY,
+    halvings: int | None = None,
+    tell: Tell | None = None,
+) -> Turn:
+    """The system's answer to the last message of a conversation.
+
+    When the model rejects a prompt as too long, the turn is retried with half of its history. Several threads may use one system at the
+    same time.
+
+    Args:
+        system: the system.
+        said: the conversation, as for ``ikat.conversation``; the last message is the user's.
+        ptkb: the statements about the user.
+        number: the conversation's name; the turn's qid is ``<number>_<turn>``.
+        turn: the turn's number; by default the number of the user's messages.
+        history: the most tokens of history that the system sees, at four characters each: whole exchanges are omitted, the oldest first;
+            None for all.
+        halvings: how often at most the history is halved; None until nothing of it is left.
+        tell: called, in this thread, when a step begins.
+
+    Returns:
+        The turn, with the calls and seconds of all attempts. Where the history was halved, ``more["history"]`` is its last limit.
+
+    Raises:
+        DataError: when the system returns something else than rows of this turn.
+        StillTooLong: when the shortest prompt is too long as well.
+        IkatError: when the system fails.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos has none." for chat in chats]
+        >>> mine, steps = System.of(ikat.Answer(ikat.llm(Model())), "mine"), []
+        >>> answer(mine, [{"role": "user", "content": "Which tea has no caffeine?"}], tell=steps.append).response, steps
+        ('Rooibos has none.', ['drafting an answer'])
+    """
+    frame = conversation(said, ptkb, number=number)
+    if turn is not None:
+        frame = frame.assign(qid=column([f"{number}_{turn}"]), qturn=column([turn]))
+    limit, more, started = history, dict[str, Any](), time.perf_counter()
+    with hearing() as heard:
+        while True:
+            try:
+                found = _attempt(system.pipeline, frame, tell, limit)
+                return replace(found, **used(heard), method=system.name, more=more, seconds=time.perf_counter() - started)
+            except StageError as error:
+                limit = more["history"] = _halved(error, frame, limit, halvings)
+                halvings = None if halvings is None else halvings - 1
+                if tell is not None:
+                    tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
+
+
+def _halved(error: StageError, frame: pd.DataFrame, limit: int | None, halvings: int | None) -> int:
+    """Half of the tokens of history that a rejected prompt had."""
+    too_long = next((failure for failure in error.failures if isinstance(failure, TooLong)), None)
+    if too_long is None:
+        raise error
+    had = sum(len(message["content"]) for message in histories(frame)[0]) // CHARACTERS_PER_TOKEN
+    sent = had if limit is None else min(had, limit)
+    if not sent or halvings == 0:
+        raise StillTooLong(str(too_long), sent) from None
+    return sent // 2
+
+
+class StillTooLong(UsageError):
+    """A prompt is too long for the model, also with less of its history.
+
+    Attributes:
+        reason: what the model's server says.
+        history: the most tokens of history that it had.
+    """
+
+    def __init__(self, reason: str, history: int) -> None:
+        repair = advice("a system that shows fewer passages", "a method that shows fewer passages")
+        again = "say it again to try with half of that" if history else f"choose a model with a longer context, or {repair}"
+        super().__init__(f"{reason}; at most {history} tokens of history were sent: {again}")
+        self.reason, self.history = reason, history
+
+
+def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, tell: Tell | None, history: int | None) -> Turn:
+    """The answer of a pipeline to a turn frame of one row."""
+    seen, omitted = shortened(turn, history)
+    steps, gathered = Steps(tell), _Gathered()
+    with observed_by(steps, gathered), without_result_warnings():
+        found = seen
+        for stage in stages(pipeline):
+            if not isinstance(stage, Operator | pt.RankCutoff):
+                steps.say(f"running {label_of(stage)}")
+            found = stage(found)
+    _check_turn(found, turn)
+    (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
+    return Turn.of(int(number), utterance, found, **gathered.record(), omitted=omitted)
+
+
+def _check_turn(found: Any, turn: pd.DataFrame) -> None:
+    if not isinstance(found, pd.DataFrame):
+        raise DataError(f"the system returned no frame but a {type(found).__name__}: its last stage has to return a pandas.DataFrame")
+    if "qid_0" in found.columns:
+        raise DataError("the system ends with sub-queries: join them with ikat.Interleave(), ikat.RRF() or ikat.Union() at its end")
+    if not set(values(found, "qid")) <= set(turn["qid"]):
+        reasons = "a stage changes qid, or keeps its input where another thread overwrites it"
+        raise DataError(f"the system returned rows of another turn than the one it was asked: {reasons}")
+
+
+def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int]:
+    """A turn with the newest exchanges of its history, and how many messages were omitted.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> said = [{"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 3]
+        >>> turn, omitted = shortened(ikat.conversation([*said, {"role": "user", "content": "And now?"}]), 45)
+        >>> len(turn["qhistory"][0]), omitted
+        (4, 2)
+    """
+    (history,) = histories(turn)
+    if tokens is None:
+        return turn, 0
+    left, first = tokens * CHARACTERS_PER_TOKEN, len(history)
+    for place in range(len(history) - 1, -1, -1):
+        left -= len(history[place]["content"])
+        if left < 0:
+            break
+        if history[place]["role"] == "user":
+            first = place
+    if left >= 0:
+        return turn, 0
+    return with_columns(turn, qhistory=[history[first:]]), first
+
+
+class _Gathered(Observer):
+    """The queries, drafts and newest texts of one turn."""
+
+    def __init__(self) -> None:
+        self.queries: dict[str, None] = {}
+        self.drafts: dict[str, None] = {}
+        self.written: dict[str, Any] = {}
+
+    def end(self, step: Step) -> None:
+        """Keep the queries that a stage searched and the draft that it wrote."""
+        inp, out = step.inp, step.out
+        if not isinstance(out, pd.DataFrame):
+            return
+        if "query" in inp.columns and "docno" in out.columns and "docno" not in inp.columns:
+            self.queries |= dict.fromkeys(inp["query"].astype(str))
+        self._note(out.head(1))
+
+    def _note(self, row: pd.DataFrame) -> None:
+        """Keep the newest texts, which a result without passages lacks, and all drafts: each branch of a fusion may write one."""
+        draft = "" if "used" in row.columns else next(iter(values(row, "qanswer", "")), "")
+        self.drafts |= dict.fromkeys(filter(None, [clean_text(draft)]))
+        rewrite = next(iter(values(row, "qrewrite", "")), "")
+        new = {"rewrite": clean_text(rewrite), "statements": statements_in(row)}
+        self.written |= {name: value for name, value in new.items() if value}
+
+    def record(self) -> dict[str, Any]:
+        """The fields of a `Turn`."""
+        return {"queries": tuple(self.queries), "draft": "\n\n".join(self.drafts), **self.written}
+
+
+def used(heard: Sequence[Heard]) -> dict[str, Any]:
+    """What the completions came to that were heard, and the prompts and completions, as fields of a `Turn`."""
+    spend = sum((llm.spend(outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)), Spend())
+    return {"spend": spend, "asked": tuple(_as_record(*exchange) for _, exchange in heard)}
+
+
+def _as_record(request: Any, outcome: Any) -> dict[str, Any]:
+    said = {"stage": request.stage, "prompt": request.prompt, "item": request.item, "messages": [dict(one) for one in request.messages]}
+    return said | ({"failure": str(outcome)} if isinstance(outcome, LLMFailure) else {"completion": outcome.text})

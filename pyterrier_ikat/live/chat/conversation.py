@@ -1,0 +1,317 @@
+"""A conversation with a system, turn by turn: it can be saved, undone, and continued with another system."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from ...arguments import checked
+from ...conversations.frame import is_persona
+from ...errors import UsageError, advice, list_first, option
+from ...generate import UserMemory
+from ...llms import LLM, Ledger
+from ...operator import parts_of
+from ...runs.answered_turn import Turn, clean_text, messages_of
+from ...runs.turn_drawn import plain, strip_controls, why_drawn
+from ...runs.turn_html import chat_html, why_html
+from ...study.systems import System
+from ..answering import HISTORY, StillTooLong, Tell, answer
+from ..persona import NUMBER
+from .remembering import Remembering
+from .saving import ChatFolder, topics_of, write_topics
+
+
+@dataclass(frozen=True, repr=False)
+class Why:
+    """How a turn came about; it displays itself.
+
+    Attributes:
+        turn: the turn, with its rewrite, queries, statements and draft.
+        account: its calls, by stage and model; None when they are no longer available.
+    """
+
+    turn: Turn
+    account: Ledger | None = None
+
+    def __repr__(self) -> str:
+        return plain(why_drawn(self.turn, self.account))
+
+    def _repr_html_(self) -> str:
+        return why_html(self.turn, self.account)
+
+
+class Chat:
+    """Talk to a system: each of its answers becomes part of the history of the next turn.
+
+    As in a run, every turn is a frame of one row (see ``ikat.conversation``). A saved chat has a topics file, and reading it gives the
+    frames that the system saw, but for messages omitted from a long history and statements from a memory. A failed turn is not kept and can
+    be repeated.
+
+    **Long conversations.** A turn sees at most ``history`` tokens of the conversation: the oldest exchanges are omitted. When a
+    language model still rejects a prompt as too long, the limit is set to half of the history that the turn had, for the rest of the
+    chat, and the turn is retried once.
+
+    Args:
+        system: a pipeline from turns to passages. The response is that of ``Respond``; a system without ``Respond`` shows only passages.
+        ptkb: the statements about the user: a dict id -> statement, or a list of statements.
+        number: the conversation's name; qids are ``<number>_<turn>``.
+        save_to: a new folder; the chat is saved in it after each turn, as a log and as a topics file, ``topics.json``.
+        continue_from: the folder of a saved chat, which is continued and saved there. It gives ``ptkb`` and ``number``.
+        script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn;
+            a method that is loaded by its name and replays none has no script.
+        method: the system's name.
+        history: the most tokens (of 4 characters) of history that a turn sees; None for no limit.
+        memory: the memory of this user, in a file of their own: it learns from each turn, and later turns and chats see what it knows.
+        load: loads a method by its name, for :meth:`use`; :func:`open_chat` sets it.
+
+    Attributes:
+        turns: the turns so far.
+        spent: the account of the last attempt to answer, also of one that failed.
+
+    Raises:
+        UsageError: when ``number`` isn't one word, an LLM asks in batches, ``save_to`` already exists or can't be written, or
+            ``memory`` has no language model or can't be written.
+        DataError: when ``continue_from`` is missing, or is not the folder of a chat.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.live.chat import Chat
+        >>> class Echo:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos has none." for chat in chats]
+        >>> chat = Chat(ikat.Answer(ikat.llm(Echo())), ["I avoid caffeine."])
+        >>> chat.say("Which tea may I drink?").response
+        'Rooibos has none.'
+        >>> chat.messages()[-1]
+        {'role': 'assistant', 'content': 'Rooibos has none.'}
+        >>> chat.undo().utterance, len(chat.turns)
+        ('Which tea may I drink?', 0)
+    """
+
+    @checked
+    def __init__(
+        self,
+        system: pt.Transformer,
+        ptkb: Mapping[str, str] | Sequence[str] | None = None,
+        *,
+        number: str | None = None,
+        save_to: str | Path | None = None,
+        continue_from: str | Path | None = None,
+        script: Sequence[str] | None = None,
+        method: str = "",
+        history: int | None = HISTORY,
+        memory: UserMemory | None = None,
+        load: Callable[[str], System] | None = None,
+    ) -> None:
+        if not is_persona(ptkb):
+            raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
+        if number is not None and len(number.split()) != 1:
+            raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+        if history is not None and history < 0:
+            raise UsageError(f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more")
+        if save_to is not None and continue_from is not None:
+            raise UsageError(f"a chat that is continued is saved in its own folder: omit {advice('save_to=...', '--save')}")
+        self.ptkb = dict(ptkb) if isinstance(ptkb, Mapping) else {str(place): text for place, text in enumerate(ptkb or [], 1)}
+        self.number, self.history, self._load = number or NUMBER, history, load
+        self.turns: list[Turn] = []
+        self._folder: ChatFolder | None = None
+        session = ""
+        if continue_from is not None:
+            session = self._continue(continue_from, number, None if ptkb is None else self.ptkb)
+        elif save_to is not None:
+            self._folder = ChatFolder(save_to)
+        self._memory = Remembering(memory, session)
+        self.spent = Ledger()
+        self._why: Why | None = None
+        self._utterances = script
+        self._take(System.of(system, method), script)
+
+    def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> str:
+        """Take over a saved chat; gives its session in a memory."""
+        self._folder = ChatFolder(path, continues=True)
+        found = self._folder.begun
+        if number not in (None, found.session) or ptkb not in (None, found.more["ptkb"]):
+            other = f"is the conversation {found.session}" if number not in (None, found.session) else "has another persona"
+            repair = advice("omit ptkb and number", "omit --persona and --conversation")
+            raise UsageError(f"the chat {path} {other}: {repair}, or begin a new chat")
+        self.number, self.ptkb, self.turns = found.session, dict(found.more["ptkb"]), list(found.turns)
+        return str(found.more["memory"])
+
+    @property
+    def save_to(self) -> Path | None:
+        """The folder in which the chat is saved after each turn."""
+        return None if self._folder is None else self._folder.path
+
+    @property
+    def saved(self) -> int:
+        """How many of the turns are in the folder."""
+        return 0 if self._folder is None else len(self._folder.turns)
+
+    @property
+    def remembered(self) -> int:
+        """The number of statements about the user in the memory; 0 without one."""
+        return self._memory.size
+
+    def use(self, system: str | pt.Transformer) -> None:
+        """Continue with another system; the conversation stays.
+
+        Args:
+            system: a method's name, in a chat that :func:`open_chat` opened, or a pipeline.
+
+        Raises:
+            UsageError: when the method can't be loaded, or an LLM asks in batches; the chat then keeps the old system.
+            DataError: when a resource of the method can't be used.
+        """
+        if not isinstance(system, str):
+            self._take(System.of(system))
+        elif self._load is None:
+            raise UsageError(
+                f"this chat can't load the method {system!r}: give a pipeline, or open the chat with pyterrier_ikat.live.chat.open_chat"
+            )
+        else:
+            loaded = self._load(system)
+            self._take(loaded, (self._utterances or None) if loaded.replays else None, tuple(_notes(loaded)))
+
+    def _take(self, system: System, script: Sequence[str] | None = None, notes: tuple[str, ...] = ()) -> None:
+        if system.waits:
+            raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
+        self.method, self.system, self.script, self.notes, self._ready = system.name, system.pipeline, script, notes, system
+
+    def say(self, text: str, tell: Tell | None = None) -> Turn:
+        """Say something, and get the system's turn.
+
+        Args:
+            text: the user's words.
+            tell: called with each stage that begins, in words, such as ``"searching 5 queries"``.
+
+        Raises:
+            UsageError: when the text is empty or differs from the recorded conversation; also when the chat can't be saved, but then the
+                turn is kept in ``turns``.
+            IkatError: when the system fails; the turn isn't kept.
+        """
+        self.spent = Ledger()
+        utterance = self._check(text)
+        ptkb = self._memory.known(self.number, len(self.turns) + 1, self.ptkb, replayed=self.script is not None)
+        with self._counted():
+            turn = self._answered(utterance, ptkb, tell)
+            if self.turns:  # the prompts of all turns would fill the memory
+                self.turns[-1] = replace(self.turns[-1], asked=())
+            self.turns.append(turn)
+            self._why = Why(turn, self.spent)
+            self._save()  # before the memory learns: an answer is never lost
+            learned = self._memory.learn(turn, self.messages(), tell)
+        if learned is not turn:
+            self.turns[-1], self._why = learned, Why(learned, self.spent)
+            self._save()
+        return learned
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """In the block, what the language models do is counted in ``spent``."""
+        models = [part for part in (*parts_of(self.system), self._memory.llm) if isinstance(part, LLM)]
+        ledgers = {id(model.ledger): model.ledger for model in models}
+        with ExitStack() as stack:
+            for ledger in ledgers.values():
+                stack.enter_context(ledger.followed_by(self.spent))
+            yield
+
+    def _answered(self, utterance: str, ptkb: Mapping[str, str], tell: Tell | None) -> Turn:
+        said = [*self.messages(), {"role": "user", "content": utterance}]
+        try:
+            turn = answer(self._ready, said, ptkb, number=self.number, history=self.history, halvings=1, tell=tell)
+            self.history = turn.more.get("history", self.history)
+        except StillTooLong as error:
+            self.history = error.history
+            raise
+        return turn
+
+    def why(self) -> Why:
+        """How the last answer came about, with its prompts and completions; of a turn from a saved chat only what its log has.
+
+        Raises:
+            UsageError: when nothing was said yet.
+        """
+        if not self.turns:
+            raise UsageError("there is no answer yet: say something")
+        last = self.turns[-1]
+        return self._why if self._why is not None and self._why.turn is last else Why(last)
+
+    def undo(self) -> Turn:
+        """Undo the last turn, also in the folder and in the memory.
+
+        Returns:
+            The turn that was undone.
+
+        Raises:
+            UsageError: when nothing was said yet, or something can't be written; the turn then stays.
+        """
+        if not self.turns:
+            raise UsageError("there is no turn to undo: nothing was said yet")
+        self._memory.forget(self.turns[-1].number)  # first: if the turn stays, the memory learns from it again
+        turn = self.turns.pop()
+        try:
+            self._save()
+        except BaseException:
+            self.turns.append(turn)
+            raise
+        return turn
+
+    def _save(self) -> None:
+        if self._folder is not None:
+            self._folder.save(self.number, self.ptkb, self._memory.session, self.turns)
+
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation so far, as the history of the next turn; a turn without a response adds only its utterance."""
+        return messages_of(self.turns)
+
+    def expected(self) -> str | None:
+        """The script's next utterance; None without a script, or after its end."""
+        return self.script[len(self.turns)] if self.script and len(self.turns) < len(self.script) else None
+
+    def topics(self) -> list[dict[str, Any]]:
+        """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
+        return topics_of(self.number, self.ptkb, self.turns)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the chat as a topics file that ``read_topics`` reads, whole or not at all.
+
+        Raises:
+            UsageError: when nothing was said yet, or the file can't be written.
+        """
+        if not self.turns:
+            raise UsageError("nothing to save: a topics file has at least one turn")
+        write_topics(path, self.topics())
+        return Path(path)
+
+    def _check(self, text: str) -> str:
+        utterance = clean_text(text)
+        if not utterance:
+            raise UsageError("there is nothing to answer: say something")
+        if self.script is None:
+            return utterance
+        turn, wanted = f"{self.number}_{len(self.turns) + 1}", self.expected()
+        if wanted is None:
+            raise UsageError(f"the recorded conversation {self.number} has only {len(self.script)} turns: go on with a live LLM")
+        if utterance.split() != wanted.split():
+            raise UsageError(
+                f"the LLM's completions are recorded, and those of turn {turn} answer only {wanted!r}: say that, or choose a live LLM"
+            )
+        return utterance
+
+    def __repr__(self) -> str:
+        said = "\n\n".join(f"you> {strip_controls(turn.utterance)}\n{turn!r}" for turn in self.turns)
+        return said or f"<chat {self.number}: nothing said yet>"
+
+    def _repr_html_(self) -> str:
+        return chat_html(self.number, self.turns)
+
+
+def _notes(system: System) -> Iterator[str]:
+    """What the user should know of a method before the first turn."""
+    if system.writes_response is False:
+        yield f"{system.name} writes no response: you see the best passages, and the history has only your words"
+    if system.unused:
+        yield f"{system.name} doesn't use {list_first(list(map(option, system.unused)))}: another method of this chat may"

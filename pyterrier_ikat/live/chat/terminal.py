@@ -1,0 +1,223 @@
+"""A chat in the terminal: lines in, answers and commands' results out, and what the system is doing meanwhile."""
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+import pandas as pd
+
+from ...errors import IkatError, Terminated, was_interrupted
+from ...llms import LLM
+from ...llms.failures import KEPT
+from ...operator import parts_of
+from ...progress import without_bars
+from ...runs.turn_drawn import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
+from ..answering import Tell
+from .commands import Command, list_commands, read_command
+from .conversation import Chat
+
+PROMPT = "\nyou> "
+
+
+class Screen:
+    """Where a chat is shown: drawn in a terminal, as plain text everywhere else.
+
+    Args:
+        stream: the output; None for the standard output.
+        width: of the lines; None for that of the terminal, and 100 at most.
+    """
+
+    def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
+        self.stream, self.width = stream, width
+
+    def show(self, drawn: Any) -> None:
+        """Print a text or something that rich draws."""
+        if self._terminal:
+            self._console().print(drawn)
+        else:
+            print(drawn if isinstance(drawn, str) else plain(drawn, self.width or WIDTH), file=self.stream or sys.stdout, flush=True)
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[Tell | None]:
+        """While the block runs, a line says what is done; the block gets the function that changes it. None where there is no terminal."""
+        if not self._terminal:
+            yield None
+            return
+        step, console = _Step(what), self._console()
+        with without_bars(), _warnings_above(console), console.status(step, spinner="dots"):  # type: ignore[arg-type]
+            yield step.change
+
+    @property
+    def _terminal(self) -> bool:
+        return (self.stream or sys.stdout).isatty()
+
+    def _console(self) -> Any:
+        from rich.console import Console
+
+        console = Console(file=self.stream, highlight=False, markup=False, emoji=False)
+        console.width = self.width or min(console.width, WIDTH)
+        return console
+
+
+@contextmanager
+def _warnings_above(console: Any) -> Iterator[None]:
+    """In the block, warnings stand on lines of their own and not behind the one that says what is done."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda message, *_, **__: console.print(f"ikat: warning: {strip_controls(str(message))}")
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
+class _Step:
+    """What is done now, with its seconds, as rich asks for it."""
+
+    def __init__(self, what: str) -> None:
+        self.change(what)
+
+    def change(self, what: str) -> None:
+        self.what, self.since = what, time.monotonic()
+
+    def __rich__(self) -> Any:
+        seconds = int(time.monotonic() - self.since)
+        return _dim(self.what + f" ({seconds} s)" * (seconds > 0))
+
+
+def talk(chat: Chat, read: Callable[[str], str] | None = None, screen: Screen | None = None) -> None:
+    """Read the user's lines until the input ends or is interrupted, and show the system's turns.
+
+    Lines that begin with a slash are commands. An error in a turn is shown, and the chat continues; so it does after Ctrl-C while the
+    system answers. With recorded completions, an empty line stands for the recorded utterance.
+
+    Args:
+        chat: the conversation, which is changed.
+        read: asks for a line; the terminal's input by default.
+        screen: where to show it; the standard output by default.
+    """
+    read, screen = read_line if read is None else read, Screen() if screen is None else screen
+    _greet(chat, screen)
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            wanted = chat.expected()
+            if wanted is not None:
+                screen.show(_dim(f"\nrecorded (an empty line says it): {wanted}"))
+            line = read(PROMPT).strip() or wanted
+            if line:
+                _take(chat, line, screen)
+    said = f"\n{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}"
+    only = "" if chat.saved == len(chat.turns) else f"only the first {chat.saved} "
+    screen.show(f"{said}, {only}saved in {chat.save_to}" if chat.saved else f"{said}, not saved")
+
+
+def read_line(prompt: str) -> str:
+    """A line from the keyboard, with editing where the platform has it; one from a pipe is printed as if it had been typed."""
+    with suppress(ImportError):
+        import readline  # noqa: F401
+    line = input(prompt)
+    if not sys.stdin.isatty():
+        print(line)
+    return line
+
+
+def _greet(chat: Chat, screen: Screen) -> None:
+    who = f"{len(chat.ptkb)} statement{'s' * (len(chat.ptkb) != 1)} about you" if chat.ptkb else "no statements about you"
+    who += f", {chat.remembered} remembered" * bool(chat.remembered)
+    named = f"method {chat.method}, " if chat.method else ""
+    screen.show(_dim(f"{named}{who}. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat."))
+    for note in chat.notes:
+        screen.show(_dim(note))
+    if chat.turns:
+        last = chat.turns[-1]
+        screen.show(_dim(f"continued after {len(chat.turns)} turn{'s' * (len(chat.turns) != 1)}; the last one:"))
+        screen.show(f"{PROMPT}{strip_controls(last.utterance)}")
+        screen.show(turn_drawn(last))
+
+
+def _dim(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(strip_controls(text), style="dim")
+
+
+def _take(chat: Chat, line: str, screen: Screen) -> None:
+    """Run a command, or say the line; whatever the user can repair is one message."""
+    try:
+        command = read_command(line)
+        if isinstance(command, Command):
+            RUN[command.name](chat, command.argument, screen)
+        else:
+            _say(chat, command, screen)
+    except IkatError as error:
+        screen.show(f"ikat: {strip_controls(str(error))}")
+
+
+def _say(chat: Chat, text: str, screen: Screen) -> None:
+    said = len(chat.turns)
+    try:
+        with screen.doing("thinking") as tell:
+            chat.say(text, tell)
+    except IkatError as error:
+        screen.show(f"ikat: {strip_controls(str(error))}{_made(chat, answered=True) if len(chat.turns) == said else ''}")
+    except BaseException as error:
+        if isinstance(error, Terminated) or not was_interrupted(error):
+            raise
+        screen.show(f"(stopped{'' if len(chat.turns) > said else ': nothing of this turn is kept'}{_made(chat)})")
+    if len(chat.turns) > said:  # also one that couldn't be saved: it was answered, and is in the history
+        screen.show(turn_drawn(chat.turns[-1]))
+
+
+def _made(chat: Chat, answered: bool = False) -> str:
+    """The calls of a turn without an answer, their cost, and where they are; empty where there was none.
+
+    Args:
+        chat: the chat.
+        answered: omit stages none of whose calls was answered, as an error says it.
+    """
+    models, account = [part for part in parts_of(chat.system) if isinstance(part, LLM)], chat.spent.frame()
+    if answered:
+        account = account[account["prompt_tokens"].isna() | (account["prompt_tokens"] > 0)]
+    calls, cost = int(account["calls"].sum()), account["cost"].sum(skipna=False)
+    if not calls or all(model.backend.replays for model in models):
+        return ""
+    kept = {model.kept_in for model in models}
+    where = KEPT["file"] if kept == {"file"} else KEPT["process"] if kept == {"process"} else "they are not all kept"
+    price = "" if pd.isna(cost) else f" ({cost:.4f} USD)"
+    return f"; {calls} call{'s' * (calls != 1)}{price} {'were' if calls != 1 else 'was'} made: {where}"
+
+
+def _why(chat: Chat, argument: str, screen: Screen) -> None:
+    why = chat.why()
+    screen.show(why_drawn(why.turn, why.account))
+
+
+def _sources(chat: Chat, argument: str, screen: Screen) -> None:
+    screen.show(sources_drawn(chat.why().turn))
+
+
+def _undo(chat: Chat, argument: str, screen: Screen) -> None:
+    turn = chat.undo()
+    left = f"{len(chat.turns)} turn{'s' * (len(chat.turns) != 1)} left"
+    saved = "" if chat.save_to is None else f", also in {chat.save_to}"
+    screen.show(_dim(f"undone: {turn.utterance} ({left}{saved})"))
+
+
+def _method(chat: Chat, argument: str, screen: Screen) -> None:
+    if argument:
+        with screen.doing(f"loading {argument}"):
+            chat.use(argument)
+    screen.show(_dim(f"method {chat.method or repr(chat.system)}"))
+    for note in chat.notes:
+        screen.show(_dim(note))
+
+
+def _help(chat: Chat, argument: str, screen: Screen) -> None:
+    keys = [("Ctrl-C", "stop an answer; at the prompt, end the chat"), ("Ctrl-D", "end the chat")]
+    screen.show(help_drawn([*list_commands(), *keys]))
+
+
+RUN = {"why": _why, "sources": _sources, "undo": _undo, "method": _method, "help": _help}
+"""The function of each command."""

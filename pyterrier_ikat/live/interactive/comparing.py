@@ -1,0 +1,126 @@
+"""The comparison of the log with the server's dump, field by field."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+from ...errors import DataError
+from ...runs.answered_turn import Turn
+from ...runs.log import Dialogue
+from .dumps import DumpEntry, answers_to, read_dump
+
+SHOWN = 20
+
+
+class DumpDiffersError(DataError):
+    """The server's dump differs from the log.
+
+    Attributes:
+        differences: each names the turn and the field.
+    """
+
+    one_line = False
+
+    def __init__(self, where: str, differences: Sequence[str]) -> None:
+        self.differences = list(differences)
+        rest = [f"and {len(differences) - SHOWN} more"] * (len(differences) > SHOWN)
+        places = "place" if len(differences) == 1 else "places"
+        super().__init__("\n".join([f"{where} differs from the log in {len(differences)} {places}:", *differences[:SHOWN], *rest]))
+
+
+def as_dump(dialogues: Sequence[Dialogue], header: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The conversations of an interactive run in the form of the documented dump: an object for each response.
+
+    Args:
+        dialogues: the conversations; turns that were not sent are omitted.
+        header: the log's header.
+
+    Example:
+        >>> turn = Turn(1, "Which tea has no caffeine?", "Rooibos.")
+        >>> (entry,) = as_dump([Dialogue("1-1", "u", turns=[turn], sent={1: None})], {"team": "t", "run_id": "r"})
+        >>> entry["metadata"]["topic_id"], entry["responses"][0]["text"]
+        ('1-1_0', 'Rooibos.')
+    """
+    metadata = {"team_id": header["team"], "run_id": header["run_id"], "type": "interactive", "description": header.get("description", "")}
+    found: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
+    for dialogue in dialogues:
+        topic = str(dialogue.more.get("topic", dialogue.session))
+        for turn in dialogue.taken:
+            place = counts[topic] = counts.get(topic, -1) + 1
+            more = {"track_persona": bool(header.get("track_persona")), "topic_id": f"{topic}_{place}"}
+            found.append({"metadata": {**metadata, **more}, "responses": [_response(turn)], "references": dict(turn.citations)})
+    return found
+
+
+def _response(turn: Turn) -> dict[str, Any]:
+    said = {"rank": 1, "user_utterance": turn.utterance, "text": turn.response}
+    return {**said, "citations": dict(turn.citations), "ptkb_provenance": list(turn.statements)}
+
+
+def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
+    """The differences of the log and the server's dump; each names the turn and the field.
+
+    The responses to a topic are aligned by their texts, so that one that the server has twice, or lacks, is one difference. The user's last
+    words of a topic, which have no response, are omitted. What the server doesn't keep is not compared.
+
+    Args:
+        ours: as :func:`as_dump` makes it.
+        theirs: the server's, in either of its forms.
+
+    Raises:
+        DataError: when an entry has an unknown form.
+
+    Example:
+        >>> turns = [Turn(1, "Which tea?", text) for text in ("Rooibos.", "Mate.")]
+        >>> sides = [[Dialogue("1-1", "u", turns=[turn], sent={1: None})] for turn in turns]
+        >>> ours, theirs = (as_dump(side, {"team": "t", "run_id": "r"}) for side in sides)
+        >>> differences(ours, theirs)
+        ["turn 1-1_1, text: the log has 'Rooibos.', the server 'Mate.'"]
+    """
+    mine, other = read_dump(ours), read_dump(theirs)
+    topics = dict.fromkeys(entry.topic for entry in (*mine, *other))
+    return [line for topic in topics for line in _of_topic(topic, answers_to(topic, mine), answers_to(topic, other))]
+
+
+def _of_topic(topic: str, ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[str]:
+    texts = [entry.text for entry in ours]
+    for mine, other in _aligned(ours, theirs):
+        for (number, entry), there in zip(mine, other, strict=False):
+            yield from _of_turn(f"{topic}_{number + 1}", entry, there)
+        for number, entry in mine[len(other) :]:
+            yield f"turn {topic}_{number + 1}: the server lacks the response {_short(entry.text)}"
+        for there in other[len(mine) :]:
+            if there.text in texts:
+                yield f"turn {topic}_{texts.index(there.text) + 1}: the server has the response once more: {_short(there.text)}"
+            else:
+                yield f"topic {topic}: the server has a response that the log lacks: {_short(there.text)}"
+
+
+def _aligned(ours: Sequence[DumpEntry], theirs: Sequence[DumpEntry]) -> Iterator[tuple[list[tuple[int, DumpEntry]], list[DumpEntry]]]:
+    """Runs of entries that stand beside each other, ours with their places: first by utterance and response, between those by response."""
+    said = [[(entry.utterance, entry.text) for entry in entries] for entries in (ours, theirs)]
+    for _, first, last, their_first, their_last in SequenceMatcher(None, said[0], said[1], autojunk=False).get_opcodes():
+        mine, other = list(enumerate(ours))[first:last], theirs[their_first:their_last]
+        texts, their_texts = [entry.text for _, entry in mine], [entry.text for entry in other]
+        for _, start, end, their_start, their_end in SequenceMatcher(None, texts, their_texts, autojunk=False).get_opcodes():
+            yield mine[start:end], list(other[their_start:their_end])
+
+
+def _of_turn(turn: str, mine: DumpEntry, other: DumpEntry) -> Iterator[str]:
+    fields = _fields(other)
+    for name, value in _fields(mine).items():
+        there = fields[name]
+        if there is not None and value != there:
+            yield f"turn {turn}, {name}: the log has {_short(value)}, the server {_short(there)}"
+
+
+def _fields(entry: DumpEntry) -> dict[str, Any]:
+    about = {f"metadata.{name}": value for name, value in entry.about.items()}
+    said = {"user_utterance": entry.utterance, "text": entry.text, "citations": entry.citations}
+    return {**about, **said, "ptkb_provenance": entry.statements, "references": entry.references}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

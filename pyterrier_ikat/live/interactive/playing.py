@@ -1,0 +1,139 @@
+"""The play of an interactive run: a response to each user message, until the users have no further question."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ...generate.respond import ABSTENTION
+from ...llms import StageError, Unavailable
+from ...runs.answered_turn import Turn, messages_of
+from ...study.systems import System
+from ..answering import HISTORY, Tell, answer
+from .client import TrackServer
+from .journal import Journal
+from .limits import fit_citations, fit_response
+from .messages import UserMessage
+from .sending import Sender
+from .users import Memory
+
+
+class HistoryDiffersWarning(UserWarning):
+    """The server's history of a conversation differs from what was said; the server's is used."""
+
+
+class NoResponseWarning(UserWarning):
+    """The system wrote no response; the user is told that there is no answer."""
+
+
+class NothingLearnedWarning(UserWarning):
+    """The memory could not learn from a conversation; the run continues without it."""
+
+
+@dataclass
+class Player:
+    """Plays one run.
+
+    Args:
+        server: the server.
+        run_id: the run.
+        system: the system.
+        journal: the steps so far.
+        personas: user -> the statements known about the user from the beginning.
+        memory: learns about users who come back.
+        history: see :func:`~pyterrier_ikat.live.answering.answer`.
+        tell: called with each step of the system, with the turn's id before it.
+        sleep: how to wait.
+    """
+
+    server: TrackServer
+    run_id: str
+    system: System
+    journal: Journal
+    personas: Callable[[str], Mapping[str, str]] = lambda user: {}
+    memory: Memory | None = None
+    history: int | None = HISTORY
+    tell: Tell | None = None
+    sleep: Callable[[float], None] = time.sleep
+    _warned: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._sender = Sender(self.server, self.run_id, self.journal, self.tell, self.sleep)
+
+    def play(self, description: str, *, most: int | None = None) -> None:
+        """Start or continue the run, until it ends or ``most`` conversations have ended."""
+        message = self.journal.message or self._sender.start(description, track_persona=self.memory is not None)
+        while True:
+            if message.ends_session:
+                self._learn()
+                if message.ends_run or (most is not None and len(self.journal.dialogues) >= most):
+                    return
+                message = self._sender.next_topic(message)
+            else:
+                message = self._sender.exchange(message, self._answer)
+
+    def _answer(self, message: UserMessage) -> Turn:
+        """The system's answer to a message, as it is going to be sent."""
+        session = self.journal.session
+        number = len(self.journal.dialogues[session].taken) + 1
+        qid = f"{session}_{number}"
+        said, ptkb, tell = self._messages(qid, message), self._known(message.user, session, number), self.tell
+        told = (lambda step: tell(f"{qid} {step}")) if tell else None
+        made = answer(self.system, said, ptkb, number=session, turn=number, history=self.history, tell=told)
+        response, cut = fit_response(made.response)
+        if not response:
+            why = f"turn {qid}: the system wrote no response, because it found no passage; the user is told: {ABSTENTION}"
+            warnings.warn(why, NoResponseWarning, stacklevel=2)
+            response = ABSTENTION
+        citations = fit_citations(qid, made.citations)
+        return replace(made, session=session, utterance=message.utterance, response=response, citations=citations, cut=cut, asked=())
+
+    def _known(self, user: str, session: str, turn: int) -> Mapping[str, str]:
+        """The statements about a user: of the persona, and of earlier conversations."""
+        persona = self.personas(user)
+        if self.memory is None:
+            return persona
+        if persona:
+            self.memory.add(user, persona)
+        return self.memory.known(user, session, turn)
+
+    def _messages(self, qid: str, message: UserMessage) -> list[dict[str, str]]:
+        """The conversation as the server has it; a difference from what was said is a warning."""
+        ours = messages_of(self.journal.dialogues[self.journal.session].taken)
+        ours.append({"role": "user", "content": message.utterance})
+        theirs = message.messages()
+        if not message.history and len(ours) > 1:
+            self._warn("empty", f"turn {qid}: the server sends no history that can be read, so the one of the log is used")
+            return ours
+        if theirs != ours and sorted(map(str, message.history)) in (sorted(map(str, ours)), sorted(map(str, ours[:-1]))):
+            self._warn("order", f"turn {qid}: the server's history is in another order, so the one of the log is used")
+            return ours
+        if theirs != ours:
+            pairs = zip(theirs, ours, strict=False)
+            place = next((number for number, (one, other) in enumerate(pairs, 1) if one != other), min(len(theirs), len(ours)) + 1)
+            told = f"turn {qid}: message {place} of the server's history differs from what was said; the server's history is used"
+            self._warn(self.journal.session, told)
+        return theirs
+
+    def _warn(self, key: str, told: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(told, HistoryDiffersWarning, stacklevel=4)
+
+    def _learn(self) -> None:
+        """Let the memory learn from the conversation that ended, once."""
+        one = self.journal.dialogues[self.journal.session]
+        if self.memory is None or one.learned:
+            return
+        messages = messages_of(one.taken)
+        if self.journal.message is not None and self.journal.message.utterance:
+            messages.append({"role": "user", "content": self.journal.message.utterance})
+        try:
+            self.memory.learn(one.user, one.session, messages)
+        except StageError as error:
+            if any(isinstance(one, Unavailable) for one in error.failures):
+                raise  # the run stops, as at an answer, and learns when it is started again
+            # asked again it would fail again, and the run could never go on
+            told = f"nothing was learned from conversation {one.session}: {error.failures[0].reason}"
+            warnings.warn(told, NothingLearnedWarning, stacklevel=3)
+        self.journal.note({"event": "learned", "session": one.session})

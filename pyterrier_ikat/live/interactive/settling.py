@@ -1,0 +1,243 @@
+"""After a lost answer: find out whether the server took a response, so that none is sent twice and none is lost."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from ...errors import DataError
+from ...runs.answered_turn import Turn
+from .client import AGAIN, TrackServer
+from .dumps import DumpEntry, more_than, read_dump
+from .failures import KeepsFailing, ServerDown, ServerRefusal
+from .messages import UserMessage
+
+WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
+"""Seconds between two questions to a server that may still be at work on a response."""
+SETTLED = 2
+"""How many waits without a change show that a response was not taken, after a lost connection; after a time-out or a kill, all of them."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The outcome of a call.
+
+    Attributes:
+        reply: the user message that followed it; None if the server has not taken the call, so that it is to be sent again.
+        dropped: whether the server will never take it, because it lost the session and has gone on to ``reply``.
+        restarted: whether the server says that it has no conversation of the run since it was started again.
+    """
+
+    reply: UserMessage | None = None
+    dropped: bool = False
+    restarted: bool = False
+
+
+class Seen(Enum):
+    """What the server shows while the outcome of a call is open."""
+
+    UNTAKEN = "it has not taken the response so far"
+    AT_WORK = "it has taken the response, and has no reply yet"
+    BEGUN = "it has begun the next topic, and shows no message"
+
+
+NOT_TAKEN = Settled()
+
+
+def is_taken(before: UserMessage, now: UserMessage) -> bool | None:
+    """Whether the server took the response to ``before``, by its present user message; None if that doesn't show it.
+
+    The history shows it: it grows by the response and the user's next words, also if the user repeats the last ones. A history that changed
+    without growing does not show it. If the server keeps no history, another utterance shows it, and an equal time shows that it is the old
+    message.
+
+    Example:
+        >>> said = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}, {"role": "user", "content": "Why?"}]
+        >>> before = UserMessage("1-1", "u", "Why?", said[:1])
+        >>> is_taken(before, UserMessage("1-1", "u", "Why?", said)), is_taken(before, before)
+        (True, False)
+    """
+    if now.topic != before.topic:
+        return None
+    if before.history or now.history:
+        grown = len(now.messages()) - len(before.messages())
+        return grown > 0 if grown > 0 or now.messages() == before.messages() else None
+    if now.utterance != before.utterance or now.ends_session != before.ends_session:
+        return True
+    return False if now.timestamp and now.timestamp == before.timestamp else None
+
+
+def settle(
+    server: TrackServer,
+    run_id: str,
+    before: UserMessage,
+    turn: Turn | None,
+    *,
+    known: Sequence[str],
+    begun: int,
+    late: bool,
+    sleep: Callable[[float], None],
+) -> Settled:
+    """Find out the outcome of a call whose answer was lost.
+
+    Args:
+        server: the server.
+        run_id: the run.
+        before: the user message that the call answered.
+        turn: the response that was sent; None if the next topic was asked for.
+        known: the responses on this topic that the server is known to have taken.
+        begun: how many conversations the run has had.
+        late: whether the server may still be at work on the call.
+        sleep: how to wait.
+
+    Raises:
+        DataError: when the server doesn't show it.
+        ServerDown: when it is not reached, or has not finished its work on the response.
+    """
+    for number, wait in enumerate((*WAITS, None)):
+        found = _look(server, run_id, before, turn, known, begun)
+        if isinstance(found, Settled):
+            return found
+        if found is Seen.UNTAKEN and number >= (len(WAITS) if late else SETTLED):
+            return NOT_TAKEN
+        if wait is not None:
+            sleep(wait)
+    if found is Seen.BEGUN:
+        return NOT_TAKEN  # the topic has no message at all: the next call gets its first one
+    told = (
+        f"{server.shown} has taken the response of turn {_name(turn)} and gives no reply: it is still at work, or its simulated user failed"
+    )
+    raise ServerDown(f"{told}; start again later, {AGAIN}, or ask the organisers")
+
+
+def settle_start(server: TrackServer, run_id: str, sleep: Callable[[float], None]) -> UserMessage | None:
+    """The first message of a run whose start got no answer; None if the server does not know the run.
+
+    Raises:
+        Unsure: when the server has started the run, and fails at its first message.
+    """
+    for wait in (*WAITS, None):
+        try:
+            return server.current(run_id)
+        except ServerRefusal as error:
+            _unless_forbidden(error)
+            return None
+        except KeepsFailing:
+            if not _is_known(server, run_id):
+                return None
+        if wait is not None:
+            sleep(wait)
+    return server.proceed(run_id, "", {}, [])  # the run is there, and its first topic has no message
+
+
+def _is_known(server: TrackServer, run_id: str) -> bool:
+    try:
+        server.status(run_id)
+    except ServerRefusal as error:
+        _unless_forbidden(error)
+        return False
+    return True
+
+
+def _unless_forbidden(error: ServerRefusal) -> None:
+    """A refusal says that there is nothing, unless it is one of the token."""
+    if error.status in (401, 403):
+        raise error
+
+
+def _look(server: TrackServer, run_id: str, before: UserMessage, turn: Turn | None, known: Sequence[str], begun: int) -> Settled | Seen:
+    """What the server shows now."""
+    try:
+        now = server.current(run_id)
+    except ServerRefusal as error:
+        _unless_forbidden(error)
+        return _without_session(server, run_id, before, turn, known, begun)
+    except ServerDown:
+        return _without_session(server, run_id, before, turn, known, begun)
+    if turn is None:
+        return Settled(now) if now.topic != before.topic or not now.ends_session else Seen.UNTAKEN
+    taken = is_taken(before, now)
+    if taken is None:
+        return _by_dump(server, run_id, before, turn, now, known)
+    if not taken:
+        return Seen.UNTAKEN
+    return Seen.AT_WORK if not now.ends_session and _ends_with(before, "user") and _ends_with(now, "assistant") else Settled(now)
+
+
+def _ends_with(message: UserMessage, role: str) -> bool:
+    """Whether the server's history ends with words of this role; that of some servers always ends before the user's newest words."""
+    return bool(message.history) and message.history[-1]["role"] == role
+
+
+def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: Turn, now: UserMessage, known: Sequence[str]) -> Settled:
+    """Whether the response is in the dump, where the user message doesn't show it."""
+    if _is_dumped(_entries(server, run_id, before, turn), run_id, turn, known):
+        return Settled(now)
+    return Settled(now, dropped=True) if now.topic != before.topic else NOT_TAKEN
+
+
+def _without_session(
+    server: TrackServer, run_id: str, before: UserMessage, turn: Turn | None, known: Sequence[str], begun: int
+) -> Settled | Seen:
+    """What status and dump show, where the server shows no user message: the released one fails while no conversation is open."""
+    try:
+        status = server.status(run_id)
+    except (ServerRefusal, ServerDown, DataError) as error:
+        if isinstance(error, ServerRefusal) and error.status == 404 and not server.debug:  # debug runs have no status
+            raise _forgotten(server, run_id, error) from None
+        raise _unknown(server, run_id, turn, error) from None
+    restarted = status.state == "inactive"
+    if turn is None:
+        return Seen.BEGUN if len(status.done) > begun else replace(NOT_TAKEN, restarted=restarted)
+    entries = _entries(server, run_id, before, turn)
+    if not _is_dumped(entries, run_id, turn, known):
+        # with a session it is taken now; without one the server ignores it, and starts the next topic
+        return replace(NOT_TAKEN, restarted=restarted)
+    last = entries[-1]  # the released server ends a topic with the user's last words, which have no response
+    if last.text is not None and status.state == "active":
+        return Seen.AT_WORK
+    words = last.utterance if last.text is None else ""
+    ended = replace(before, utterance=words, history=[], ends_session=True, ends_run=not status.open)
+    return Settled(ended, restarted=restarted and last.text is not None)
+
+
+def _entries(server: TrackServer, run_id: str, before: UserMessage, turn: Turn) -> list[DumpEntry]:
+    """The dump's entries of the topic.
+
+    Raises:
+        DataError: when there is no dump, or one of an unknown form.
+    """
+    try:
+        return [entry for entry in read_dump(server.dump(run_id)) if entry.topic == before.topic]
+    except (ServerRefusal, ServerDown, DataError) as error:
+        raise _unknown(server, run_id, turn, error) from None
+
+
+def _is_dumped(entries: Sequence[DumpEntry], run_id: str, turn: Turn, known: Sequence[str]) -> bool:
+    """Whether a response is among the topic's in the dump, besides the known ones.
+
+    Raises:
+        DataError: when another one is.
+    """
+    more = more_than(known, entries)
+    if set(more) - {turn.response, *known}:
+        raise DataError(f"run {run_id}: the server has another response to turn {_name(turn)}: another process has continued this run")
+    return more[turn.response] > 0
+
+
+def _forgotten(server: TrackServer, run_id: str, error: Exception) -> DataError:
+    """The released server keeps a run from its first response on, and forgets an earlier one when it is started again."""
+    told = f"{server.shown} does not know run {run_id} any more, because it was started again before it kept a response ({error})"
+    return DataError(f"{told}: give another run id and another folder, or ask the organisers")
+
+
+def _unknown(server: TrackServer, run_id: str, turn: Turn | None, error: Exception | None = None) -> DataError:
+    what = "the question for the next topic" if turn is None else f"the response to turn {_name(turn)}"
+    why = f" ({error})" if error else ""
+    return DataError(
+        f"run {run_id}: {server.shown} does not show whether it took {what}{why}, and nothing is sent twice: start again later, {AGAIN}; "
+        "start a debug run that can't continue anew, with another run id and folder"
+    )
+
+
+def _name(turn: Turn | None) -> str:
+    return "" if turn is None else f"{turn.session}_{turn.number}"

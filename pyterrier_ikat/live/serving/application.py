@@ -1,0 +1,245 @@
+"""The application: OpenAI's chat protocol, search, tools for language models, and the chat page."""
+
+import asyncio
+import base64
+import hashlib
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from ...errors import IkatError
+from ...runs.answered_turn import Turn
+from ...study.systems import System
+from .guard import log_defect
+from .limits import FullError, Limits, Line
+from .requests import ChatRequest, RequestError, SearchRequest, read_chat, read_json, read_search
+from .systems import answer_request, search
+from .wire import DONE, HEARTBEAT, Failure, Reply, as_json, event, failure_of, model_object
+
+PAGE = Path(__file__).with_name("page.html")
+PLACEHOLDER = (
+    "<!doctype html><html lang=en><title>ikat serve</title><p>This server has no chat page. Its models are at /v1/models.</p></html>"
+)
+Result = TypeVar("Result")
+
+
+class GoneError(Exception):
+    """The client left before its answer was there."""
+
+
+@dataclass
+class Service:
+    """What the server does, apart from HTTP.
+
+    Attributes:
+        systems: the systems by name.
+        limits: the bounds.
+        line: where requests wait.
+    """
+
+    systems: Mapping[str, System]
+    limits: Limits
+    line: Line
+
+    def read_chat(self, data: Mapping[str, Any]) -> ChatRequest:
+        """A checked chat request."""
+        return read_chat(data, list(self.systems), self.limits)
+
+    def read_search(self, data: Mapping[str, Any]) -> SearchRequest:
+        """A checked search request."""
+        return read_search(data, list(self.systems), self.limits)
+
+    async def answer(self, asked: ChatRequest, tell: Callable[[str], None]) -> Turn:
+        """The answer; ``tell`` is called in another thread."""
+        return await self.line.run(lambda: answer_request(self.systems[asked.model], asked, tell))
+
+    async def search(self, asked: SearchRequest) -> list[dict[str, Any]]:
+        """For each query its passages."""
+        found = await self.line.run(lambda: search(self.systems[asked.model], asked.queries, asked.k))
+        return [{"query": query, "passages": passages} for query, passages in zip(asked.queries, found, strict=True)]
+
+
+def application(
+    service: Service,
+    more: Sequence[BaseRoute] = (),
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+) -> Starlette:
+    """The application, without the guard that stands before it."""
+    routes = _Routes(service)
+    return Starlette(
+        routes=[
+            Route("/", routes.page),
+            Route("/v1/models", routes.models),
+            Route("/v1/models/{name:path}", routes.model),
+            Route("/v1/chat/completions", routes.chat, methods=["POST"]),
+            Route("/search", routes.search, methods=["POST"]),
+            *more,
+        ],
+        exception_handlers={HTTPException: _http_error, IkatError: _error, FullError: _error, GoneError: _gone, Exception: _error},
+        lifespan=lifespan,
+    )
+
+
+class _Routes:
+    def __init__(self, service: Service) -> None:
+        self.service, self.started = service, int(time.time())
+        text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else PLACEHOLDER
+        self.page_headers, self.page_body = {"content-security-policy": policy_of(text)}, text.encode()
+
+    async def page(self, request: Request) -> Response:
+        """The chat page."""
+        return Response(self.page_body, media_type="text/html", headers=self.page_headers)
+
+    async def models(self, request: Request) -> Response:
+        """The systems."""
+        data = [model_object(one, self.started) for one in self.service.systems.values()]
+        return _json({"object": "list", "data": data})
+
+    async def model(self, request: Request) -> Response:
+        """One system."""
+        name = request.path_params["name"]
+        if name not in self.service.systems:
+            raise RequestError("there is no such model: /v1/models lists them", status=404, param="model", code="model_not_found")
+        return _json(model_object(self.service.systems[name], self.started))
+
+    async def chat(self, request: Request) -> Response:
+        """An answer, whole or as a stream."""
+        asked = self.service.read_chat(await _body(request))
+        if asked.stream:
+            self.service.line.check()
+            return StreamingResponse(_stream(self.service, asked), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        return _json(Reply(asked).completion(await _unless_gone(request, self.service.answer(asked, lambda step: None))))
+
+    async def search(self, request: Request) -> Response:
+        """Passages of queries."""
+        asked = self.service.read_search(await _body(request))
+        return _json({"model": asked.model, "results": await _unless_gone(request, self.service.search(asked))})
+
+
+async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
+    """What the system does, then its finished answer: nothing of it is sent before it is whole and checked."""
+    reply, steps, loop = Reply(asked), asyncio.Queue[str | None](), asyncio.get_running_loop()
+
+    def tell(step: str) -> None:
+        with suppress(RuntimeError):  # the loop ended before the system did
+            loop.call_soon_threadsafe(steps.put_nowait, step)
+
+    job = asyncio.ensure_future(service.answer(asked, tell))
+    job.add_done_callback(lambda _: steps.put_nowait(None))
+    try:
+        yield event(reply.beginning())
+        if service.line.waiting:
+            yield event(reply.activity("waiting"))
+        while True:
+            try:
+                step = await asyncio.wait_for(steps.get(), service.limits.heartbeat)
+            except (TimeoutError, asyncio.TimeoutError):
+                yield HEARTBEAT
+                continue
+            if step is None:
+                break
+            yield event(reply.activity(step))
+        async for part in _ending(reply, job):
+            yield part
+    finally:
+        if not job.cancel() and not job.cancelled():
+            job.exception()  # looked at: else the event loop prints it, with the user's words
+
+
+async def _ending(reply: Reply, job: "asyncio.Future[Turn]") -> AsyncIterator[bytes]:
+    try:
+        turn = await job
+        parts = [event(chunk) for chunk in reply.text(turn)]
+    except Exception as error:
+        parts = [event(failure_for(error).record())]
+    else:
+        parts += [event(reply.usage(turn))] if reply.asked.usage else []
+    for part in [*parts, DONE]:
+        yield part
+
+
+async def _unless_gone(request: Request, work: Awaitable[Result]) -> Result:
+    """The result of the work, unless the client leaves: then nobody waits for it, and its place in line is free.
+
+    Raises:
+        GoneError: when the client left.
+    """
+    job = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({job, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if job.done():
+            return job.result()
+        raise GoneError
+    finally:
+        job.cancel()
+        leaving.cancel()
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise RequestError("the body has no JSON type: send it with the header Content-Type: application/json", status=415)
+    return read_json(await request.body())
+
+
+def policy_of(page: str) -> str:
+    """The page's content security policy: its own scripts and styles, and requests to this server, nothing else.
+
+    Example:
+        >>> policy_of("<style>p {}</style>").split("; ")[:2]
+        ["default-src 'none'", "script-src 'none'"]
+    """
+
+    def hashes(tag: str) -> str:
+        inline = re.findall(rf"<{tag}(?:\s[^>]*)?>(.*?)</{tag}>", page, re.DOTALL | re.IGNORECASE)
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inline]
+        return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+
+    rest = "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; {rest}"
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(as_json(value), status, headers, media_type="application/json")
+
+
+def failure_for(error: Exception) -> Failure:
+    """An error as a client sees it; a defect is logged."""
+    failure = failure_of(error)
+    if failure.code == "internal_error":
+        log_defect(error)
+    return failure
+
+
+async def _error(request: Request, error: Exception) -> Response:
+    failure = failure_for(error)
+    headers = {} if failure.retry_after is None else {"retry-after": str(failure.retry_after)}
+    return _json(failure.record(), failure.status, headers)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """An unknown path, or an HTTP method that it doesn't take."""
+    assert isinstance(error, HTTPException)
+    taken = (error.headers or {}).get("Allow", "another HTTP method")
+    messages = {404: "there is no such address: /v1/models lists the models", 405: f"this address takes {taken}"}
+    failure = Failure(error.status_code, messages.get(error.status_code, str(error.detail)))
+    return _json(failure.record(), failure.status, error.headers)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)

@@ -1,0 +1,181 @@
+"""Answers, streams and errors in the form of OpenAI's chat protocol, with citations."""
+
+import json
+import math
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ...errors import IkatError
+from ...llms import BudgetExceeded, FatalLLMError, StageError
+from ...llms.failures import Unavailable
+from ...runs.answered_turn import Turn
+from ...spend import Spend
+from ...study.systems import System
+from ..answering import StillTooLong
+from .limits import FullError
+from .requests import ChatRequest, RequestError
+from .texts import content_of, pieces_of
+
+DONE = b"data: [DONE]\n\n"
+DONE_BY = ("rewrite", "queries", "statements", "draft", "seconds", "method", "omitted")
+"""The fields of a turn that say how its answer came about, and how long it took."""
+HEARTBEAT = b": still working\n\n"
+TRY_LATER = 10
+"""Seconds after which a client may ask again when the language model was not available."""
+
+
+def usage(spend: Spend) -> dict[str, int] | None:
+    """The tokens of a turn that were paid for, in OpenAI's form; None where a server doesn't report them."""
+    if spend.prompt_tokens is None or spend.completion_tokens is None:
+        return None
+    return {"prompt_tokens": spend.prompt_tokens, "completion_tokens": spend.completion_tokens, "total_tokens": spend.tokens or 0}
+
+
+def as_json(value: Any) -> bytes:
+    """The value as JSON in UTF-8; a score that is not finite becomes null, a lone surrogate a question mark.
+
+    Example:
+        >>> as_json({"score": float("nan")})
+        b'{"score": null}'
+    """
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def event(value: Any) -> bytes:
+    """A server-sent event."""
+    return b"data: " + as_json(value) + b"\n\n"
+
+
+def citations(turn: Turn) -> list[dict[str, Any]]:
+    """The passages of an answer, in the order of [1], [2], ..."""
+    return [{"id": source.docno, "text": source.text, "score": source.score} for source in turn.sources]
+
+
+def account(turn: Turn, asked: ChatRequest) -> dict[str, Any]:
+    """How an answer came about."""
+    told = {name: getattr(turn, name) for name in DONE_BY}
+    return {"response": turn.response, **told, **asdict(turn.spend), "tokens": turn.spend.tokens, "ignored": asked.ignored}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The objects of one reply, which share an id.
+
+    Args:
+        asked: the request.
+    """
+
+    asked: ChatRequest
+    id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def completion(self, turn: Turn) -> dict[str, Any]:
+        """The whole answer."""
+        message = {"role": "assistant", "content": content_of(turn), "refusal": None}
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        return self._object("chat.completion", [choice]) | {"usage": usage(turn.spend), **self._more(turn)}
+
+    def beginning(self) -> dict[str, Any]:
+        """The first chunk of a stream."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def activity(self, step: str) -> dict[str, Any]:
+        """A chunk without text that says what the system does."""
+        return self._chunk({}) | {"ikat": {"activity": step}}
+
+    def text(self, turn: Turn) -> Iterable[dict[str, Any]]:
+        """The finished answer in pieces, then the chunk with its citations, then the usage where it was asked for."""
+        for piece in pieces_of(content_of(turn)):
+            yield self._chunk({"content": piece})
+        yield self._chunk({}, "stop") | self._more(turn)
+
+    def usage(self, turn: Turn) -> dict[str, Any]:
+        """The chunk after the last one, with the tokens."""
+        return self._object("chat.completion.chunk", []) | {"usage": usage(turn.spend)}
+
+    def _more(self, turn: Turn) -> dict[str, Any]:
+        return {"citations": citations(turn), "ikat": account(turn, self.asked)}
+
+    def _chunk(self, delta: dict[str, str], finish_reason: str | None = None) -> dict[str, Any]:
+        return self._object("chat.completion.chunk", [{"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}])
+
+    def _object(self, kind: str, choices: list[Any]) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.asked.model, "choices": choices}
+
+
+def model_object(system: System, created: int) -> dict[str, Any]:
+    """A system in the list of models."""
+    summary, paper = system.method.summary, system.method.paper
+    return {
+        "id": system.name,
+        "object": "model",
+        "created": created,
+        "owned_by": "pyterrier_ikat",
+        "title": " ".join(text for text in (summary, f"({paper})" if paper else "") if text),
+        "writes_response": bool(system.writes_response),
+    }
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error as a client gets it.
+
+    Attributes:
+        status: the HTTP status.
+        message: for a person.
+        type: OpenAI's word for the kind of error.
+        code: a word for programs.
+        param: the parameter that is wrong.
+        retry_after: seconds after which the same request may succeed.
+    """
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    code: str | None = None
+    param: str | None = None
+    retry_after: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """In OpenAI's form."""
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+
+
+def failure_of(error: BaseException) -> Failure:
+    """An error as a client sees it: errors of this package name no secret; of any other it learns only that there was one.
+
+    Example:
+        >>> failure_of(RequestError("there is no model 'gpt'", status=404)).status, failure_of(KeyError("secret")).message
+        (404, 'the system failed unexpectedly: the log of the server says where')
+    """
+    if isinstance(error, RequestError):
+        return Failure(error.status, str(error), code=error.code, param=error.param)
+    if isinstance(error, FullError):
+        why = "the server is stopping" if error.stopping else "too many requests are waiting"
+        code = "stopping" if error.stopping else "overloaded"
+        return Failure(503, f"{why}: ask again in {error.seconds} seconds", "server_error", code, retry_after=error.seconds)
+    if isinstance(error, BudgetExceeded):
+        return Failure(402, str(error), "insufficient_quota", "budget_exceeded")
+    if isinstance(error, FatalLLMError):
+        return Failure(502, str(error), "llm_error", "llm_unusable")
+    if isinstance(error, StillTooLong):
+        message = f"{error.reason}, even without the history: ask a shorter question, or choose another model"
+        return Failure(400, message, code="context_length_exceeded", param="messages")
+    if isinstance(error, StageError):
+        if any(isinstance(one, Unavailable) for one in error.failures):
+            return Failure(503, str(error), "llm_error", "llm_unavailable", retry_after=TRY_LATER)
+        return Failure(502, str(error), "llm_error", "llm_failed")
+    if isinstance(error, IkatError):
+        return Failure(500, str(error), "server_error", "system_failed")
+    return Failure(500, "the system failed unexpectedly: the log of the server says where", "server_error", "internal_error")

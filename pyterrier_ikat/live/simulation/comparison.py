@@ -1,0 +1,175 @@
+"""Systems compared on the same simulated users: means, differences from a baseline, and the table."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...errors import DataError, list_first
+from ...evaluation.evaluator import ALPHA, p_value
+from ...evaluation.experiment_table import TEST
+from ...evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
+from ...runs.log import Log
+from ...runs.samples import grouped
+from ...spend import Spend
+from ...tables import HIGHER, LOWER, Cell, Column, Table
+from .session import PASSAGES, RESPONSE
+
+SATISFIED = "satisfied"
+TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
+"""Measures that every session has, whatever the order of the sessions, so that two systems can be compared user by user."""
+SHARED = (
+    "Seconds depend on the order of sessions, because searches, scores and completions that another session has computed are not "
+    "repeated: they are not tested."
+)
+
+Rows = list[dict[str, Any]]
+
+
+def session_frames(out: str | Path, runs: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """The measures of each session of the runs in a simulation's folder, see :func:`~pyterrier_ikat.evaluation.session_measures`.
+
+    Raises:
+        DataError: when a run isn't there, or the runs have sessions of different users.
+    """
+    found = {name: session_measures(Log(Path(out) / name).dialogues()) for name in runs}
+    users = {name: set(frame["session"]) for name, frame in found.items()}
+    first = next(iter(users))
+    for name, ours in users.items():
+        if differs := sorted(ours ^ users[first]):
+            raise DataError(f"{name} and {first} talked to different users ({list_first(differs)}): run the simulation to its end")
+    return {name: frame.sort_values("session", ignore_index=True) for name, frame in found.items()}
+
+
+def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = None) -> Rows:
+    """The means of each system over the users, and how it differs from a baseline.
+
+    Differences are tested by a two-sided paired t-test over users, the p-value times the number of comparisons (Bonferroni). With several
+    samples, each user's values are averaged over the samples first: the user is the unit, as the topic is in Smucker, Allan and
+    Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation (CIKM 2007). ``turns until satisfied``
+    is not tested, because each system satisfies different users; ``seconds`` is not, because a session finds what others have searched,
+    scored and asked before.
+
+    Args:
+        frames: run -> its sessions, as :func:`session_frames` gives them; samples are named ``NAME.sample-2``, ...
+        baseline: the system that the others are compared with.
+
+    Returns:
+        ``name``, ``users``, ``samples``, ``satisfied`` (the share of the users) and the measures; with samples the standard deviation
+        over them (`` std``); with a baseline `` +`` and `` -`` (users with a higher and a lower value; None
+        where a cost is unknown), `` p-value``, `` p-value corrected`` and `` reject`` (at .05).
+
+    Example:
+        >>> from pyterrier_ikat.runs import Dialogue
+        >>> silent = session_measures([Dialogue("u1", "u1", {"r1": "Which tea?"}, end="out of patience")])
+        >>> [(row["name"], row["users"], row["rubrics met"]) for row in simulation_rows({"silent": silent})]
+        [('silent', 1, 0.0)]
+    """
+    systems = {name: [frames[run] for run in runs] for name, runs in grouped(frames).items()}
+    of_users = {name: _averaged(samples) for name, samples in systems.items()}
+    rows = [_means(name, samples) for name, samples in systems.items()]
+    if baseline is not None:
+        for row in rows:
+            theirs = None if row["name"] == baseline else of_users[baseline]
+            for measure in TESTED:
+                row |= _compared(measure, of_users[row["name"]][measure], None if theirs is None else theirs[measure], len(rows) - 1)
+    return rows
+
+
+def _averaged(samples: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    """Measure -> a value for each user, the mean over the samples."""
+    each = [frame.assign(**{SATISFIED: (frame["end"] == SATISFIED).astype(float)}) for frame in samples]
+    return {measure: np.mean([frame[measure].to_numpy(dtype=float) for frame in each], axis=0) for measure in TESTED}
+
+
+def _means(name: str, samples: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    means = pd.concat([session_means({name: frame}) for frame in samples])
+    means[SATISFIED] = means[SATISFIED] / means["sessions"]
+    row: dict[str, Any] = {"name": name, "users": len(samples[0]), "samples": len(samples)}
+    for measure in (SATISFIED, *MEASURES):
+        found = means[measure].to_numpy(dtype=float)
+        known = found[~np.isnan(found)] if measure == "turns until satisfied" else found
+        row[measure] = float(known.mean()) if len(known) else math.nan
+        if len(samples) > 1:
+            row[f"{measure} std"] = float(known.std(ddof=1)) if len(known) > 1 else math.nan
+    return row
+
+
+def _compared(measure: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
+    better, worse, p = None, None, math.nan
+    if theirs is not None:
+        if not np.isnan(ours - theirs).any():
+            better, worse = int((ours > theirs).sum()), int((ours < theirs).sum())
+        p = p_value(ours, theirs) if len(ours) > 1 else math.nan
+    found: dict[str, Any] = {f"{measure} +": better, f"{measure} -": worse, f"{measure} p-value": p}
+    if comparisons:
+        found |= {f"{measure} p-value corrected": min(1.0, p * comparisons) if p == p else p, f"{measure} reject": p <= ALPHA / comparisons}
+    return found
+
+
+def simulation_table(frames: Mapping[str, pd.DataFrame], baseline: str | None = None, notes: Sequence[str] = ()) -> Table:
+    """The comparison as a table to show; the frame behind it has the rows of :func:`simulation_rows`.
+
+    Args:
+        frames: as for :func:`simulation_rows`.
+        baseline: the system that the others are compared with.
+        notes: further sentences, see :func:`reading_notes`.
+    """
+    rows = simulation_rows(frames, baseline)
+    base = next((row for row in rows if row["name"] == baseline), None) if len(rows) > 1 else None
+    first = {row["name"]: frames[row["name"]] for row in rows}
+    shown = [name for name in shown_columns(session_means(first), first) if name not in ("sessions", SATISFIED)]
+    columns = [Column("system", [Cell(str(row["name"])) for row in rows]), Column("users", [Cell(str(row["users"])) for row in rows], True)]
+    columns += [Column(measure, [_cell(row, measure, base) for row in rows], numeric=True) for measure in (SATISFIED, *shown)]
+    told = [session_notes(first)[0].replace("sessions", "users", 1), *session_notes(first)[1:]]
+    if any(row["samples"] > 1 for row in rows):
+        told.append(f"\u00b1: standard deviation over {max(row['samples'] for row in rows)} samples; means are over all of them.")
+    if len(rows) > 1:
+        told.append(SHARED if base is not None else SHARED.partition(":")[0] + ".")
+    if base is not None:
+        told.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {baseline}: {TEST}; over users.")
+    return Table(rows, columns, [*told, *notes])
+
+
+def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) -> Cell:
+    decimals = MEASURES.get(measure, 4)
+    text = f"{row[measure]:.{decimals}f}" if measure == SATISFIED else format_measure(measure, row[measure])
+    spread = row.get(f"{measure} std", math.nan)
+    differs = base is not None and row.get(f"{measure} reject") is True
+    mark = "" if base is None or not differs else HIGHER if row[measure] > base[measure] else LOWER
+    return Cell(text if spread != spread else f"{text}\u00b1{spread:.{decimals}f}", mark=mark)
+
+
+def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -> list[str]:
+    """Sentences on who spoke and judged, from which text, and which completions were cached or recorded.
+
+    Args:
+        out: the folder of the simulation.
+        runs: its runs.
+        user: who played the users.
+        judge: who judged.
+    """
+    logs = {name: Log(Path(out) / name) for name in runs}
+    turns = {name: [turn for one in log.dialogues() for turn in one.turns] for name, log in logs.items()}
+    who = f"{user} plays the users" + (" and judges" if judge == user else f"; {judge} judges")
+    notes = [f"{who} each turn, from the user's utterance and the text that the user reads."]
+    kinds = {name: {turn.more.get("read") for turn in said} for name, said in turns.items()}
+    if of_passages := [name for name, found in kinds.items() if PASSAGES in found]:
+        most = logs[of_passages[0]].header["passages"]
+        where = ", ".join(name + " in some turns" * (RESPONSE in kinds[name]) for name in of_passages)
+        notes.append(f"Without a response, the text is that of the best {most} passages: {where}.")
+    every = [turn for said in turns.values() for turn in said]
+    notes += cached_note(every, sum(turn.spend.completions for turn in every))
+    played = sum((Spend(**turn.more["played"]) for turn in every), Spend())
+    if played.completions:
+        cost = "an unknown cost" if played.cost is None else f"{played.cost:.4f} US dollars"
+        told = f"Users and judge needed {played.completions} completions, for which {cost} was paid"
+        notes.append(f"{told}; the table counts only those of the systems.")
+    recorded = [name for name, log in logs.items() if log.header["recorded"]]
+    recorded += [part for part in ("users", "judge") if any(part in log.header["recorded_parts"] for log in logs.values())]
+    if recorded:
+        notes.append(f"Recorded, no live LLM: {', '.join(recorded)}. Recordings are replayed by turn; they react to nothing.")
+    return notes

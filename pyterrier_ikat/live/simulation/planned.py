@@ -1,0 +1,132 @@
+"""The most that a simulation can ask, estimated before anything is spent."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from ...chains import in_chain
+from ...conversations import conversation
+from ...llms import LLM, Request
+from ...planning import COLUMNS, Plan, PlanTable
+from ...runs.log import Dialogue, Log
+from ...study.systems import System
+from .players import LLMPlayer, LLMRubricJudge, Situation
+from .session import situation_in
+from .setting import Setting, header_of
+from .users import SimulatedUser
+
+RESPONSE = "word " * 150
+"""Stands in for each response."""
+VERDICT = '["yes", "no", "no"]'
+
+
+def plan_sessions(setting: Setting, out: str | Path | None = None) -> PlanTable:
+    """The most requests of all sessions: every user talks to every system until out of patience, and meets no rubric.
+
+    A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer, or a
+    completion of user or judge can't be used and is asked for once more. The responses are stand-ins of 150 words, so tokens are
+    estimates.
+
+    Args:
+        setting: the simulation, from :func:`~pyterrier_ikat.live.simulation.setting.prepare`.
+        out: the folder of the simulation; turns that it has already are not planned.
+
+    Raises:
+        UsageError: when ``out`` has another simulation.
+
+    Returns:
+        The table of :func:`pyterrier_ikat.plan`; the stages of the simulated user and the judge are rows of each system.
+    """
+    rows: list[dict[str, Any]] = []
+    seen: set[tuple[LLM, str]] = set()
+    for system in setting.systems:
+        kept, of_users = _kept(setting, system, out), list[list[dict[str, Any]]]()
+        for user in setting.users:  # apart: the turns of two users may have the same qids
+            plan, turns = Plan(system.name, seen), list(_turns(setting, system.method.name, user, kept.get(user.id)))
+            if not turns:
+                continue
+            with in_chain(system.sample - 1):
+                for stage in _played(setting, turns):
+                    plan.ask(stage, pd.DataFrame(index=range(len(turns))))
+                plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))
+            of_users.append(plan.rows)
+        rows += _summed(of_users)
+    whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
+    return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
+
+
+Turn = tuple[Situation, str, str, pd.DataFrame]
+"""The user's situation, stand-ins for utterance and response, and the system's frame."""
+
+
+def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows of all users, those of the same stage added up; what is unknown for one user is unknown."""
+    found: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for rows in of_users:
+        times: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            stage = row["stage"], row["model"]
+            times[stage] += 1
+            known = found.setdefault((*stage, times[stage]), {**row, **dict.fromkeys(COLUMNS[3:], 0)})
+            for name in COLUMNS[3:]:
+                known[name] = (
+                    pd.NA if any(value is None or value is pd.NA for value in (known[name], row[name])) else known[name] + row[name]
+                )
+    return list(found.values())
+
+
+def _kept(setting: Setting, system: System, out: str | Path | None) -> dict[str, Dialogue]:
+    """Session -> the part of it that a run's folder has."""
+    if out is None or not Log.is_in(Path(out) / system.name):
+        return {}
+    log = Log(Path(out) / system.name)
+    log.check(header_of(setting, system))
+    return {one.session: one for one in log.dialogues()}
+
+
+def _turns(setting: Setting, name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Turn]:
+    """The turns that are not kept, without an end but that of the patience."""
+    first = situation_in(user, name, setting.rules, kept or Dialogue(user.id, user.person, dict(user.rubrics)))
+    if not first.open:
+        return
+    said, read = kept.messages if kept else [], list(first.read)
+    for number in range(first.turn, user.patience + 1):
+        utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
+        response = f"{RESPONSE}{name} {user.id} {number}"
+        now = [*said, {"role": "user", "content": utterance}]
+        frame = conversation(now, list(user.persona) if setting.rules.show_persona else None, number=user.topic)
+        yield replace(first, turn=number, read=tuple(read)), utterance, response, frame
+        said = [*now, {"role": "assistant", "content": response}]
+        read += said[-2:]
+
+
+@dataclass
+class _Asked:
+    """A player or judge as a plan sees it."""
+
+    llm: LLM
+    stage: str  # type: ignore[misc]
+    made: list[Request]
+    parse: Any
+    stand_ins: list[Any]
+    style: ClassVar[str] = ""
+
+    def requests(self, frame: pd.DataFrame) -> list[Request]:
+        return self.made
+
+    def typical(self, frame: pd.DataFrame) -> list[Any]:
+        return self.stand_ins
+
+
+def _played(setting: Setting, turns: Sequence[Turn]) -> Iterator[Any]:
+    player, judge = setting.rules.player, setting.rules.judge
+    if isinstance(player, LLMPlayer):
+        asked = [player.request_in(situation) for situation, *_ in turns]
+        yield _Asked(player.llm, player.stage, asked, player.parse, [utterance for _, utterance, *_ in turns])
+    if isinstance(judge, LLMRubricJudge):
+        asked = [judge.request_for(situation, utterance, response) for situation, utterance, response, _ in turns]
+        yield _Asked(judge.llm, judge.stage, asked, judge.parse, [VERDICT] * len(turns))

@@ -1,0 +1,133 @@
+"""Conversations longer than a model's context: what a turn sees, by rule."""
+
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.live.answering import HISTORY, StillTooLong, answer
+from pyterrier_ikat.live.chat import Chat
+from pyterrier_ikat.llms import LLM, Backend, Reply, StageError, TooLong
+from pyterrier_ikat.study.systems import System
+
+
+class Small(Backend):
+    """Rejects prompts of more characters than it has room for, and answers the others with 40 characters."""
+
+    def __init__(self, room):
+        self.room, self.prompts, self.model, self.replays = room, [], "small", False
+        self.identity = {"provider": "fake", "model": f"small {id(self)}", "params": {}}
+
+    def complete(self, requests):
+        self.prompts += [request.messages[-1]["content"] for request in requests]
+        return [self.reply(request) for request in requests]
+
+    def reply(self, request):
+        length = len(request.messages[-1]["content"])
+        if length > self.room:
+            return TooLong(request.stage, request.qid, f"the prompt has {length} characters")
+        return Reply(f"Answer {len(self.prompts)}. ".ljust(40, "."), self.model, "stop", prompt_tokens=length // 4, completion_tokens=10)
+
+
+def chat_with(room, **options):
+    backend = Small(room)
+    return Chat(ikat.Answer(LLM(backend)), **options), backend
+
+
+def say(chat, times):
+    return [chat.say(f"Question {number}?".ljust(40, "?")) for number in range(times)]
+
+
+def test_200_turns_show_the_newest_exchanges_and_save_all(tmp_path):
+    chat, backend = chat_with(10**9, history=100)
+    turns = say(chat, 200)
+    assert [turn.omitted for turn in turns[:8]] == [0, 0, 0, 0, 0, 0, 2, 4]  # 100 tokens: 5 exchanges of 80 characters
+    assert turns[199].omitted == 2 * (199 - 5)
+    assert len({len(prompt) for prompt in backend.prompts[10:]}) == 1
+    assert "Question 198?" in backend.prompts[199]
+    assert len(read_topics(chat.save(tmp_path / "chat.json"))[0].turns) == 200
+    assert [bool(turn.asked) for turn in chat.turns] == [False] * 199 + [True]
+
+
+def test_a_prompt_that_is_too_long_is_repeated_once_with_half_the_history_which_stays_so():
+    chat, backend = chat_with(10**9, history=None)
+    say(chat, 8)  # 7 exchanges: 560 characters, 140 tokens; the eighth makes them 160
+    backend.room = len(backend.prompts[-1])
+    steps = []
+    turn = chat.say("And now?", steps.append)
+    assert (chat.history, turn.omitted) == (80, 8)  # 4 of 8 exchanges
+    assert steps[1] == "the prompt is too long for the model: asking again with at most 80 tokens of history"
+    assert turn.response.startswith("Answer 10.")
+    assert chat.spent.frame()[["calls", "failures"]].values.tolist() == [[2, 1]]
+    assert chat.say("And then?").omitted > 8
+
+
+def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
+    backend = Small(10**9)
+    llm = LLM(backend)
+    chat = Chat(ikat.Answer(llm) >> ikat.Rewrite(llm))
+    say(chat, 8)
+    reply, room = backend.reply, max(map(len, backend.prompts))
+    too_long = TooLong("rewrite", "chat_9", "the prompt is long")
+    backend.reply = lambda one: too_long if one.stage == "rewrite" and len(one.messages[-1]["content"]) > room else reply(one)
+    turn = chat.say("And now?".ljust(40, "?"))
+    assert chat.spent.frame()[["stage", "calls", "failures"]].values.tolist() == [["answer", 2, 0], ["rewrite", 2, 1]]
+    assert (turn.spend.calls, turn.spend.cost) == (3, None)
+    assert isinstance(turn.spend.tokens, int)
+    assert turn.spend.tokens == chat.spent.frame()[["prompt_tokens", "completion_tokens"]].sum().sum()
+
+
+def test_a_prompt_that_is_still_too_long_is_an_error_that_says_how_to_go_on():
+    chat, backend = chat_with(10**9)
+    say(chat, 8)
+    backend.room = len(backend.prompts[2])  # which shows 2 exchanges
+    with pytest.raises(ikat.UsageError, match=r"chat_9: the prompt has \d+ characters; at most 80 tokens .* say it again to try with half"):
+        chat.say("And now?")
+    assert len(chat.turns) == 8
+    assert chat.say("And now?").omitted == 12  # 40 tokens: 2 of 8 exchanges
+
+
+def test_where_nobody_can_say_it_again_the_history_is_halved_until_the_prompt_fits():
+    class Counted(Small):
+        def complete(self, requests):
+            return super().complete(requests) if requests[0].stage == "answer" else [Reply("Tea?", "small", "stop", 5, 1)]
+
+    backend = Counted(10**9)
+    llm = LLM(backend)
+    said = [{"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 32]  # 640 tokens
+    asked, steps = [*said, {"role": "user", "content": "And now?"}], []
+    system = System.of(ikat.Rewrite(llm) >> ikat.Answer(llm))
+    answer(system, asked, history=60)
+    backend.room = len(backend.prompts[-1])  # 3 exchanges: of 640, 320, 160, 80 and 40 tokens the last one fits
+    found = answer(system, asked, history=None, tell=steps.append)
+    assert (found.more, found.omitted) == ({"history": 40}, 60)
+    assert [step.split()[-4] for step in steps if "asking again" in step] == ["320", "160", "80", "40"]
+    assert (found.spend.calls, found.spend.known) == (6, 0)  # a rewrite at each attempt, and the answer
+    assert found.spend.tokens == 5 * 6 + len(backend.prompts[-1]) // 4 + 10
+    backend.room = 1
+    with pytest.raises(StillTooLong, match="at most 0 tokens of history"):
+        answer(system, asked, history=None)
+
+
+def test_without_history_a_prompt_can_not_get_shorter():
+    chat, _ = chat_with(10)
+    with pytest.raises(ikat.UsageError, match="at most 0 tokens of history were sent: choose a model with a longer context"):
+        chat.say("Which tea?")
+
+
+def test_other_failures_are_not_repeated():
+    chat, backend = chat_with(0)
+    backend.reply = lambda request: Reply("", "small", "stop")
+    with pytest.raises(StageError, match="empty"):
+        chat.say("Which tea?")
+    assert len(backend.prompts) == 1
+
+
+def test_a_history_below_zero_is_refused():
+    with pytest.raises(ikat.UsageError, match=r"history=\.\.\. is -1"):
+        chat_with(10, history=-1)
+
+
+def test_the_command_line_has_the_same_limit():
+    option = next(one for one in main.commands["chat"].params if one.name == "history")
+    assert option.default == HISTORY

@@ -1,0 +1,223 @@
+"""A chat that remembers its user: each turn sees what was said before it, in this chat and in earlier ones."""
+
+import io
+import json
+import signal
+import threading
+
+import pytest
+from fakes import scripted
+from test_conversation import System
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.live.chat import Chat, Screen, open_chat, talk
+from pyterrier_ikat.live.chat.remembering import NothingLearnedWarning
+from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
+from pyterrier_ikat.llms.ledger import Budget
+from pyterrier_ikat.llms.sending import Sending
+from pyterrier_ikat.runs import Log
+from pyterrier_ikat.runs.turn_drawn import effort
+
+
+def learns(*statements):
+    """Completions that each learn one statement, which the user said word for word."""
+    return [json.dumps([{"message": number, "words": text, "statement": text}] if text else []) for number, text in statements]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "me.json"
+
+
+def seen(system):
+    return [frame["qptkb"].iloc[0] for frame in system.seen]
+
+
+def test_a_turn_sees_what_was_said_before_it_and_a_later_chat_sees_all(path):
+    llm, _ = scripted(*learns((1, "I own a dog."), (2, ""), (1, "I like tea.")))
+    first, second = System("Nice.", "Yes."), System("Good.", "Bye.")
+    chat = Chat(first, ["I live in Lyon."], memory=ikat.UserMemory(path, llm))
+    said = []
+    chat.say("I own a dog.", said.append)
+    assert said[-1] == "learning about you"
+    chat.say("May it come?")
+    assert seen(first) == [{"1": "I live in Lyon."}, {"1": "I live in Lyon.", "2": "I own a dog."}]
+    later = Chat(second, memory=ikat.UserMemory(path, llm))
+    stream = io.StringIO()
+    talk(later, lambda prompt: "I like tea." if not later.turns else stopped(), Screen(stream, width=200))
+    assert stream.getvalue().startswith("no statements about you, 2 remembered. /help")
+    assert seen(second) == [{"1": "I live in Lyon.", "2": "I own a dog."}]
+    assert ikat.UserMemory(path).table("me")["session"].str[:5].tolist() == ["", "chat-", "chat-"]
+
+
+def test_a_turn_that_is_taken_back_is_forgotten(path):
+    llm, _ = scripted(*learns((1, "I own a dog."), (1, "I own a cat.")))
+    system = System("Nice.", "Nice.")
+    chat = Chat(system, memory=ikat.UserMemory(path, llm))
+    chat.say("I own a dog.")
+    chat.undo()
+    assert ikat.UserMemory(path).known("me") == {}
+    chat.say("I own a cat.")
+    assert (seen(system), list(ikat.UserMemory(path).known("me").values())) == ([{}, {}], ["I own a cat."])
+
+
+def stopped(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("stops", "why"), [(False, "no JSON list of statements"), (True, "it was stopped")])
+def test_an_answer_is_not_lost_when_nothing_can_be_learned(path, monkeypatch, stops, why):
+    memory = ikat.UserMemory(path, scripted("hm")[0])
+    if stops:
+        monkeypatch.setattr(memory, "learn", stopped)
+    chat = Chat(System("Nice."), memory=memory)
+    with pytest.warns(NothingLearnedWarning, match=f"nothing was learned from this turn .*{why}.*the next turn learns from both"):
+        turn = chat.say("I own a dog.")
+    assert (turn.response, len(chat.turns), memory.known("me")) == ("Nice.", 1, {})
+
+
+class Paid(Backend):
+    """Answers with 40 tokens for a prompt of 60; prompts of more characters than it has room for are too long."""
+
+    def __init__(self, *texts, room=10**9):
+        self.texts, self.room, self.asked = list(texts), room, []
+        self.model, self.replays, self.identity = "paid", False, {"provider": "fake", "model": str(id(self)), "params": {}}
+
+    def complete(self, requests):
+        self.asked += [request.messages[-1]["content"] for request in requests]
+        return [self.reply(request) for request in requests]
+
+    def reply(self, request):
+        if len(request.messages[-1]["content"]) > self.room:
+            return TooLong(request.stage, request.qid, "the prompt is long")
+        return Reply(self.texts.pop(0), self.model, "stop", prompt_tokens=60, completion_tokens=40)
+
+
+def paid_chat(path, *texts, **options):
+    llm = LLM(Paid(*texts), budget=Budget(price_in=1e4, price_out=1e4))  # a completion costs 1 dollar
+    return Chat(ikat.Answer(llm), memory=ikat.UserMemory(path, llm), **options)
+
+
+def test_what_the_memory_is_paid_belongs_to_the_turn_to_its_file_and_to_why(path, tmp_path):
+    chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
+    turn = chat.say("I own a dog.")
+    assert (turn.spend.calls, turn.spend.tokens, turn.spend.cost) == (2, 200, 2.0)
+    assert [one["stage"] for one in turn.asked] == ["answer", "update_ptkb"]
+    assert chat.turns == [turn]
+    assert Chat(System(), continue_from=tmp_path / "chat").turns[0].spend.cost == 2.0
+    assert chat.why().account.frame()[["stage", "cost"]].values.tolist() == [["answer", 1.0], ["update_ptkb", 1.0]]
+    assert "2. update_ptkb" in repr(chat.why())
+
+
+def test_a_paid_call_that_taught_nothing_is_counted(path):
+    chat = paid_chat(path, "Nice.", "hm")
+    with pytest.warns(NothingLearnedWarning, match="no JSON list"):
+        turn = chat.say("I own a dog.")
+    assert (turn.spend.calls, turn.spend.cost) == (2, 2.0)
+
+
+def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
+    chat, waiting = paid_chat(path, "Nice.", "[]"), threading.Event()
+    backend = chat._memory.llm.backend
+    reply = backend.reply
+
+    def interrupted(request):
+        if request.stage == "update_ptkb":
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            assert waiting.wait(60)
+        return reply(request)
+
+    backend.reply = interrupted
+    monkeypatch.setattr(Sending, "_say_waiting", lambda sending: waiting.set())
+    with pytest.warns(NothingLearnedWarning, match="it was stopped"):
+        turn = chat.say("I own a dog.")
+    assert effort(turn).startswith("2 calls, 200 tokens, 2.0000 USD, ")
+    assert chat.why().account.frame()["calls"].tolist() == [1, 1]
+
+
+def test_a_turn_of_an_earlier_process_is_forgotten_when_it_is_taken_back(path, tmp_path):
+    llm, backend = scripted(*learns((1, "I own a dog."), (2, "I like tea."), (2, "I like mate.")))
+    first = Chat(System("Nice.", "Good."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat")
+    first.say("I own a dog.")
+    first.say("I like tea.")
+    again = System("Fine.")
+    chat = Chat(again, memory=ikat.UserMemory(path, llm), continue_from=tmp_path / "chat")
+    chat.undo()
+    assert list(ikat.UserMemory(path).known("me").values()) == ["I own a dog."]
+    chat.say("I like mate.")
+    assert seen(again) == [{"1": "I own a dog."}]
+    assert len(backend.asked) == 3
+    assert "dog" in read_topics(tmp_path / "chat" / "topics.json")[0].turns[0].utterance
+    assert ikat.UserMemory(path).table("me")["session"].nunique() == 1
+
+
+def test_a_chat_that_goes_on_without_its_memory_keeps_its_session(path, tmp_path):
+    llm, _ = scripted(*learns((1, "I own a dog.")))
+    Chat(System("Nice."), memory=ikat.UserMemory(path, llm), save_to=tmp_path / "chat").say("I own a dog.")
+    Chat(System("Good."), continue_from=tmp_path / "chat").say("I like tea.")
+    (session,) = ikat.UserMemory(path).table("me")["session"]
+    assert Log(tmp_path / "chat").dialogues()[0].more["memory"] == session
+
+
+def test_a_turn_stays_when_the_memory_can_not_forget_it(path, tmp_path, monkeypatch):
+    chat = paid_chat(path, "Nice.", *learns((1, "I own a dog.")), save_to=tmp_path / "chat")
+    chat.say("I own a dog.")
+    monkeypatch.setattr("pyterrier_ikat.generate.user_memory.atomic_write", full)
+    with pytest.raises(ikat.UsageError, match=r"the memory .*me\.json can't be written \(No space"):
+        chat.undo()
+    assert (len(chat.turns), len(read_topics(tmp_path / "chat" / "topics.json")[0].turns)) == (1, 1)
+
+
+def full(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+def test_200_turns_that_were_never_learned_from_are_learned_in_pieces(path, tmp_path):
+    saved = Chat(System(*["Yes."] * 200), save_to=tmp_path / "chat")
+    for number in range(199):
+        saved.say(f"Question {number}?")
+    backend = Paid(*["[]"] * 20, room=4000)
+    memory = ikat.UserMemory(path, LLM(backend))
+    turn = Chat(System("Yes."), memory=memory, continue_from=tmp_path / "chat").say("And now?")
+    shown = [prompt for prompt in backend.asked if len(prompt) <= 4000]
+    assert all(any(f"Question {number}?" in prompt for prompt in shown) for number in range(199))
+    assert turn.spend.calls == len(shown) < 20
+    assert memory.known("me") == {}
+
+
+def test_a_memory_that_can_not_learn_is_refused_at_once(path, monkeypatch):
+    with pytest.raises(ikat.UsageError, match=r"no language model to learn with: give UserMemory\(path, llm\)"):
+        Chat(System(), memory=ikat.UserMemory(path))
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(ikat.UsageError, match=r"the memory .*me\.json can't be written: nothing can be put into .*; give another file"):
+        Chat(System(), memory=ikat.UserMemory(path, scripted()[0]))
+
+
+def test_a_memory_needs_a_model_before_the_first_turn(path):
+    with pytest.raises(ikat.UsageError, match="a memory learns with a language model: give llm="):
+        open_chat("raw", memory=path)
+
+
+def test_a_replay_of_the_sample_is_the_same_session_again(path, tmp_path):
+    sample = ikat.dataset("ikat:sample")
+    index = ikat.PassageIndex(tmp_path / "index").index(sample.get_corpus_iter(verbose=False))
+    persona = {"persona": "ikat:sample", "number": "3-1", "index": str(index.path), "llm": "recorded:sample"}
+    for _ in range(2):
+        chat = open_chat("qr", memory=path, **persona)
+        chat.say(chat.expected())
+        assert list(ikat.UserMemory(path).known("me", "3-1", 1)) == list("123456789")
+        assert ikat.UserMemory(path).known("me")["11"] == "I have never played an instrument."
+
+
+def test_ids_of_a_persona_may_be_any_text(path):
+    odd = ["", "a b", "[1]", "1_1", "²", "007", "9" * 5000, "\U0001f600"]
+    persona = {name: f"Statement {place}." for place, name in enumerate(odd)}
+    llm, _ = scripted(*learns((1, "I own a dog."), (2, "")))
+    system = System("Nice.", "Yes.")
+    chat = Chat(system, persona, memory=ikat.UserMemory(path, llm))
+    chat.say("I own a dog.")
+    chat.say("May it come?")
+    assert seen(system) == [persona, {**persona, "8": "I own a dog."}]
+    Chat(System("Hm."), {"8": "I own a boat."}, memory=ikat.UserMemory(path, scripted("[]")[0])).say("And I?")
+    assert ikat.UserMemory(path).known("me")["9"] == "I own a boat."

@@ -1,0 +1,420 @@
+"""Interactive runs against a server that follows the facts page, or the released one, without faults."""
+
+import json
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from track_server import DOCUMENTED, LAST_WORDS, NEW, NLP, OLD, TOKEN, TOPICS, InProcess, Refused, Track
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.interactive import client, interact, playing
+from pyterrier_ikat.live.interactive.client import TrackServer
+from pyterrier_ikat.live.interactive.comparing import DumpDiffersError
+from pyterrier_ikat.llms.failures import FatalLLMError
+from pyterrier_ikat.llms.limits import Retry
+from pyterrier_ikat.runs import Log
+
+ADDRESS = "http://localhost:8888/sim"
+AT_ONCE = Retry(tries=4, sleep=lambda seconds: None)
+
+
+class Model:
+    """Answers each question with its number, and remembers the prompts."""
+
+    def __init__(self, say=lambda number: f"Answer {number}."):
+        self.asked, self.say = [], say
+
+    def generate(self, chats):
+        self.asked += chats
+        return [self.say(len(self.asked))] * len(chats)
+
+
+class Three(pt.Transformer):
+    """Three passages of each turn, of which the response used two."""
+
+    def transform(self, inp):
+        docnos, scores = ["clueweb22-en0000-00-00000:0", "clueweb22-en0000-00-00000:1", "clueweb22-en0000-00-00001:0"], [3.0, 2.0, 2.0]
+        found = pd.DataFrame({"docno": docnos, "score": scores, "rank": [0, 1, 2], "used": [True, True, False], "text": ["a", "b", "c"]})
+        return inp.merge(found, how="cross").assign(qstatements=[[("1", 2.0)]] * 3 * len(inp))
+
+
+def system_of(model):
+    return ikat.Answer(ikat.llm(model)) >> Three()
+
+
+def play(track, folder, model=None, step=lambda name: None, **options):
+    """A run on the track, in this process and without waiting."""
+    system = options.pop("system", None) or system_of(Model() if model is None else model)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("IKAT_TOKEN", TOKEN)
+        make = TrackServer.__init__
+
+        def mounted(self, *args, **kwargs):
+            make(self, *args, **kwargs)
+            self.session.mount("http://", InProcess(track, step))
+
+        patched.setattr(client.TrackServer, "__init__", mounted)
+        given = {"run_id": "mine", "retry": AT_ONCE, "sleep": lambda seconds: None, **options}
+        return interact(ADDRESS, system, out=folder, **given)
+
+
+def said(turns):
+    return [(topic, utterance) for topic, utterance, _ in turns]
+
+
+EVERY = [(topic, utterance) for topic, _, utterances in TOPICS for utterance in utterances]
+
+
+@pytest.mark.parametrize("form", [DOCUMENTED, OLD, NEW])
+def test_each_turn_of_each_topic_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
+    track, model = Track(form=form), Model()
+    run = play(track, tmp_path / "run", model, persona=written(tmp_path / "ann.txt", "I like tea."), description="Ours.")
+    assert said(track.taken) == EVERY
+    assert [response for *_, response in track.taken] == [f"Answer {number}." for number in range(1, 7)]
+    assert run.finished
+    assert [(one.session, one.user, len(one.turns), one.end) for one in run.log.dialogues()] == [
+        ("1-1", "ann", 3, "topic ended"),
+        ("2-1", "bob", 1, "topic ended"),
+        ("1-2", "ann", 2, "topic ended"),
+    ]
+    entry = track.runs["mine"].dumped[1]
+    assert entry["citations"] == {
+        "clueweb22-en0000-00-00000:0": 3.0,
+        "clueweb22-en0000-00-00000:1": 2.0,
+        "clueweb22-en0000-00-00001:0": pytest.approx(1.999998, abs=1e-7),  # lower, also with six decimals
+    }
+    assert entry["ptkb_provenance"] == ["I like tea."]
+    assert track.runs["mine"].about["description"] == "Ours."
+    assert len(json.loads((tmp_path / "run" / "dump.json").read_text())) == 6 + 3 * track.released
+    assert track.calls[:2] == ["/auth/verify", "/budget/check"]
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_after_the_last_words_the_next_topic_is_asked_for_without_an_llm_and_after_the_run_nothing_is(tmp_path):
+    track, model = Track(), Model()
+    play(track, tmp_path / "run", model)
+    assert len(model.asked) == 6
+    assert track.calls.count("/run/continue") == 6 + 2
+    assert track.calls[-1] == "/run/dump"
+    play(track, tmp_path / "run", model)
+    assert len(model.asked) == 6
+    assert track.calls[-3:] == ["/auth/verify", "/run/status", "/run/dump"]
+
+
+def test_a_turn_sees_its_conversation_and_nothing_of_another(tmp_path):
+    seen = []
+
+    class Look(pt.Transformer):
+        def transform(self, inp):
+            seen.append(inp.iloc[0])
+            return inp
+
+    system = Look() >> ikat.Answer(ikat.llm(Model())) >> Three()
+    play(Track(), tmp_path / "run", system=system)
+    seen = [row for row in seen if row["query"] != "?"]
+    assert [row["qid"] for row in seen] == ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
+    assert [message["content"] for message in seen[2]["qhistory"]] == [
+        *("Which tea has no caffeine?", "Answer 1.", "And one against a cold?", "Answer 2."),
+    ]
+    assert seen[3]["qhistory"] == []
+
+
+def test_the_memory_learns_once_from_each_conversation_and_a_user_who_comes_back_is_known(tmp_path):
+    class Notes:
+        def __init__(self):
+            self.learned, self.told = [], {}
+
+        def add(self, user, statements):
+            self.told[user] = statements
+
+        def known(self, user, session=None, turn=None):
+            learned = {f"m{place}": messages[0]["content"] for place, (who, _, messages) in enumerate(self.learned) if who == user}
+            return self.told.get(user, {}) | learned
+
+        def learn(self, *learned):
+            self.learned.append(learned)
+
+    track, memory, seen = Track(form=NEW), Notes(), []
+
+    class Look(pt.Transformer):
+        def transform(self, inp):
+            seen.append(inp["qptkb"].iloc[0])
+            return inp
+
+    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
+    assert [about[:2] for about in memory.learned] == [("ann", "1-1"), ("bob", "2-1"), ("ann", "1-2")]
+    assert [message["content"] for message in memory.learned[1][2]] == ["Where may I walk?", "Answer 4.", LAST_WORDS]
+    assert seen[-6:] == [{"1": "I am 46."}] * 4 + [{"1": "I am 46.", "m0": "Which tea has no caffeine?"}] * 2
+    assert track.runs["mine"].about["extra"] == {"track_persona": True}
+    play(track, tmp_path / "run", system=Look() >> system_of(Model()), memory=memory, persona=written(tmp_path / "all.txt", "I am 46."))
+    assert len(memory.learned) == 3
+
+
+def test_a_file_is_the_memory_of_one_run(tmp_path):
+    model = Model(lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]')
+    llm, learned = ikat.llm(model), tmp_path / "users.json"
+    entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
+    play(Track(), tmp_path / "run", system={"mine": entry}, llm=llm, memory=learned)
+    memory = ikat.UserMemory(learned)
+    assert memory.known("ann", "1-1", 3) == {}
+    assert memory.known("ann", "1-2", 1) == {"1": "I avoid caffeine."}
+    with pytest.raises(ikat.DataError, match="users.json"):
+        play(Track(), tmp_path / "other", system={"mine": entry}, llm=llm, memory=learned, run_id="other")
+
+
+def test_a_run_goes_on_when_nothing_can_be_learned_and_a_memory_without_a_model_is_refused_at_once(tmp_path):
+    llm, track = ikat.llm(Model()), Track()
+    entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
+    with pytest.warns(playing.NothingLearnedWarning) as told:
+        run = play(track, tmp_path / "run", system={"mine": entry}, llm=llm, memory=tmp_path / "users.json")
+    why = "no JSON list of statements in the completion of 9 characters"
+    learned_from = [f"nothing was learned from conversation {topic}: {why}" for topic in ("1-1", "2-1", "1-2")]
+    assert sorted({str(one.message) for one in told}) == sorted(learned_from)
+    assert run.finished
+    assert ikat.UserMemory(tmp_path / "users.json").users() == []
+    with pytest.raises(UsageError, match="a memory learns with a language model: give llm="):
+        play(Track(), tmp_path / "other", memory=tmp_path / "users.json")
+
+
+def test_a_run_stops_while_the_model_is_unavailable_and_learns_when_it_is_started_again(tmp_path):
+    class Fails:
+        """Learns nothing, after it was not available once."""
+
+        asked = 0
+
+        def generate(self, chats):
+            self.asked += 1
+            if self.asked == 1:
+                raise OSError("down")
+            return ["[]" for _ in chats]
+
+    memory, track = ikat.UserMemory(tmp_path / "users.json", Fails()), Track()
+    with pytest.raises(ikat.IkatError, match="update_ptkb.*raised OSError: down"):
+        play(track, tmp_path / "run", memory=memory)
+    assert play(track, tmp_path / "run", memory=memory).finished
+    assert memory.llm.ledger.frame()[["calls", "failures"]].values.tolist() == [[4, 1]]  # three conversations
+
+
+FORTY = "".join(f"{number} two three four five six seven eight nine. " for number in range(40))
+"""Sentences of ten tokens."""
+
+
+def test_a_long_response_is_cut_at_a_sentence_and_counted_and_further_if_the_server_counts_more(tmp_path):
+    track = Track(topics=(("1-1", "ann", ("Why?",)),), limit=120)
+    run = play(track, tmp_path / "run", Model(lambda number: FORTY))
+    ((_, _, response),) = track.taken
+    assert len(NLP(response)) == 120  # the server says 250 and then 120: both times at the end of a sentence
+    (turn,) = run.log.dialogues()[0].turns
+    assert turn.response == response
+    assert turn.cut == 400 - 120
+    assert track.calls.count("/run/continue") == 2
+
+
+def test_a_server_that_does_not_say_how_it_counts_gets_ever_shorter_responses(tmp_path):
+    class Strict(Track):
+        def check(self, body):
+            if len(body["response"]) > 600:
+                raise Refused(422, "Response is too long.")
+
+    track = Strict(topics=(("1-1", "ann", ("Why?",)),))
+    play(track, tmp_path / "run", Model(lambda number: FORTY))
+    ((_, _, response),) = track.taken
+    assert 400 < len(response) <= 600
+    assert response.endswith("nine.")
+
+
+def test_what_else_a_server_refuses_is_an_error_with_its_words(tmp_path):
+    class Strict(Track):
+        def check(self, body):
+            raise Refused(422, [{"loc": ["body", "citations"], "msg": "Citations key is invalid"}])
+
+    with pytest.raises(UsageError, match="refuses run/continue .422: body.citations: Citations key is invalid"):
+        play(Strict(), tmp_path / "run")
+
+
+def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
+    track = Track(topics=(("1-1", "ann", ("Why?",)),))
+    with pytest.warns(playing.NoResponseWarning, match="turn 1-1_1: the system wrote no response"):
+        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model()), on_error="fallback") >> Nothing())
+    assert track.taken == [("1-1", "Why?", "The collection has no answer to this.")]
+
+
+class Nothing(pt.Transformer):
+    def transform(self, inp):
+        return inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0]
+
+
+@pytest.mark.parametrize("score", ["nan", "inf"])
+def test_a_score_that_is_not_finite_is_named_before_anything_is_sent(tmp_path, score):
+    track = Track()
+    broken = pt.apply.generic(lambda frame: frame.assign(score=[float(score), 1.0, 0.0] * (len(frame) // 3)))
+    with pytest.raises(ikat.DataError, match=f"turn 1-1_1: passage clueweb22-en0000-00-00000:0 has the score {score}"):
+        play(track, tmp_path / "run", system=system_of(Model()) >> broken)
+    assert track.taken == []
+
+
+def test_another_history_of_the_server_is_used_and_warned_of(tmp_path):
+    track = Track(topics=TOPICS[:1])
+    change = track.say
+
+    def say(run, *args):
+        if run.history and len(run.history) == 2:
+            run.history[1]["content"] = "What you said."
+        return change(run, *args)
+
+    track.say = say
+    model = Model()
+    with pytest.warns(playing.HistoryDiffersWarning, match="turn 1-1_2: message 2 of the server's history differs"):
+        play(track, tmp_path / "run", model)
+    assert "What you said." in str(model.asked[1])
+
+
+def test_without_a_history_of_the_server_the_one_of_the_log_is_used(tmp_path):
+    track, model = Track(with_history=False, topics=TOPICS[:1]), Model()
+    with pytest.warns(playing.HistoryDiffersWarning, match="sends no history"):
+        play(track, tmp_path / "run", model)
+    assert "Answer 1." in str(model.asked[1])
+    assert said(track.taken) == EVERY[:3]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("text", "Other.", r"turn 1-1_2, text: the log has 'Answer 2.', the server 'Other.'"),
+        ("user_utterance", "Eh?", r"turn 1-1_2, user_utterance: the log has 'And one"),
+        ("citations", {}, r"turn 1-1_2, citations: the log has {'clueweb22"),
+    ],
+)
+def test_a_dump_that_differs_names_turn_and_field(tmp_path, field, value, told):
+    track = Track()
+    make = track.dump
+
+    def dump(run):
+        entries = json.loads(json.dumps(make(run)))
+        entries[1]["responses"][0][field] = value
+        return entries
+
+    track.dump = dump
+    with pytest.raises(DumpDiffersError, match=told):
+        play(track, tmp_path / "run")
+    assert (tmp_path / "run" / "dump.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"), [(0, 5, "turn 1-2_2: the server lacks the response 'Answer 6.'"), (3, 6, "turn 1-1_3: the server lacks")]
+)
+def test_a_dump_that_lacks_responses_names_the_turns(tmp_path, first, last, told):
+    track = Track()
+    make = track.dump
+    track.dump = lambda run: make(run)[first:last]
+    with pytest.raises(DumpDiffersError, match=told):
+        play(track, tmp_path / "run")
+
+
+def test_a_run_stops_after_some_conversations_and_continues(tmp_path):
+    track, model = Track(), Model()
+    assert not play(track, tmp_path / "run", model, sessions=1).finished
+    assert said(track.taken) == EVERY[:3]
+    assert play(track, tmp_path / "run", model).finished
+    assert said(track.taken) == EVERY
+    assert len(model.asked) == 6
+
+
+def test_a_debug_run_uses_up_the_budget_and_none_is_started_without_one(tmp_path):
+    track = Track(budget=2)
+    play(track, tmp_path / "one", debug=True, sessions=2)
+    assert track.budget == 0
+    assert not track.runs
+    with pytest.raises(UsageError, match="the team has no debug conversation left"):
+        play(track, tmp_path / "two", debug=True, run_id="other")
+
+
+def test_a_debug_run_continues_after_a_lost_answer_only_if_its_session_can_be_asked_for(tmp_path):
+    track = Track(faults=["", "drop after"])
+    play(track, tmp_path / "one", debug=True, sessions=1)
+    assert said([(one["topic"], one["user_utterance"], "") for one in track.debugged["mine"].dumped]) == EVERY[:3]
+    track = Track(faults=["", "drop after"], not_debugged=("session", "status", "dump"))
+    with pytest.raises(ikat.DataError, match="start a debug run that can't continue anew, with another run id and folder"):
+        play(track, tmp_path / "two", debug=True)
+
+
+def test_a_third_run_is_refused(tmp_path):
+    track = Track(topics=TOPICS[:1])
+    for run_id in ("one", "two"):
+        play(track, tmp_path / run_id, run_id=run_id)
+    with pytest.raises(UsageError, match="the team has no run left"):
+        play(track, tmp_path / "three", run_id="three")
+
+
+def test_another_run_id_or_system_in_the_folder_is_refused(tmp_path):
+    track = Track()
+    play(track, tmp_path / "run", sessions=1)
+    with pytest.raises(UsageError, match="run_id was 'mine', now 'other'"):
+        play(track, tmp_path / "run", run_id="other")
+    with pytest.raises(UsageError, match="expression was"):
+        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model())))
+
+
+def test_a_run_that_was_started_elsewhere_is_refused(tmp_path):
+    track = Track()
+    play(track, tmp_path / "run", sessions=1)
+    with pytest.raises(UsageError, match=r"knows this run already: continue it in its folder; if that is lost, .* \(412: Active run"):
+        play(track, tmp_path / "again")
+
+
+def test_a_second_process_is_refused(tmp_path):
+    inner = []
+
+    def step(name):
+        if name == "before /run/start":
+            with pytest.raises(UsageError, match="is being made by process"):
+                play(Track(), tmp_path / "run")
+            inner.append(name)
+
+    play(Track(), tmp_path / "run", step=step, sessions=1)
+    assert inner
+
+
+def test_a_system_without_responses_is_refused_before_anything_is_sent(tmp_path):
+    track = Track()
+    with pytest.raises(UsageError, match="writes no response that a user could read"):
+        play(track, tmp_path / "run", system=ikat.Answer(ikat.llm(Model())) >> Unused())
+    assert track.calls == ["/auth/verify"]
+    assert not (tmp_path / "run").exists()
+
+
+class Unused(pt.Transformer):
+    def transform(self, inp):
+        return inp.assign(docno="d", score=1.0, rank=0)
+
+
+def test_the_latency_of_each_turn_is_shown(tmp_path):
+    run = play(Track(), tmp_path / "run")
+    shown = run.latency().frame
+    assert shown[["session", "turn"]].values.tolist()[2:4] == [["1-1", 3], ["2-1", 1]]
+    assert (shown[["system s", "server s"]] > 0).all(axis=None)
+    assert "3 conversations with 6 turns." in str(run.latency())
+    turn = Log(tmp_path / "run").dialogues()[0].turns[0]
+    assert turn.spend.completions == 1
+
+
+def test_each_user_may_have_a_persona(tmp_path):
+    (tmp_path / "people").mkdir()
+    written(tmp_path / "people" / "ann.txt", "I like tea.\nI am vegan.")
+    model = Model()
+    play(Track(), tmp_path / "run", model, persona=tmp_path / "people")
+    assert ["I am vegan." in str(prompt) for prompt in model.asked] == [True, True, True, False, True, True]
+
+
+def test_without_a_key_no_run_is_started(tmp_path, monkeypatch):
+    monkeypatch.delenv("PLANTED", raising=False)
+    keyless, track = ikat.Answer(ikat.llm("openai:small api_key_env=PLANTED cache=none")) >> Three(), Track()
+    with pytest.raises(FatalLLMError, match="there is no key"):
+        play(track, tmp_path / "run", system=keyless)
+    assert not track.runs

@@ -1,0 +1,197 @@
+"""The token, the address and the connection of interactive runs; the command, also killed for good."""
+
+import logging
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import forked_python
+import pytest
+from click.testing import CliRunner
+from test_interact import AT_ONCE, EVERY, Model, play, said, system_of
+from track_server import TOKEN, TOPICS, Refused, Track, TrackServer
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.live.interactive import client
+
+ONE = (("1-1", "ann", ("Which tea?", "And now?")),)
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Puts a track behind a real address."""
+    monkeypatch.setenv("IKAT_TOKEN", f" {TOKEN}\n")
+    servers = []
+
+    def make(track):
+        servers.append(TrackServer(track))
+        return servers[-1].url
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+def interact(url, folder, **options):
+    return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, retry=AT_ONCE, sleep=lambda seconds: None, **options)
+
+
+def test_over_a_real_connection_with_drops(serve, tmp_path):
+    track = Track(ONE, faults=["drop after", "drop before", "drop after"])
+    assert interact(serve(track), tmp_path / "run").finished
+    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
+    assert {headers["authorization"] for headers in track.headers} == {f"Bearer {TOKEN}"}
+
+
+def test_a_slow_answer_is_not_waited_for_and_not_lost(serve, tmp_path):
+    track = Track(ONE, faults=["", "hang"])
+    assert interact(serve(track), tmp_path / "run", timeout=0.2).finished
+    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
+
+
+def test_an_address_where_nothing_listens(monkeypatch, tmp_path):
+    monkeypatch.setenv("IKAT_TOKEN", TOKEN)
+    with pytest.raises(client.ServerDown, match=r"gave no answer to auth/verify .no connection"):
+        interact("http://127.0.0.1:9", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("http://example.org/simulation", "would send the token unencrypted: give an https:// address"),
+        ("https://me:pw-98765@example.org", "has a login or a query"),
+        ("https://example.org?token=abcd-1234", "has a login or a query"),
+        ("example.org", "the address is not a web address: give the part before /run/start"),
+    ],
+)
+def test_an_address_that_would_give_the_token_away_is_refused(monkeypatch, tmp_path, address, told):
+    monkeypatch.setenv("IKAT_TOKEN", TOKEN)
+    with pytest.raises(UsageError, match=told) as raised:
+        interact(address, tmp_path / "run")
+    assert "pw-98765" not in str(raised.value)
+    assert "abcd-1234" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("token", "told"), [("", "there is no token"), ("two words", "copy it again"), ("tok…", "copy it again")])
+def test_a_token_that_can_not_be_sent(monkeypatch, tmp_path, token, told):
+    monkeypatch.setenv("IKAT_TOKEN", token)
+    with pytest.raises(UsageError, match=told):
+        interact("http://localhost:8888", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (401, "does not accept the token in IKAT_TOKEN: copy the token of your team again .401: Echo of "),
+        (403, "does not allow this .403"),
+        (404, "it is the part before /run/start"),
+        (307, "answers with a redirect, and the token is not sent on"),
+        (400, "does not accept the token in IKAT_TOKEN: copy the token of your team again .400"),
+        (418, "refuses auth/verify .418"),
+    ],
+)
+def test_refusals_are_told_without_the_token(tmp_path, caplog, status, told):
+    class Echo(Track):
+        def answer(self, *call):
+            raise Refused(status, f"Echo of Bearer {TOKEN}")
+
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(UsageError, match=told) as raised:
+        play(Echo(), tmp_path / "run")
+    frames = raised.value.__traceback__
+    while frames is not None and "pyterrier_ikat" not in frames.tb_frame.f_code.co_filename:
+        frames = frames.tb_next  # without the tests, which know the token
+    text = "".join(traceback.TracebackException(type(raised.value), raised.value, frames, capture_locals=True).format())
+    assert TOKEN not in text + caplog.text + str(vars(raised.value)) + repr(raised.value)
+
+
+def test_the_token_is_in_no_file_log_or_object(serve, tmp_path, caplog):
+    class Parrot(Track):
+        def say(self, run, utterance, ended):
+            return super().say(run, f"{utterance} Bearer {TOKEN}", ended)
+
+    caplog.set_level(logging.DEBUG)
+    url = serve(Parrot(ONE, faults=["drop after", "drop before"]))
+    steps = []
+    run = interact(url, tmp_path / "run", tell=steps.append)
+    server = client.TrackServer(url)
+    shown = repr(run) + str(run.latency()) + "".join(steps) + caplog.text + repr(server) + repr(vars(server)) + repr(server._token)
+    shown += "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert TOKEN not in shown
+    assert TOKEN.encode() not in pickle.dumps(server._token)
+
+
+def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
+    class Page(Track):
+        def answer(self, *call):
+            return "<html>A chat page</html>"
+
+    with pytest.raises(DataError, match="is not a server of simulated users .* check the address"):
+        play(Page(), tmp_path / "run")
+
+
+SLOW = '''
+import os, pathlib, time
+import pyterrier as pt
+import pyterrier_ikat as ikat
+
+class Count(pt.Transformer):
+    """Counts the turns, and waits in the one that a file names."""
+
+    def transform(self, inp):
+        if inp["query"].iloc[0] != "tea":
+            with pathlib.Path("seen").open("a") as file:
+                file.write(inp["qid"].iloc[0] + "\\n")
+            while pathlib.Path("wait").exists() and inp["qid"].iloc[0] == "1-1_2":
+                time.sleep(0.01)
+        return inp.assign(docno="clueweb22-en0000-00-00000:0", score=1.0, rank=0, used=True, text="", qanswer="Rooibos.")
+
+    def __repr__(self):
+        return "Count()"
+
+@ikat.method(paper="")
+def answering():
+    """Says the same to everybody."""
+    return Count()
+'''
+
+
+def test_the_command_is_killed_in_the_middle_of_a_turn_and_continues(serve, tmp_path):
+    track = Track()
+    url = serve(track)
+    (tmp_path / "mine.py").write_text(SLOW)
+    (tmp_path / "wait").touch()
+    words = ["interact", url, "--method", "mine.py:answering", "--run-id", "mine", "--out", "run"]
+    call = [sys.executable, "-c", "from pyterrier_ikat.cli import main; main()", *words]
+    before = forked_python.Popen(
+        call, cwd=tmp_path, stderr=forked_python.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    )
+    until = time.monotonic() + 120
+    while not (tmp_path / "seen").exists() or "1-1_2" not in (tmp_path / "seen").read_text():
+        assert before.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    before.send_signal(signal.SIGKILL)
+    before.wait()
+    (tmp_path / "wait").unlink()
+    assert said(track.taken) == EVERY[:1]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
+        done = CliRunner().invoke(main, [*words, "--format", "csv"])
+    assert done.exit_code == 0, done.output
+    assert said(track.taken) == EVERY
+    assert (tmp_path / "seen").read_text().split() == ["1-1_1", "1-1_2", "1-1_2", "1-1_3", "2-1_1", "1-2_1", "1-2_2"]
+    rows = done.stdout.splitlines()
+    assert rows[0] == "session,turn,system s,server s,calls,cost USD,cut tokens"
+    assert [row.split(",")[:2] for row in rows[1:7]] == [
+        [topic, str(number)] for topic, _, said in TOPICS for number in range(1, len(said) + 1)
+    ]
+    assert "1-1_3 answered: " in done.stderr
+    assert TOKEN not in done.output

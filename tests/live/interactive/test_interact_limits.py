@@ -1,0 +1,63 @@
+"""The limits on a response: spaCy's tokens, citations."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from track_server import NLP
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.live.interactive.limits import count_spacy_tokens, cut_to_tokens, fit_citations, fit_response
+
+WORDS = st.sampled_from(["Tea", "don't", "3.5", "e.g.", "U.S.", "end.", "so!?", "(x)", "$5", "a-b", " ", "\n", "\n\n", "…", "«ja»", "..."])
+TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=60).map(" ".join), st.lists(WORDS, max_size=60).map("".join))
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("I don't know, it's late.", 9), ("", 0), ("a  b", 3), ("3.5 kg", 2)])
+def test_tokens_are_those_of_spacy(text, tokens):
+    assert count_spacy_tokens(text) == tokens == len(NLP(text))
+
+
+@given(TEXTS, st.integers(1, 40))
+def test_a_cut_text_never_has_more_tokens_than_the_limit(text, limit):
+    cut = cut_to_tokens(text, limit)
+    assert count_spacy_tokens(cut) <= limit
+    assert text.startswith(cut)
+    assert cut or not text.strip() or count_spacy_tokens(text.lstrip()) < count_spacy_tokens(text)
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [
+        (9, "It costs 3.5 euros. Not bad!"),
+        (8, "It costs 3.5 euros. Not bad!"),
+        (7, "It costs 3.5 euros."),
+        (4, "It costs 3.5 euros"),
+        (3, "It costs 3.5"),
+    ],
+)
+def test_a_text_is_cut_where_a_sentence_ends(limit, kept):
+    assert cut_to_tokens("It costs 3.5 euros. Not bad! And it keeps.", limit) == kept
+
+
+def test_a_long_text_is_cut_at_once():
+    text = "One two three four five six seven eight nine. " * 20_000
+    response, cut = fit_response(text)
+    assert count_spacy_tokens(response) == 250
+    assert cut == 200_000 - 250
+
+
+def test_half_a_character_is_replaced():
+    assert fit_response("Tea \ud800.") == ("Tea \ufffd.", 0)
+
+
+def test_citations_are_the_best_thousand_and_fall_strictly():
+    cited = fit_citations("1_1", {f"d{number}": 1.0 for number in range(1200)})
+    assert list(cited) == [f"d{number}" for number in range(1000)]
+    scores = [f"{score:.6f}" for score in cited.values()]
+    assert sorted(set(scores), key=float, reverse=True) == scores
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_citation_needs_a_finite_score(score):
+    with pytest.raises(ikat.DataError, match="turn 1_1: passage d has the score (nan|inf)"):
+        fit_citations("1_1", {"d": score})

@@ -1,0 +1,134 @@
+"""A server with the wire format of ``ikat serve`` that answers what a test queues, with pauses and breaks where the test wants them."""
+
+import json
+import threading
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from pyterrier_ikat.live.serving import application
+
+PAGE = application.PAGE.read_text(encoding="utf-8")
+FACTS = {
+    "rewrite": "",
+    "queries": [],
+    "statements": [],
+    "draft": "",
+    "seconds": 1.5,
+    "calls": 2,
+    "known": 0,
+    "tokens": 100,
+    "cost": 0.25,
+    "omitted": 0,
+}
+CUT = object()
+"""In a queue of chunks: the connection ends here."""
+
+
+def chunk(content="", **more):
+    finish = more.pop("finish_reason", None)
+    delta = {"content": content} if content else {}
+    return {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
+
+
+def answer(text, *passages, activity=("answering",), **facts):
+    """The chunks of an answer: what the system does, the text in two pieces, and the passages as (id, text, score)."""
+    citations = [{"id": docno, "text": words, "score": score} for docno, words, score in passages]
+    pieces = [chunk(text[: len(text) // 2]), chunk(text[len(text) // 2 :])] if text else []
+    end = chunk(finish_reason="stop", citations=citations, ikat={**FACTS, **facts})
+    return [*[chunk(ikat={"activity": one}) for one in activity], *pieces, end]
+
+
+class Server(ThreadingHTTPServer):
+    """``replies`` has for each model its answers, in order: chunks, or a status, a message and headers; ``asked`` has the requests.
+
+    A model in ``late`` waits for its event before it refuses a token.
+    """
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.held = []
+        self.renew()
+        self.url = f"http://127.0.0.1:{self.server_port}/"
+
+    def hold(self):
+        """An event to queue between chunks: the answer waits until it is set, at the end of the test at the latest."""
+        self.held.append(threading.Event())
+        return self.held[-1]
+
+    def renew(self):
+        """As if it had just been started."""
+        for event in self.held:
+            event.set()
+        self.replies, self.asked, self.paths, self.held, self.token, self.late = {}, [], [], [], "", {}
+        self.models = [{"id": name, "title": title, "writes_response": True} for name, title in (("plain", "plain"), ("gtr", "Generate"))]
+
+    def told(self, model):
+        """The messages of each request to a model."""
+        return [body["messages"] for body in self.asked if body["model"] == model]
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *args):
+        self.server.paths.append(self.path)
+
+    def do_GET(self):
+        if self.path == "/":
+            self.send(
+                200, PAGE.encode(), {"Content-Security-Policy": application.policy_of(PAGE), "Content-Type": "text/html; charset=utf-8"}
+            )
+        elif self.allowed():
+            self.send(200, json.dumps({"object": "list", "data": self.server.models}).encode())
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.allowed(body["model"]):
+            return
+        self.server.asked.append(body)
+        reply = self.server.replies[body["model"]].pop(0)
+        if isinstance(reply, tuple):
+            status, message, headers = reply
+            error = {"message": message, "type": "x", "param": None, "code": None}
+            self.send(status, json.dumps({"error": error}).encode(), headers)
+        else:
+            self.stream([*reply, "[DONE]"])
+
+    def stream(self, events):
+        self.send(200, b"", {"Content-Type": "text/event-stream"})
+        for event in events:
+            if event is CUT:
+                return
+            if isinstance(event, threading.Event):
+                event.wait(60)
+                continue
+            with suppress(OSError):  # stopped
+                self.wfile.write(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode())
+
+    def allowed(self, model=""):
+        if self.server.token and self.headers["Authorization"] != f"Bearer {self.server.token}":
+            if model in self.server.late:
+                self.server.late.pop(model).wait(60)
+            self.send(401, b'{"error": {"message": "no token", "type": "x", "param": null, "code": null}}')
+            return False
+        return True
+
+    def send(self, status, body, headers=None):
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def serving():
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

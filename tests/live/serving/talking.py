@@ -1,0 +1,115 @@
+"""Systems and requests for the tests of the server."""
+
+import asyncio
+import json
+import threading
+
+import pyterrier as pt
+
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.live.serving import app
+
+PASSAGES = {"d1": "Rooibos has no caffeine.", "d2": "Mint is a herb."}
+
+
+class Talks(pt.Transformer):
+    """Responds with what it was given: the persona, the history, the question. Its passages are named after the question."""
+
+    def __init__(self, response=None):
+        self.response, self.seen = response, []
+
+    def transform(self, inp):
+        self.seen += inp.to_dict("records")
+        rows = [row for _, row in inp.iterrows() for _ in PASSAGES]
+        said = [self.response or json.dumps([row.get("qptkb"), row.get("qhistory"), row["query"]]) for row in rows]
+        turns = inp.loc[inp.index.repeat(len(PASSAGES))].reset_index(drop=True)
+        docnos = [f"{docno}-{row['query'][:20]}" for docno, row in zip([*PASSAGES] * len(inp), rows, strict=True)]
+        return turns.assign(
+            docno=column(docnos), text=column([*PASSAGES.values()] * len(inp)), score=[2.0, 1.0] * len(inp), rank=[0, 1] * len(inp),
+            qanswer=column(said), used=[True] * len(rows),
+        )  # fmt: skip
+
+
+class Fails(pt.Transformer):
+    """Raises an error at every question."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def transform(self, inp):
+        if len(inp):
+            raise self.error
+        return inp.assign(docno=[], score=[], rank=[])
+
+
+class Waits(pt.Transformer):
+    """Finds nothing, once it may; tells when somebody asks."""
+
+    def __init__(self):
+        self.asked, self.may = threading.Semaphore(0), threading.Semaphore(0)
+
+    def transform(self, inp):
+        if len(inp):
+            self.asked.release()
+            assert self.may.acquire(timeout=60)
+        return inp.assign(docno="d", score=0.0, rank=0)
+
+
+def says(*texts, **more):
+    """The body of a chat request: the user's words and the assistant's, in turns."""
+    roles = ["user", "assistant"] * len(texts)
+    return {"model": "talks", "messages": [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)], **more}
+
+
+def served(systems=None, **options):
+    """The application of a server."""
+    return app({"talks": Talks()} if systems is None else systems, **options)
+
+
+class Client:
+    """Asks an application in this process, as a server would."""
+
+    def __init__(self, application):
+        self.application = application
+
+    def ask(self, method, path, body=b"", headers=(), client=("127.0.0.1", 5000), chunks=None, query=b""):
+        """The status, the headers and the body of the response; ``chunks`` are the messages that the client sends."""
+        given = {"host": "127.0.0.1:8000", "content-type": "application/json", **dict(headers)}
+        scope = {
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query, "scheme": "http",
+            "http_version": "1.1", "root_path": "", "client": client, "server": ("127.0.0.1", 8000), "asgi": {"version": "3.0"},
+            "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items() if value is not None],
+        }  # fmt: skip
+        return asyncio.run(self._call(scope, body if isinstance(body, bytes) else json.dumps(body).encode(), chunks))
+
+    def post(self, path, body, **more):
+        """The status and the parsed body."""
+        status, _, content = self.ask("POST", path, body, **more)
+        return status, json.loads(content)
+
+    def chat(self, body, **more):
+        return self.post("/v1/chat/completions", body, **more)
+
+    async def _call(self, scope, body, chunks):
+        left = [{"type": "http.request", "body": body, "more_body": False}] if chunks is None else list(chunks)
+        sent = []
+
+        async def receive():
+            if not left:
+                await asyncio.sleep(3600)  # the client waits for the answer
+            return left.pop(0)
+
+        async def send(message):
+            sent.append(message)
+
+        await self.application(scope, receive, send)
+        if not sent:
+            return 0, {}, b""
+        headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+def events(content):
+    """The events of a stream."""
+    lines = content.decode().split("\n\n")
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]

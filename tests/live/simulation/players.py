@@ -1,0 +1,89 @@
+"""Users, systems and players of the tests of simulations."""
+
+import json
+
+import pandas as pd
+
+from pyterrier_ikat.live.simulation import ScriptedJudge, SimulatedUser
+from pyterrier_ikat.operator import Operator
+
+SECRET_NEED, SECRET_RUBRICS = "a tea for the evening", {"r1": "Which leaf is free of stimulants?", "r2": "At which heat is it brewed?"}
+PHRASES = {"r1": "rooibos", "r2": "95 degrees"}
+
+
+def user(name="u1", **given):
+    """A user with two rubrics and three turns of patience."""
+    known = {
+        "persona": ["I sleep badly."],
+        "need": SECRET_NEED,
+        "rubrics": SECRET_RUBRICS,
+        "patience": 3,
+    }
+    return SimulatedUser(name, **(known | given))
+
+
+def judge(*names):
+    """A judge that looks for a phrase of each rubric."""
+    return ScriptedJudge({name: PHRASES for name in names or ("u1", "u2", "u3")})
+
+
+class Says(Operator):
+    """A system that writes the same response in every turn, and keeps the frames that it gets."""
+
+    schematic = {"label": "Says"}
+
+    def __init__(self, text=""):
+        super().__init__()
+        self.text = text
+        self.seen = []
+
+    def transform(self, inp):
+        if len(inp):  # PyTerrier looks at the columns with an empty frame
+            self.seen.append(inp.to_dict("records"))
+        return inp.assign(qanswer=self.text)
+
+
+class SaysOnePerTurn(Operator):
+    """A system whose n-th response is the n-th text."""
+
+    schematic = {"label": "Says"}
+
+    def __init__(self, *texts):
+        super().__init__()
+        self.texts = texts
+
+    def transform(self, inp):
+        return inp.assign(qanswer=[self.texts[turn - 1] for turn in inp["qturn"]])
+
+
+class Finds(Operator):
+    """A system that finds passages and writes nothing."""
+
+    schematic = {"label": "Finds"}
+
+    def __init__(self, *texts):
+        super().__init__()
+        self.texts = texts
+
+    def transform(self, inp):
+        found = {"docno": [f"d{place}" for place in range(len(self.texts))], "text": self.texts}
+        found |= {"score": [1.0 / (1 + place) for place in range(len(self.texts))], "rank": range(len(self.texts))}
+        return pd.DataFrame({"qid": inp["qid"].iloc[0], "query": inp["query"].iloc[0], **found})
+
+
+class Chatty:
+    """Says something for itself in each turn, and remembers the situations."""
+
+    def __init__(self, text="And {user} {turn}?"):
+        self.text, self.asked, self.identity = text, [], "chatty"
+
+    def say(self, situation):
+        self.asked.append(situation)
+        return self.text.format(user=situation.user.id, turn=situation.turn)
+
+
+ALL = Says("Rooibos; brew it at 95 degrees.")
+
+
+def as_text(records):
+    return json.dumps(records, default=str)

@@ -1,0 +1,159 @@
+"""`ikat simulate` on the sample, offline, and the plan of a simulation."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+from live.simulation.players import Says, user
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, read_users
+from pyterrier_ikat.live.simulation.planned import plan_sessions
+from pyterrier_ikat.live.simulation.setting import header_of, named, prepare
+from pyterrier_ikat.llms import Ledger
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    import pyterrier as pt
+
+    path = tmp_path_factory.mktemp("simulated") / "sample.index"
+    return ikat.PassageIndex(path).index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+
+
+def command(*arguments):
+    return CliRunner().invoke(main, [str(one) for one in arguments])
+
+
+def simulate(index, out, *more):
+    given = ("--users", "sample", "--user-llm", "recorded:sample-users", "--index", index.path, "--llm", "recorded:sample")
+    return command("simulate", "raw", "ad", *given, "--show-persona", "--out", out, *more)
+
+
+def test_the_sample_is_simulated_offline_and_says_what_is_recorded(index, tmp_path):
+    done = simulate(index, tmp_path / "sims", "--baseline", "raw")
+    assert done.exit_code == 0, done.output
+    head, *rows = done.stdout.splitlines()[:3]
+    assert head.split()[:5] == ["system", "users", "satisfied", "rubrics", "met"]
+    assert [row.split()[:2] for row in rows] == [["raw", "5"], ["ad", "5"]]
+    said = " ".join(done.stdout.split())
+    assert "recorded:sample-users plays the users and judges each turn, from the user's utterance and the text that the user reads." in said
+    assert "Without a response, the text is that of the best 3 passages: raw, ad." in said
+    assert "Recorded, no live LLM: ad, users, judge. Recordings are replayed by turn; they react to nothing." in said
+    assert re.search(r"Users and judge needed \d+ completions, for which 0\.0000 US dollars was paid; the table counts only those of", said)
+    assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
+    again = simulate(index, tmp_path / "sims", "--baseline", "raw", "--format", "csv")
+    assert again.stdout.splitlines()[0].startswith("name,users,samples,satisfied,")
+    assert again.stdout.splitlines()[1].split(",")[3] == "0.2"
+
+
+def test_a_recorded_system_is_only_told_what_it_can_answer(index, tmp_path):
+    class Other(ScriptedPlayer):
+        def say(self, situation):
+            return "And now something else?"
+
+    class Never:
+        identity = "never"
+
+        def met(self, situation, utterance, text):
+            return []
+
+    with pytest.raises(SessionsFailed, match=r"in turn 1-1_1 they answer only .I'd like to do my first walk") as failed:
+        ikat.simulate("ad", read_users("sample")[:1], Other(), Never(), out=tmp_path, index=index, llm="recorded:sample")
+    assert isinstance(failed.value.failures[0][2], DataError)
+
+
+def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
+    class Model:
+        def generate(self, chats):
+            raise AssertionError("nothing is asked")
+
+    users = [user("u1", patience=3), user("u2", patience=2)]
+    systems = {"answer": ikat.Answer(ikat.llm(Model())), "says": Says("Mate.")}
+    plan = plan_sessions(prepare(systems, users, ikat.llm(Model()), samples=2, only_plan=True))
+    counts = {(row.system, row.stage): row.calls for row in plan.itertuples()}
+    stages = ("simulate_user", "simulate_judge", "answer")
+    assert counts == {(run, stage): 5 for run in ("answer", "answer.sample-2") for stage in stages} | {
+        (run, stage): 5 for run in ("says", "says.sample-2") for stage in stages[:2]
+    }
+    first = {(row.system, row.stage): row.new for row in plan.itertuples()}
+    assert first["answer", "simulate_user"] == 4  # both users begin with the same prompt
+    assert first["says", "simulate_user"] == 3  # whose first prompt is the same for each system
+
+
+def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
+    class Stopped(ScriptedPlayer):
+        def say(self, situation):
+            if (situation.user.id, situation.turn) == ("u1", 3):
+                raise DataError("stop: here")
+            return "Tea?"
+
+    class Counts:
+        def generate(self, chats):
+            return ["Mate." for chat in chats]
+
+    users, systems = [user("u1", patience=5), user("u2", patience=2), user("u3", patience=4)], {"answer": ikat.Answer(ikat.llm(Counts()))}
+    judge = ScriptedJudge({"u3": {"r1": "mate", "r2": "mate"}})
+    with pytest.raises(SessionsFailed):
+        ikat.simulate(systems, users, Stopped(), judge, out=tmp_path)
+    setting = prepare(systems, users, Stopped(), judge, only_plan=True)
+    assert plan_sessions(setting)["calls"].tolist() == [5 + 2 + 4]
+    assert plan_sessions(setting, tmp_path)["calls"].tolist() == [3]  # turns 3 to 5 of u1; u2 is out of patience and u3 satisfied
+    with pytest.raises(UsageError, match="holds other conversations .passages was 3, now 1"):
+        plan_sessions(prepare(systems, users, Stopped(), judge, passages=1, only_plan=True), tmp_path)
+
+
+def test_the_command_plans_without_a_folder(index, tmp_path):
+    done = simulate(index, tmp_path / "sims", "--plan")
+    assert done.exit_code == 0, done.output
+    assert "An upper bound: each user talks to each method until out of patience. Turns that" in done.output
+    assert not (tmp_path / "sims").exists()
+    assert [line.split()[1:4] for line in done.stdout.splitlines()[1:4]] == [
+        ["simulate_user", "recorded", "25"],
+        ["simulate_judge", "recorded", "25"],
+        ["simulate_user", "recorded", "25"],
+    ]
+
+
+def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
+    done = command(
+        "simulate", "human_qr", "--users", "sample", "--user-llm", "recorded:sample-users", "--out", tmp_path, "--index", index.path
+    )
+    assert done.exit_code == 2
+    assert "human_qr" in done.output
+    missing = command("simulate", "raw", "--users", tmp_path / "no.jsonl", "--user-llm", "recorded:sample", "--out", tmp_path)
+    assert "can't be read" in missing.output
+    assert "`ikat simulate-users`" in missing.output
+
+
+def test_the_models_that_are_given_as_text_share_one_account(index):
+    setting = prepare("ad", "sample", "recorded:sample-users", index=index, llm="recorded:sample")
+    assert {id(model.ledger) for model in (*setting.systems[0].models, setting.rules.player.llm)} == {id(setting.ledger)}
+    assert isinstance(setting.ledger, Ledger)
+
+
+def test_no_secret_of_a_models_address_is_shown_or_kept(index, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key-planted")
+    spec = "openai:m base_url=http://me:pw-planted@127.0.0.1:9/v1?api-key=parameter-planted"
+    setting = prepare({"answer": ikat.Answer(ikat.llm(spec))}, "sample", spec, only_plan=True)
+    kept = json.dumps(header_of(setting, setting.systems[0])) + named(setting.rules.player) + named(setting.rules.judge) + repr(setting)
+    assert "127.0.0.1:9/v1" in named(setting.rules.player)
+    assert "planted" not in kept
+
+
+def test_failed_sessions_are_told_in_the_order_of_the_users_and_with_the_repair(index, tmp_path):
+    recorded = tmp_path / "judge.jsonl"
+    recorded.write_text('{"qid": "1-1_1", "stage": "simulate_judge", "completion": "I think yes", "model": "m"}\n')
+    given = ("--users", "sample", "--user-llm", "recorded:sample-users", "--judge-llm", f"recorded:{recorded}")
+    done = command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path / "sims")
+    assert done.exit_code == 2
+    assert "5 of 5 sessions failed: raw with user 1-1 (simulate_judge of turn 1-1_1: no JSON list of" in done.stderr
+    assert "; also raw with user 1-2, raw with user 2-1, raw with user 3-1, raw with user 3-1-hurried; there are no scores" in done.stderr
+    assert "run the same command again to continue these sessions, with cache=none for the LLM" in done.stderr
+    assert done.stdout == ""
+    assert (
+        "--threads 0: give 1 or more" in command("simulate", "raw", *given, "--index", index.path, "--out", tmp_path, "--threads", 0).output
+    )

@@ -1,0 +1,370 @@
+"""Sessions of simulated users: exact counts with scripts, what each part sees, resuming, and samples."""
+
+import json
+import math
+import threading
+from dataclasses import replace
+
+import pytest
+from fakes import scripted
+from live.simulation.players import ALL, PHRASES, SECRET_NEED, SECRET_RUBRICS, Chatty, Finds, Says, SaysOnePerTurn, as_text, judge, user
+from scipy.stats import ttest_rel
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.events import hearing
+from pyterrier_ikat.live.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Situation, session_frames
+from pyterrier_ikat.live.simulation.comparison import simulation_rows, simulation_table
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
+from pyterrier_ikat.runs import Log
+from pyterrier_ikat.spend import Spend
+
+USERS = [user("u1"), user("u2", patience=2)]
+
+
+def simulated(out, systems, users=USERS, player=None, judged=None, **more):
+    return ikat.simulate(systems, users, player or ScriptedPlayer(), judged or judge(), out=out, **more).set_index("name")
+
+
+def dialogues(folder):
+    return {one.session: one for one in Log(folder).dialogues()}
+
+
+def test_a_system_that_answers_every_rubric_scores_1_and_a_silent_one_0(tmp_path):
+    half = SaysOnePerTurn("Rooibos.", "Rooibos.", "Rooibos.")
+    table = simulated(tmp_path, {"all": Says(ALL.text), "half": half, "silent": Says("")})
+    assert table["rubrics met"].tolist() == [1.0, 0.5, 0.0]
+    assert table["satisfied"].tolist() == [1.0, 0.0, 0.0]
+    assert table["turns"].tolist() == [1.0, 2.5, 2.5]  # three turns of patience and two
+    assert table["turns until satisfied"].tolist()[0] == 1.0
+    assert table["turns until satisfied"].isna().tolist() == [False, True, True]
+    assert [one.end for one in dialogues(tmp_path / "silent").values()] == ["out of patience"] * 2
+
+
+def test_each_rubric_is_met_in_the_turn_that_answers_it_and_the_user_stops(tmp_path):
+    simulated(tmp_path, {"slow": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "fast": SaysOnePerTurn("Rooibos.", "95 degrees.")})
+    slow, fast = dialogues(tmp_path / "slow"), dialogues(tmp_path / "fast")
+    assert (slow["u1"].met, slow["u1"].end) == ({"r1": 2, "r2": 3}, "satisfied")
+    assert (slow["u2"].met, slow["u2"].end) == ({"r1": 2}, "out of patience")
+    assert [len(one.turns) for one in fast.values()] == [2, 2]
+    assert [turn.utterance for turn in fast["u1"].turns] == list(SECRET_RUBRICS.values())  # the scripted user asks what is still open
+
+
+def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
+    system = Says("Mate.")
+    simulated(tmp_path, {"mate": system}, player=Chatty())
+    seen = as_text(system.seen)
+    for hidden in (SECRET_NEED, *SECRET_RUBRICS.values(), *PHRASES.values(), "I sleep badly.", "r1"):
+        assert hidden not in seen
+    assert [row["qid"] for (row,) in system.seen if row["qconversation"] == "u1"] == ["u1_1", "u1_2", "u1_3"]
+    last = next(row for (row,) in system.seen if row["qid"] == "u1_2")
+    assert last["qhistory"] == [{"role": "user", "content": "And u1 1?"}, {"role": "assistant", "content": "Mate."}]
+    assert last["qptkb"] == {}
+
+
+def test_the_persona_is_the_ptkb_only_when_that_is_said(tmp_path):
+    system = Says("Mate.")
+    simulated(tmp_path, {"mate": system}, [user()], Chatty(), show_persona=True)
+    assert {row["qptkb"]["1"] for (row,) in system.seen} == {"I sleep badly."}
+    assert SECRET_NEED not in as_text(system.seen)
+
+
+def test_behaviours_change_the_users_prompt_alone(tmp_path):
+    prompts, frames = [], []
+    for number, (vagueness, willingness) in enumerate([("low", "low"), ("high", "low"), ("high", "high"), (0.9, 0.9), (0.5, "low")]):
+        model, backend = scripted("Tea?")
+        system = Says(ALL.text)
+        one = user(vagueness=vagueness, willingness=willingness)
+        simulated(tmp_path / str(number), {"all": system}, [one], model)
+        prompts.append(str(backend.asked[0]))
+        frames.append(as_text(system.seen))
+    assert len(set(frames)) == 1
+    assert prompts[2] == prompts[3]  # a number stands for its level
+    assert len(set(prompts)) == 4
+
+
+def test_the_user_reads_persona_need_and_open_rubrics_and_the_judge_only_the_turn(tmp_path):
+    speaks, said = scripted("Which tea?", "How hot?")
+    judges, judged = scripted('["yes", "no"]', '["yes"]')
+    table = simulated(tmp_path, {"s": SaysOnePerTurn("Rooibos.", "95 degrees.")}, [user()], speaks, judges)
+    assert table["turns"].tolist() == [2.0]
+    first, second = (str(prompt) for prompt in said.asked)
+    for shown in ("I sleep badly.", SECRET_NEED, *SECRET_RUBRICS.values()):
+        assert shown in first
+    assert SECRET_RUBRICS["r1"] not in second  # it is met
+    assert SECRET_RUBRICS["r2"] in second
+    assert "user: Which tea?" in second
+    assert "system: Rooibos." in second
+    assert [Spend(**turn.more["played"]).completions for turn in dialogues(tmp_path / "s")["u1"].turns] == [2, 2]
+    verdict = str(judged.asked[1])
+    assert SECRET_RUBRICS["r2"] in verdict
+    assert "95 degrees." in verdict
+    assert "How hot?" in verdict
+    for hidden in ("Rooibos", "Which tea?", "I sleep badly.", SECRET_NEED, SECRET_RUBRICS["r1"]):
+        assert hidden not in verdict
+
+
+def test_one_model_may_play_and_judge_and_requests_say_who_asks():
+    speaks, _ = scripted("Tea?")
+    situation = Situation(user(), "raw", 2, SECRET_RUBRICS)
+    asked = LLMPlayer(speaks).request_in(situation), LLMRubricJudge(speaks).request_for(situation, "Tea?", "Mate.")
+    assert [(one.stage, one.prompt, one.qid, one.item) for one in asked] == [
+        ("simulate_user", "simulate_user", "u1_2", "raw"),
+        ("simulate_judge", "simulate_judge", "u1_2", "raw"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "utterance"), [("user: Which tea?", "Which tea?"), ('"Which tea?"', "Which tea?"), ('"Tea" or "mate"?', '"Tea" or "mate"?')]
+)
+def test_an_utterance_is_read_without_what_models_put_around_it(said, utterance):
+    assert LLMPlayer(scripted()[0]).parse(said) == utterance
+
+
+@pytest.mark.parametrize("said", ["", "...", "none", "<think>tea"])
+def test_what_says_nothing_is_no_utterance(said):
+    assert LLMPlayer(scripted()[0]).parse(said) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["yes", '["yes", "maybe"]', '["yes", "no"] or ["no", "no"]', "[]", "[true, false]", '{"r1": "yes"}', '["yes", "no", "no"]', '["no"]'],
+)
+def test_a_judge_that_gives_no_list_of_verdicts_fails_the_session_by_name(tmp_path, said):
+    judges, _ = scripted(said, said)
+    with pytest.raises(SessionsFailed, match=r"1 of 1 sessions failed: s with user u1 \(simulate_judge of turn u1_1: .*call it again"):
+        simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], judged=judges)
+    assert dialogues(tmp_path / "s")["u1"].turns == []  # nothing counts as 0
+
+
+def test_a_completion_that_cannot_be_used_is_asked_for_once_more_as_another_sample(tmp_path):
+    judges, backend = scripted('["yes"]', '["yes", "yes"]')
+    speaks, _ = scripted("...", "Tea?")
+    table = simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], speaks, judges)
+    assert table["rubrics met"].tolist() == [1.0]
+    assert backend.asked[0] == backend.asked[1]
+    (turn,) = dialogues(tmp_path / "s")["u1"].turns
+    assert (turn.utterance, Spend(**turn.more["played"]).completions) == ("Tea?", 4)
+    account = judges.ledger.frame()
+    assert account[["calls", "failures"]].sum().tolist() == [2, 1]
+    with pytest.raises(LLMFailure), hearing() as heard:
+        LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS), "Tea?", "Mate.")
+    assert [request.sample for _, (request, _) in heard] == [0, 1]
+
+
+def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
+    speaks = Chatty()
+    finds = Finds("Mate has some.", "Rooibos has none.", "Brew at 95 degrees.")
+    table = simulated(tmp_path / "2", {"finds": finds}, [user()], speaks, passages=2)
+    assert table["rubrics met"].tolist() == [0.5]  # the third passage is not read
+    assert speaks.asked[1].read[1]["content"] == "[1] Mate has some.\n[2] Rooibos has none."
+    assert simulated(tmp_path / "0", {"finds": finds}, [user()], passages=0)["rubrics met"].tolist() == [0.0]
+    turn = dialogues(tmp_path / "2" / "finds")["u1"].turns[0]
+    assert (turn.more["read"], turn.response, turn.citations) == ("passages", "", {})
+
+
+def test_a_silent_turn_is_not_judged(tmp_path):
+    judges, backend = scripted()
+    assert simulated(tmp_path, {"silent": Says("")}, judged=judges)["rubrics met"].tolist() == [0.0]
+    assert backend.asked == []
+
+
+class Stops:
+    """Stops the process's work before an utterance, once."""
+
+    identity = "chatty"
+
+    def __init__(self, *where):
+        self.where, self.said = where, []
+
+    def say(self, situation):
+        if (situation.user.id, situation.turn) == self.where:
+            self.where = ()
+            raise KeyboardInterrupt
+        self.said.append((situation.system, situation.user.id, situation.turn))
+        return "And?"
+
+
+def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
+    player, systems = Stops("u1", 3), {"a": Says("Mate."), "b": Says("Rooibos.")}
+    with pytest.raises(KeyboardInterrupt):
+        simulated(tmp_path, systems, player=player, threads=1)
+    assert ("a", "u1", 2) in player.said
+    resumed = simulated(tmp_path, systems, player=player)
+    assert sorted(player.said) == sorted((name, one.id, turn) for name in systems for one in USERS for turn in range(1, one.patience + 1))
+    whole = simulated(tmp_path / "whole", systems, player=Chatty("And?"))
+    compared = ["rubrics met", "turns", "satisfied"]
+    assert resumed[compared].equals(whole[compared])
+
+
+def test_a_turn_that_was_cut_while_it_was_written_is_played_again(tmp_path):
+    player = Chatty()
+    simulated(tmp_path, {"a": Says("Mate.")}, [user()], player)
+    path = tmp_path / "a" / "log.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert [json.loads(line)["event"] for line in lines] == ["log", "session", "turn", "turn", "turn", "end"]
+    path.write_bytes(b"".join(lines[:4]) + lines[4][:50])
+    simulated(tmp_path, {"a": Says("Mate.")}, [user()], player)
+    assert [situation.turn for situation in player.asked] == [1, 2, 3, 3]
+    assert [json.loads(line)["event"] for line in path.read_bytes().splitlines()] == ["log", "session", "turn", "turn", "turn", "end"]
+
+
+def test_a_failed_session_ends_no_other_and_the_same_call_continues_it(tmp_path):
+    class Fails(Says):
+        broken = True
+
+        def transform(self, inp):
+            if self.broken and inp["qid"].iloc[0] == "u1_2":
+                raise ikat.DataError("the index is gone: bring it back")
+            return super().transform(inp)
+
+    system, player = Fails("Mate."), Chatty()
+    with pytest.raises(
+        SessionsFailed, match=r"1 of 2 sessions failed: s with user u1 \(the index is gone: bring it back\); there are no scores"
+    ):
+        simulated(tmp_path, {"s": system}, player=player)
+    assert dialogues(tmp_path / "s")["u2"].end == "out of patience"
+    Fails.broken = False
+    assert simulated(tmp_path, {"s": system}, player=player)["turns"].tolist() == [2.5]
+    assert sorted((one.user.id, one.turn) for one in player.asked) == [("u1", 1), ("u1", 2), ("u1", 2), ("u1", 3), ("u2", 1), ("u2", 2)]
+
+
+def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
+    class Spent(Chatty):
+        def say(self, situation):
+            raise BudgetExceeded(spent=1.0, budget=1.0)
+
+    with pytest.raises(BudgetExceeded):
+        simulated(tmp_path, {"s": Says("Mate.")}, player=Spent())
+
+
+def test_the_number_of_threads_changes_nothing_but_the_time(tmp_path):
+    users = [user(f"u{number}", patience=1 + number % 3) for number in range(6)]
+    systems = {"a": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "b": Says("Rooibos.")}
+    found = []
+    for threads in (1, 6):
+        simulated(tmp_path / str(threads), systems, users, Chatty(), judge(*(one.id for one in users)), threads=threads)
+        logs = [dialogues(tmp_path / str(threads) / name) for name in systems]
+        found.append([{name: ([replace(turn, seconds=0) for turn in one.turns], one.end) for name, one in log.items()} for log in logs])
+    assert found[0] == found[1]
+
+
+def test_sessions_run_side_by_side(tmp_path):
+    together = threading.Barrier(4, timeout=60)  # breaks unless four sessions speak at the same time
+
+    class Waits(Chatty):
+        def say(self, situation):
+            together.wait()
+            return super().say(situation)
+
+    users = [user(f"u{number}", patience=2) for number in range(4)]
+    assert simulated(tmp_path, {"s": Says("Mate.")}, users, Waits(), threads=4)["turns"].tolist() == [2.0]
+
+
+def test_another_simulation_in_the_folder_is_refused(tmp_path):
+    simulated(tmp_path, {"s": Says("Mate.")})
+    for other in ({"passages": 1}, {"show_persona": True}, {"users": [user("u1"), user("u2", patience=3)]}, {"player": Chatty()}):
+        with pytest.raises(UsageError, match="holds other conversations"):
+            simulated(tmp_path, {"s": Says("Mate.")}, **other)
+
+
+def test_samples_are_whole_sessions_with_their_own_completions(tmp_path):
+    recorded = tmp_path / "recorded.jsonl"
+    said = [{"qid": "u1_1", "stage": "simulate_user", "completion": ["Tea?", "Which tea?"]}]
+    said += [{"qid": "u1_1", "stage": "simulate_judge", "completion": ['["yes", "yes"]', '["no", "yes"]']}]
+    recorded.write_text("".join(json.dumps(line | {"model": "m"}) + "\n" for line in said))
+    one = user(patience=1)
+    table = simulated(tmp_path / "out", {"s": Says("Mate.")}, [one], f"recorded:{recorded}", f"recorded:{recorded}", samples=2)
+    assert table["rubrics met"].tolist() == [0.75]
+    assert table["rubrics met std"].tolist() == [pytest.approx(math.sqrt(0.125))]  # of 1 and 0.5, n - 1
+    assert [dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.sample-2")] == ["Tea?", "Which tea?"]
+
+
+def test_differences_are_tested_over_users_with_bonferroni(tmp_path):
+    users = [user(f"u{number}", patience=number) for number in range(1, 5)]
+    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 4), "same": Says("Mate.")}
+    rows = simulated(tmp_path, systems, users, judged=judge(*(one.id for one in users)), baseline="base")
+    wanted = 2 * ttest_rel([1, 1, 1, 1], [1, 2, 3, 4]).pvalue  # turns of each user, two comparisons
+    assert rows.loc["good", "turns p-value corrected"] == pytest.approx(wanted)
+    assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (3, 4)
+    assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
+    frames = session_frames(tmp_path, list(systems))
+    assert simulation_rows(frames, "base")[1]["rubrics met reject"]
+    table = str(simulation_table(frames, "base"))
+    assert "1.0000↑" in table
+    assert "significantly lower than base" in table
+
+
+def test_a_difference_is_marked_only_where_it_holds_after_the_correction(tmp_path):
+    users = [user(f"u{number}", patience=number) for number in range(2, 6)]
+    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 5), "same": Says("Mate.")}
+    rows = simulated(tmp_path, systems, users, judged=judge(*(one.id for one in users)), baseline="base")
+    assert rows.loc["good", "turns p-value"] == pytest.approx(ttest_rel([1, 1, 1, 1], [2, 3, 4, 5]).pvalue)
+    assert 0.025 < rows.loc["good", "turns p-value"] < 0.05
+    three = session_frames(tmp_path, list(systems))
+    two = {name: three[name] for name in ("base", "good")}
+    for frames, marked in ((three, False), (two, True)):
+        [good] = [row for row in simulation_rows(frames, "base") if row["name"] == "good"]
+        assert good["turns reject"] == marked
+        [line] = [line for line in str(simulation_table(frames, "base")).split("\n") if line.split()[:1] == ["good"]]
+        assert ("↓" in line) == marked
+
+
+def test_a_player_that_says_nothing_fails_the_session(tmp_path):
+    with pytest.raises(SessionsFailed, match="the simulated user said nothing in turn u1_1"):
+        simulated(tmp_path, {"s": Says("Mate.")}, user(), Chatty(" "))
+
+
+def test_wrong_calls_are_refused_before_anything_is_asked(tmp_path):
+    with pytest.raises(UsageError, match="there is no judge of the rubrics"):
+        ikat.simulate({"s": Says("")}, USERS, ScriptedPlayer(), out=tmp_path)
+    with pytest.raises(UsageError, match="method human_qr reads annotations of each turn"):
+        simulated(tmp_path, ["human_qr"])
+    with pytest.raises(UsageError, match="a system is named 's.sample-2', as a sample of another one"):
+        simulated(tmp_path, {"s": Says(""), "s.sample-2": Says("")})
+    with pytest.raises(UsageError, match="passages=6: give a number from 0 to 5"):
+        simulated(tmp_path, {"s": Says("")}, passages=6)
+    with pytest.raises(UsageError, match="the baseline 'b' is none of the systems: s"):
+        simulated(tmp_path, {"s": Says("")}, baseline="b")
+    with pytest.raises(UsageError, match=r"\{'id': 'u1'\} is not a user"):
+        simulated(tmp_path, {"s": Says("")}, [{"id": "u1"}])
+    assert not list(tmp_path.iterdir())
+
+
+class Small(Backend):
+    """Rejects prompts of more than 1500 characters, and answers the others with 400."""
+
+    replays = False
+
+    def __init__(self):
+        self.model, self.identity, self.rejected = "small", {"provider": "fake", "model": f"small {id(self)}", "params": {}}, 0
+
+    def complete(self, requests):
+        return [self.reply(request) for request in requests]
+
+    def reply(self, request):
+        if len(request.messages[-1]["content"]) > 1500:
+            self.rejected += 1
+            return TooLong(request.stage, request.qid, "the prompt is too long")
+        return Reply("So. " * 100, self.model, "stop", prompt_tokens=1, completion_tokens=1)
+
+
+def test_a_session_goes_on_where_its_history_is_too_long_for_the_model(tmp_path):
+    backend = Small()
+    simulated(tmp_path, {"small": ikat.Answer(LLM(backend))}, [user("u1", patience=8)])
+    turns = dialogues(tmp_path / "small")["u1"].turns
+    assert (len(turns), backend.rejected > 0) == (8, True)
+    assert [turn.spend.calls for turn in turns] == [1] * 8  # a rejected prompt has no completion
+
+
+def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):
+    server = f"openai:small api_key_env=PLANTED cache={tmp_path / 'cache.sqlite'}"
+    monkeypatch.setenv("PLANTED", "secret-planted")
+    llm = ikat.llm(server)
+    monkeypatch.setattr(llm.backend, "complete", lambda requests: [Reply("Rooibos.", "small", "stop", 1, 1) for _ in requests])
+    paid = simulated(tmp_path / "paid", {"small": ikat.Answer(llm)})
+    llm.close()
+    monkeypatch.delenv("PLANTED")
+    replayed = simulated(tmp_path / "replayed", {"small": ikat.Answer(ikat.llm(server))})
+    assert replayed["rubrics met"].tolist() == paid["rubrics met"].tolist() == [0.5]
+    assert [turn.response for turn in dialogues(tmp_path / "replayed" / "small")["u1"].turns] == ["Rooibos."] * 3

@@ -1,0 +1,85 @@
+"""Personas from text, JSON, topics files and datasets."""
+
+import json
+
+import pytest
+
+from pyterrier_ikat import DataError, UsageError
+from pyterrier_ikat.live.persona import Persona, read_persona
+
+STATEMENTS = {"1": "I avoid caffeine.", "2": "I own a dog."}
+TURN = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos."}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("me.txt", "I avoid caffeine.\r\n\n  I own a dog.  \n"),
+        ("me.txt", "\ufeffI avoid caffeine.\nI own a dog."),
+        ("me", "I avoid caffeine.\nI own a dog.\n"),
+        ("me.json", json.dumps(list(STATEMENTS.values()))),
+        ("me.JSON", json.dumps(STATEMENTS)),
+    ],
+)
+def test_statements_of_a_file(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_persona(tmp_path / name) == Persona(STATEMENTS, "chat")
+    assert read_persona(tmp_path / name, "mine-7").number == "mine-7"
+
+
+def test_nobody():
+    assert read_persona() == Persona({}, "chat", ())
+
+
+def test_the_only_conversation_of_a_topics_file(tmp_path):
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps([{"number": 7, "ptkb": {"5": "I avoid caffeine."}, "turns": [TURN]}]))
+    assert read_persona(path) == Persona({"5": "I avoid caffeine."}, "7", ("Which tea?",))
+
+
+def test_one_conversation_of_several(tmp_path):
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps([{"number": name, "ptkb": [name], "turns": [TURN]} for name in ("9-1", "9-2")]))
+    assert read_persona(path, "9-2") == Persona({"1": "9-2"}, "9-2", ("Which tea?",))
+    with pytest.raises(UsageError, match=r"topics.json has several conversations: choose one of 9-1, 9-2 with number=..."):
+        read_persona(path)
+    with pytest.raises(UsageError, match=r"has no conversation 9-3: choose one of 9-1, 9-2"):
+        read_persona(path, "9-3")
+
+
+def test_the_sample():
+    persona = read_persona("ikat:sample", "1-1")
+    assert persona.ptkb["4"] == "My border collie Bruno goes with me wherever I go."
+    assert persona.utterances[1] == "The heath sounds lovely. And when would be a good time to set off?"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("me.txt", " \n\n", "has no statement: give one statement per line"),
+        ("me.json", "[]", "has no statement"),
+        ("me.json", '["I avoid caffeine.", 3]', "has no text as statement 2"),
+        ("me.json", '{"a": " "}', "has no text as statement a"),
+        ("me.json", '"I avoid caffeine."', 'holds "I avoid caffeine.": give a JSON list'),
+        ("me.json", "I avoid caffeine.", "can't be read"),
+        ("me.json", '[{"number": "1-1"}]', "the field ptkb is missing"),
+    ],
+)
+def test_a_file_that_is_no_persona(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_persona(tmp_path / name)
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path):
+    with pytest.raises(DataError, match="there is no persona file"):
+        read_persona(tmp_path / "me.txt")
+    (tmp_path / "me.txt").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(DataError, match="can't be read"):
+        read_persona(tmp_path / "me.txt")
+
+
+@pytest.mark.parametrize("number", ["", "my chat"])
+def test_a_name_that_is_no_part_of_a_qid(number):
+    with pytest.raises(UsageError, match="give one word"):
+        read_persona(None, number)
