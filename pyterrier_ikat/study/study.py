@@ -1,11 +1,12 @@
 """Systems, their turns and the judgements, checked before anything is run or paid for."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ir_measures
 import pandas as pd
 import pyterrier as pt
 
@@ -17,16 +18,15 @@ from ..conversations.folder import STATEMENTS
 from ..conversations.frame import each_turn_once, values, with_text_ids
 from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import UsageError, advice, option
-from ..evaluation.evaluator import check_turn_names
+from ..evaluation import TRACK_2023, as_measures
+from ..evaluation.evaluator import check_baseline, check_turn_names
 from ..generate.samples import SamplesWarning as SamplesWarning
 from ..llms import Ledger
 from ..planning import PlanTable, estimate
-from .identity import distinct_parts
-from .systems import System, Systems, check_ranking, load_models, open_systems
-
-
-class OtherCollectionWarning(UserWarning):
-    """The index isn't of the dataset's collection, or its collection is unknown."""
+from .collection import check_collection, indexes_of
+from .in_folders import check_places, run_in_folders
+from .results import Results
+from .systems import System, Systems, check_ranking, load_models, methods_in, open_systems
 
 
 class NoRewritesWarning(UserWarning):
@@ -92,7 +92,7 @@ class Study:
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
         if data is not None:
-            for index in _indexes(opened):
+            for index in indexes_of(opened):
                 check_collection(index, data, data.name, judgements if here.empty else self.qrels)
         if not only_plan:
             for frame in self._turns.values():
@@ -115,6 +115,18 @@ class Study:
         for one in self.systems if self.samples > 1 else ():
             found.setdefault(one.method.name, []).append(one.name)
         return found
+
+    def run(
+        self,
+        out: str | Path = "runs",
+        *,
+        batch: int | None = None,
+        measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+        baseline: str | None = None,
+    ) -> Results:
+        """Run the systems, each into its folder in ``out``: see :func:`pyterrier_ikat.run`."""
+        wanted = as_measures(measures)
+        return Results.of(self, Path(out), run_in_folders(self, out, batch, wanted), wanted, baseline)
 
     def plan(self) -> PlanTable:
         """The estimated LLM calls, tokens and cost."""
@@ -188,40 +200,6 @@ def _is_rewritten(frame: pd.DataFrame) -> bool:
     return any(later) or not later
 
 
-def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
-    """Check that an index is of the judged collection; another or an unknown collection is a warning.
-
-    Collections are compared by their passages: 2023, 2024 and 2025 share one, and so do all its indexes.
-
-    Raises:
-        UsageError: when it has none of the judged passages, so that every score would be 0.
-    """
-    judged = sorted(set(qrels["docno"]))
-    there = index.docnos(judged)
-    if judged and next(there, None) is None:
-        make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
-        raise UsageError(
-            f"the index {index.path} has none of the {len(judged):,} passages judged in {name} (such as {judged[0]}), so that every score "
-            f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
-        )
-    size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
-    if size is None and not judged:
-        return  # turns alone, of no collection
-    if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
-        return
-    what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"
-    sizes = f"{len(index):,} passages" + (f", not the same {size:,}" if size else "")
-    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of the {len(judged):,} judged passages are in it"
-    warnings.warn(f"the index {index.path} is of {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
-
-
-def _indexes(systems: Iterable[System]) -> list[Any]:
-    """The indexes that are searched, without those that only provide the texts of another index."""
-    found = [part for part in distinct_parts(one.pipeline for one in systems) if hasattr(part, "docnos")]
-    texts = [getattr(getattr(index, "text", None), "index", None) for index in found]
-    return [index for index in found if all(index is not one for one in texts)]
-
-
 @checked
 def plan(
     systems: Systems,
@@ -269,3 +247,70 @@ def plan(
     if isinstance(dataset, pd.DataFrame):
         dataset, topics = None, dataset
     return Study(systems, dataset, topics=topics, turns=turns, samples=samples, only_plan=True, **resources).plan()
+
+
+@checked
+def run(
+    systems: Systems,
+    dataset: IkatDataset | str | None = None,
+    *,
+    out: str | Path = "runs",
+    topics: pd.DataFrame | None = None,
+    qrels: QrelsSource | None = None,
+    turns: Turns | None = None,
+    batch: int | None = None,
+    measures: Sequence[ir_measures.Measure | str] = TRACK_2023,
+    baseline: str | None = None,
+    samples: int = 1,
+    **resources: Any,
+) -> Results:
+    """Run systems on a dataset. Each gets a folder in ``out`` with its ranking, turns, scores and ledger, and an interrupted run resumes.
+
+    An existing run is not repeated, and an interrupted run resumes after its last finished batch of turns. A folder whose run used other
+    models, prompts, passages, topics or stages is refused. Stages are identified by their repr. When stored results of a stage are used
+    again whose repr can't identify it, such as a function in ``pt.apply``, an ``AlikeWarning`` names the stage.
+
+    Stages at the beginning of a pipeline with ``one_row_per_turn`` get all turns at once. The others, and all stages of other packages, get
+    ``batch`` turns at a time, and must treat each turn independently.
+
+    Args:
+        systems: a dict name -> system, a single system, or a list of systems that have names. A system is the name of a method
+            (``"aqd"``), a file of methods (``"my_systems.py"``, ``"my_systems.py:gate"``), a function whose arguments name resources, or
+            any PyTerrier pipeline.
+        dataset: an iKAT dataset or its name.
+        out: the folder of the runs, by default ``runs``; nothing in it is overwritten.
+        topics: the turns, instead of the dataset's; scores are over the judged turns among them.
+        qrels: the judgements: a frame, the name of a variant of the dataset's, or a TREC qrels file.
+        turns: only these turns: a list of ids, or the path of a file with one on each line.
+        batch: the number of turns at a time after the first stages, 128 by default.
+        measures: the measures of the returned table, from ir_measures or by name. The folders have the track's measures and these; a
+            finished run is scored by those that its folder lacks.
+        baseline: the system that the others are compared with.
+        samples: the number of runs of each system that asks an LLM, each with its own completions. The first is the plain run, in the
+            folder NAME; the others are in ``NAME.sample-2``, ``NAME.sample-3``, ...
+        **resources: the resources of methods, each as text or as an object: ``index``, ``llm``, ``second_llm``, ``retriever``, ``dense``,
+            ``reranker``, ``rewriter``, ``expander``, ``prompts``; see :class:`~pyterrier_ikat.study.Resources`.
+
+    Returns:
+        The results, which show the table of scores: ``.table`` as a frame, ``.folders`` by name (``.folders["aqd"].results()`` is a
+        ranking), ``.ledger`` and ``.report()``.
+
+    Raises:
+        UsageError: before anything is run: for an unknown system, option, turn or resource, a resource that no system uses, a model that
+            can't be loaded, a folder that isn't writable or holds another run, or a run that another process is making.
+        DataError: for an index or file that can't be used, or an invalid ranking.
+        BatchUnderWay: when systems wait for an LLM's batches (``batch=on``); all others are finished. Run it again later.
+
+    Example:
+        >>> import pyterrier as pt, pyterrier_ikat as ikat
+        >>> index = ikat.PassageIndex("run.index").index(pt.get_dataset("ikat:sample").get_corpus_iter(verbose=False))
+        >>> mine = ikat.AllUtterances() >> index.bm25(num_results=20)
+        >>> ikat.run({"mine": mine, "raw": "raw"}, "ikat:sample", out="my-runs", index=index).table["name"].tolist()
+        ['mine', 'raw']
+    """
+    wanted, methods = as_measures(measures), methods_in(systems)
+    names = [entry.name for entry in methods]
+    check_baseline(names, baseline, "systems")
+    check_places(names, Path(out))
+    study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, samples=samples, **resources)
+    return study.run(out, batch=batch, measures=wanted, baseline=baseline)

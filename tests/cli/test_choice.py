@@ -143,7 +143,7 @@ def test_the_other_commands_take_the_same_turns(made, tmp_path):
 def test_run_takes_paths_of_qrels_and_turns(made, tmp_path):
     table = ikat.run(
         "raw", "ikat:sample", out=tmp_path / "runs", index=str(made / "index"), qrels=made / "two.txt", turns=made / "one-turn"
-    )
+    ).table
     scores = ikat.runs.RunFolder(tmp_path / "runs" / "raw").measures()
     assert scores.index.tolist() == ["1-1_2"]
     assert table["nDCG@5"].tolist() == pytest.approx(scores["nDCG@5"].tolist())

@@ -26,7 +26,7 @@ def made(tmp_path):
 
     def make(**given):
         systems = {"one": finding("sample-walk-001:0"), "two": finding("sample-walk-084:0")}
-        return ikat.run(systems, "ikat:sample", out=tmp_path / "runs", **given)
+        return ikat.run(systems, "ikat:sample", out=tmp_path / "runs", **given).table
 
     make.folders = [tmp_path / "runs" / name for name in ("one", "two")]
     return make

@@ -36,7 +36,7 @@ def collection(tmp_path_factory):
 def runs(collection, tmp_path_factory):
     folder, index = collection
     out = tmp_path_factory.mktemp("runs")
-    table = ikat.run(["raw", "all_utterances"], folder, index=index, out=out)
+    table = ikat.run(["raw", "all_utterances"], folder, index=index, out=out).table
     # Turn 1 finds d1 first and turn 2 d0; all_utterances finds d0 first where there is a history.
     assert table["turns"].tolist() == [7, 7]
     return out

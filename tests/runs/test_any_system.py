@@ -111,7 +111,7 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
     _, whole = system(Told())
     planned = ikat.plan({"mine": whole}, "ikat:sample")
     assert (planned["stage"].tolist(), planned["calls"].tolist()) == (["keywords", "Told()"], [24, pd.NA])
-    table = ikat.run({"mine": whole}, "ikat:sample", out=tmp_path / "whole", batch=10)
+    table = ikat.run({"mine": whole}, "ikat:sample", out=tmp_path / "whole", batch=10).table
     stopped, first = system(Told(stops=1))
     stopped.identity = whole[1].llm.backend.identity
     with pytest.raises(ZeroDivisionError):
@@ -119,7 +119,7 @@ def test_a_strangers_operators_are_planned_run_resumed_drawn_and_reported(index,
     assert len(stopped.asked) == 24
     again, second = system(stage := Told())
     again.identity = whole[1].llm.backend.identity
-    assert ikat.run({"mine": second}, "ikat:sample", out=tmp_path / "killed", batch=10).equals(table)
+    assert ikat.run({"mine": second}, "ikat:sample", out=tmp_path / "killed", batch=10).table.equals(table)
     assert [len(turns) for turns in stage.seen] == [10, 4]
     assert len(again.asked) == 14  # a fake has no cache
     for name in ("run.trec", "turns.jsonl", "measures.csv", "stages.jsonl.gz"):
@@ -171,7 +171,7 @@ def test_methods_functions_and_files_run_together(index, tmp_path):
         "import pyterrier_ikat as ikat\ndef gate(retriever):\n    return ikat.RawUtterance() >> retriever % 1000\n"
     )
     out = tmp_path / "runs"
-    table = ikat.run([shortest, "raw", f"{tmp_path}/mine.py:gate"], "ikat:sample", out=out, index=index, turns="1-1_1,1-1_2")
+    table = ikat.run([shortest, "raw", f"{tmp_path}/mine.py:gate"], "ikat:sample", out=out, index=index, turns="1-1_1,1-1_2").table
     assert table["name"].tolist() == ["shortest", "raw", "gate"]
     assert (out / "raw" / "run.trec").read_text().replace(" raw\n", " gate\n") == (out / "gate" / "run.trec").read_text()
     assert json.loads((out / "shortest" / "run.json").read_text())["stages"]["1"].endswith("LastWords(words=2)")
@@ -180,7 +180,7 @@ def test_methods_functions_and_files_run_together(index, tmp_path):
 def test_topics_and_qrels_of_ones_own(index, tmp_path):
     topics, qrels = pt.get_dataset("ikat:sample").get_topics()[["qid", "query"]].head(3), pt.get_dataset("ikat:sample").get_qrels()
     system = index.bm25(num_results=3)
-    table = ikat.run({"mine": system}, out=tmp_path, topics=topics, qrels=qrels)
+    table = ikat.run({"mine": system}, out=tmp_path, topics=topics, qrels=qrels).table
     assert table["turns"].tolist() == [3]
     assert RunFolder(tmp_path / "mine").turns_with_passages() == set(topics["qid"])
 
@@ -227,12 +227,12 @@ def test_an_experiment_takes_what_a_run_takes_and_gives_its_table(index, tmp_pat
     monkeypatch.chdir(tmp_path)
     table = ikat.experiment(systems, "ikat:sample", **given)
     assert list(tmp_path.iterdir()) == []
-    pd.testing.assert_frame_equal(ikat.run(systems, "ikat:sample", out="runs", **given), table)
+    pd.testing.assert_frame_equal(ikat.run(systems, "ikat:sample", out="runs", **given).table, table)
     few = {"turns": "1-1_1,1-1_2", "qrels": "provenance"}
     assert ikat.experiment("raw", "ikat:sample", index=index, **few)["turns"].tolist() == [2]
     pd.testing.assert_frame_equal(
         ikat.experiment(["raw", "ad"], "ikat:sample", **few, **given | {"baseline": "raw"}),
-        ikat.run(["raw", "ad"], "ikat:sample", out="few", **few, **given | {"baseline": "raw"}),
+        ikat.run(["raw", "ad"], "ikat:sample", out="few", **few, **given | {"baseline": "raw"}).table,
     )
 
 
@@ -258,8 +258,8 @@ def test_a_collection_folder_may_lie_elsewhere(tmp_path):
 
 def test_an_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_path):
     given = ikat.Index(index.path)
-    first = ikat.run("raw", "ikat:sample", out=tmp_path / "first", index=index.path)
-    pd.testing.assert_frame_equal(ikat.run("raw", "ikat:sample", out=tmp_path / "second", index=given), first)
+    first = ikat.run("raw", "ikat:sample", out=tmp_path / "first", index=index.path).table
+    pd.testing.assert_frame_equal(ikat.run("raw", "ikat:sample", out=tmp_path / "second", index=given).table, first)
     for wrong in (5, ["index"], pd.DataFrame()):
         with pytest.raises(ikat.UsageError, match=r"index=.*: give the folder of an index, or an index such as ikat.Index"):
             ikat.run("raw", "ikat:sample", out=tmp_path / "third", index=wrong)

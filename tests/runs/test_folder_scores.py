@@ -11,6 +11,7 @@ from pyterrier_ikat.evaluation import TRACK_2023, label
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import report
 from pyterrier_ikat.study import scores as scores_module
+from pyterrier_ikat.study.results import scores_of_folders
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": "tea", "qutterance": "Tea?"})
 QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["d7", "d1"], "label": [2, 1]})
@@ -26,7 +27,7 @@ def run(tmp_path):
     def run(*measures, qrels=QRELS):
         given = {"measures": measures} if measures else {}
         with pytest.warns(ikat.study.AlikeWarning) if (tmp_path / "ten").exists() else pytest.MonkeyPatch.context():
-            return ikat.run({"ten": system}, out=tmp_path, topics=TOPICS, qrels=qrels, **given)
+            return ikat.run({"ten": system}, out=tmp_path, topics=TOPICS, qrels=qrels, **given).table
 
     run.folder = RunFolder(tmp_path / "ten")
     return run
@@ -55,7 +56,7 @@ def test_a_new_default_measure_is_computed_for_a_finished_run(run, monkeypatch):
     run()
     monkeypatch.setattr(scores_module, "TRACK_2023", (*TRACK_2023, P(rel=1) @ 2))
     folders = {"ten": run.folder}
-    table = scores_module.scores_of_folders(folders, QRELS, [*TRACK_2023, P(rel=1) @ 2])  # a folder that nothing has scored again yet
+    table = scores_of_folders(folders, QRELS, [*TRACK_2023, P(rel=1) @ 2])  # a folder that nothing has scored again yet
     assert table["P(rel=1)@2"].tolist() == [0.25]
     run()
     assert kept(run)["P(rel=1)@2"] == [0.0, 0.5]

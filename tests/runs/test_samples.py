@@ -132,7 +132,7 @@ def test_a_killed_run_with_samples_resumes_and_pays_nothing_twice(sampled, tmp_p
 def test_the_table_has_mean_and_deviation_over_samples_and_tests_their_averages(sampled, index, tmp_path):
     _, system = sampled()
     with pytest.warns(SamplesWarning, match="system raw asks no LLM, so that every sample would be the same: it is run once"):
-        table = ikat.run({**system, "raw": "raw"}, "ikat:sample", out=tmp_path, samples=3, baseline="raw", index=index)
+        table = ikat.run({**system, "raw": "raw"}, "ikat:sample", out=tmp_path, samples=3, baseline="raw", index=index).table
     assert not (tmp_path / "raw.sample-2").exists()
     each = [RunFolder(tmp_path / name).measures()["nDCG@5"] for name in ("QR", "QR.sample-2", "QR.sample-3")]
     row = table.set_index("name").loc["QR"]

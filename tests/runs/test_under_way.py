@@ -144,7 +144,7 @@ def test_samples_and_branches_send_all_that_they_can(server, index, tmp_path):
     ended(lambda: ikat.run({"both": both}, "ikat:sample", out=tmp_path, samples=2))
     assert sizes(server) == [24] * 4
     server.complete(answer=answer)
-    assert len(ikat.run({"both": both}, "ikat:sample", out=tmp_path, samples=2)) == 1
+    assert len(ikat.run({"both": both}, "ikat:sample", out=tmp_path, samples=2).table) == 1
     assert len(set(server.sent)) == 96
 
 
@@ -245,5 +245,5 @@ def test_a_batch_that_one_process_sent_another_one_collects(server, index, tmp_p
     assert [process.returncode for process in processes] == [75, 75]
     assert sizes(server) == [24]
     server.complete(answer=answer)
-    assert len(ikat.run("qr", "ikat:sample", out=tmp_path / "a", index=index, llm=llm, reranker="none")) == 1
+    assert len(ikat.run("qr", "ikat:sample", out=tmp_path / "a", index=index, llm=llm, reranker="none").table) == 1
     assert len(server.batches) == 1

@@ -1,0 +1,152 @@
+"""What came out of a study that was run into folders."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import ir_measures
+import pandas as pd
+
+from ..errors import DataError, UsageError, list_first
+from ..evaluation import TRACK_2023, label, per_turn
+from ..evaluation.evaluator import experiment_rows
+from ..evaluation.experiment_table import experiment_table
+from ..evaluation.measures import is_own
+from ..evaluation.samples import sampled_rows
+from ..llms import Ledger
+from ..runs import RunFolder
+from ..tables import Table, of_frame
+from .account import Spending
+from .systems import distinct_models
+
+if TYPE_CHECKING:
+    from .study import Study
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Results:
+    """What came out of a study; it shows its table of scores.
+
+    Attributes:
+        study: the systems, and what they ran on.
+        out: the folder of the runs.
+        folders: the folder of each run, by name.
+        table: the scores, as from :func:`pyterrier_ikat.experiment`, or with several samples as from
+            :func:`~pyterrier_ikat.evaluation.sampled_rows`; only the names if no turn is judged.
+        baseline: the system that the others are compared with.
+    """
+
+    study: "Study"
+    out: Path
+    folders: Mapping[str, RunFolder]
+    table: pd.DataFrame
+    baseline: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        study: "Study",
+        out: Path,
+        folders: Mapping[str, RunFolder],
+        measures: Sequence[ir_measures.Measure] = TRACK_2023,
+        baseline: str | None = None,
+    ) -> "Results":
+        """The results of finished runs, whose scores are taken now: another study may score the same folders by other judgements."""
+        return cls(study, out, folders, scores_of_folders(folders, study.qrels, measures, baseline, study.groups()), baseline)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account of the LLM calls of this call; each folder has that of its run, over all its starts."""
+        return self.study.ledger
+
+    def report(self, **options: Any) -> Any:
+        """The runs as conversations to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
+        from .. import report  # from a room below
+
+        first = sorted(self.folders, key=lambda name: name != self.baseline)
+        return report([self.folders[name] for name in first], **options)
+
+    def shown(self) -> Table:
+        """The table of scores, to print."""
+        return of_frame(self.table) if self.study.qrels.empty else experiment_table(self.table.to_dict("records"))
+
+    def gaps(self) -> list[str]:
+        """Sentences on the turns that have no results."""
+        there = {name: folder.turns_with_passages() for name, folder in self.folders.items()}
+        judged, asked = set(self.study.qrels["qid"]), {one.name: set(self.study.turns_of(one)["qid"]) for one in self.study.systems}
+        lacking = [(name, sorted(judged - found)) for name, found in there.items()]
+        empty = [(name, sorted(asked[name] - there[name])) for name in asked if name in there]
+        return [
+            *(f"{name} lacks {len(lost)} judged turns: {list_first(lost)}" for name, lost in lacking if lost),
+            *(f"{name}: {len(lost)} turns without any passage, counted 0: {list_first(lost)}" for name, lost in empty if lost),
+        ]
+
+    def budgets(self) -> list[str]:
+        """A sentence on the budget of each language model that has one."""
+        said = []
+        for model in distinct_models(self.study.systems):
+            if (limit := model.budget.limit) is not None:
+                with model.budget.counting(Spending(self.out)):
+                    used = model.budget.used
+                left = f"{max(0.0, limit - used):.4f} USD are left"
+                said.append(f"Budget of {model.model}: {self.out} has cost {used:.4f} of {limit:g} USD, {left}")
+        return said
+
+    def deviations(self) -> list[str]:
+        """How models and retrievers differ from those of the papers; what holds for all of several systems is there once, and first."""
+        lines = {one.name: one.deviations for one in self.study.systems if one.sample == 1}
+        of_all = [line for line in next(iter(lines.values()), []) if len(lines) > 1 and all(line in held for held in lines.values())]
+        others = [f"{name}: {line}" for name, held in lines.items() for line in held if line not in of_all]
+        return [*(f"all systems: {line}" for line in of_all), *others]
+
+    def require_judged(self) -> None:
+        """Check that a passage of each run is judged.
+
+        Raises:
+            DataError: when a run has none: all its scores are 0.
+        """
+        without = [name for name, folder in self.folders.items() if not folder.parameters()["judged_passages"]]
+        if without and len(self.study.qrels):
+            raise DataError(
+                f"none of the passages that {', '.join(without)} found is judged, so every score is 0; the runs are kept in {self.out}: "
+                f"check that the index has the passages judged in {self.study.dataset}, and look at the queries in turns.jsonl"
+            )
+
+    def __getitem__(self, name: str) -> NoReturn:
+        raise UsageError(f"the results of ikat.run are no frame: .table has the scores, .table[{name!r}] this column")
+
+    def __repr__(self) -> str:
+        return self.shown().text().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return self.shown()._repr_html_()
+
+
+def scores_of_folders(
+    folders: Mapping[str, RunFolder],
+    qrels: pd.DataFrame,
+    measures: Sequence[ir_measures.Measure] = TRACK_2023,
+    baseline: str | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+) -> pd.DataFrame:
+    """The table of scores of finished runs, a row for each, or for each of the groups; just the names where nothing is judged."""
+    if qrels.empty:
+        return pd.DataFrame({"name": list(groups or folders)})
+    scores = {name: _scores_of(folder, qrels, measures) for name, folder in folders.items()}
+    if groups:
+        of_systems = {name: [_by_measure(scores[one]) for one in group] for name, group in groups.items()}
+        return pd.DataFrame(sampled_rows(of_systems, measures, baseline))
+    return pd.DataFrame(experiment_rows(scores, measures, baseline))
+
+
+def _scores_of(folder: RunFolder, qrels: pd.DataFrame, measures: Sequence[ir_measures.Measure]) -> pd.DataFrame:
+    """The scores of a finished run; computed from its ranking where its folder lacks one of the measures."""
+    kept = folder.measures()
+    if all(label(measure) in kept.columns and not is_own(measure) for measure in measures):
+        return kept
+    return per_turn(folder.results(), qrels, measures).set_index("qid")
+
+
+def _by_measure(scores: pd.DataFrame) -> dict[str, list[float]]:
+    return {str(name): scores[name].tolist() for name in scores.columns}

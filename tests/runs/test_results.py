@@ -1,0 +1,57 @@
+"""What `ikat.run` gives: the table, the folders, the ledger and the report, which the command line prints."""
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.cli import main
+from pyterrier_ikat.study import Study
+
+TURNS = ["1-1_1", "1-1_2", "2-1_1"]
+
+
+@pytest.fixture
+def index(tmp_path):
+    return ikat.PassageIndex(tmp_path / "i").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+
+
+def test_a_run_gives_what_the_command_line_prints(index, tmp_path):
+    given = {"index": index.path, "llm": "recorded:sample"}
+    results = ikat.run(["ad", "raw"], "ikat:sample", out=tmp_path / "runs", turns=TURNS, baseline="raw", **given)
+    assert list(results.folders) == ["ad", "raw"]
+    assert results.folders["raw"].results()["qid"].unique().tolist() == TURNS
+    assert results.ledger.frame()["calls"].sum() == len(TURNS)
+    assert results.table.set_index("name").loc["raw", "turns"] == len(TURNS)
+    pd.testing.assert_frame_equal(ikat.evaluate(list(results.folders.values()), baseline="raw"), results.table)
+    page = results.report(passages=2).html
+    assert page.index(">raw<") < page.index(">ad<")  # the baseline first
+    options = ["--dataset", "ikat:sample", "--index", index.path, "--llm", "recorded:sample", "--turns", ",".join(TURNS)]
+    done = CliRunner().invoke(main, ["run", "ad", "raw", *options, "--baseline", "raw", "--out", str(tmp_path / "runs")])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(repr(results))
+    assert results._repr_html_().count("<tr") == 3
+
+
+def test_the_scores_stay_those_of_their_judgements(index, tmp_path):
+    """Another study scores the same folder anew."""
+    first = ikat.run("raw", "ikat:sample", out=tmp_path / "runs", index=index.path)
+    before = first.table.copy()
+    other = ikat.run("raw", "ikat:sample", out=tmp_path / "runs", index=index.path, qrels="provenance")
+    assert not other.table.equals(before)
+    pd.testing.assert_frame_equal(first.table, before)
+
+
+def test_who_takes_the_results_for_a_frame_is_told_where_it_is(index, tmp_path):
+    with pytest.raises(ikat.UsageError, match=r"\.table\['nDCG@5'\]"):
+        ikat.run("raw", "ikat:sample", out=tmp_path / "runs", turns=TURNS, index=index.path)["nDCG@5"]
+    with pytest.raises(AttributeError, match="it is study now"):
+        _ = ikat.running
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.SamplesWarning")
+def test_a_study_is_planned_and_run_with_what_it_was_made_of(index, tmp_path):
+    study = Study(["raw", "ad"], "ikat:sample", turns=TURNS, samples=2, index=index.path, llm="recorded:sample")
+    assert [one.name for one in study.systems] == ["raw", "ad", "ad.sample-2"]
+    assert study.plan().total["calls"] == 2 * len(TURNS)
+    assert sorted(study.run(tmp_path / "runs").folders) == ["ad", "ad.sample-2", "raw"]
