@@ -510,8 +510,8 @@ def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_the_demo_runs_every_method_on_an_index_of_its_own(first_words, tmp_path, monkeypatch):
-    report = ikat.show.report  # its sentences compare all pairs of runs: thousands for each turn
-    monkeypatch.setattr("pyterrier_ikat.show.report", lambda *runs, **options: report(*runs, turns=["1-1_1", "2-1_3"], **options))
+    report = ikat.report  # its sentences compare all pairs of runs: thousands for each turn
+    monkeypatch.setattr(ikat, "report", lambda *runs, **options: report(*runs, turns=["1-1_1", "2-1_3"], **options))
     stale = tmp_path / "demo" / "sample.index" / "stale"
     stale.mkdir(parents=True)
     done = call("demo", "--all", "--out", tmp_path / "demo")
