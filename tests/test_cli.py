@@ -78,6 +78,18 @@ def test_a_table_in_another_form_comes_alone_and_what_is_lost_goes_to_the_other_
     assert done.stderr.splitlines() == ["one lacks 1 judged turns: 1_2"]
 
 
+def test_a_measure_of_ones_own_file_is_evaluated_and_a_file_without_it_is_refused(tmp_path):
+    (tmp_path / "one.trec").write_text("1_1 Q0 a 1 2.0 one\n1_1 Q0 b 2 1.0 one\n")
+    (tmp_path / "qrels").write_text("1_1 0 a 3\n1_2 0 b 1\n")
+    own = tmp_path / "mine.py"
+    own.write_text("def first_label(qrels, run):\n    return float(dict(zip(qrels.doc_id, qrels.relevance))[run.doc_id.iloc[0]])\n")
+    given = ("evaluate", tmp_path / "one.trec", "--qrels", tmp_path / "qrels", "--format", "csv", "--measures")
+    assert call(*given, f"P@1,{own}:first_label").stdout.splitlines() == ["name,P(rel=1)@1,first_label,turns", "one,0.5,1.5,2"]
+    for name, message in (("mine.py:other", "mine.py has no measure other: write a function"), ("none.py:x", "there is no file")):
+        refused = call(*given, tmp_path / name)
+        assert (refused.exit_code, message in refused.stderr) == (2, True)
+
+
 def test_an_automatic_run_sees_no_gold(sample_index, tmp_path):
     assert run(sample_index, tmp_path, "ad").exit_code == 0
     assert "qresolved" not in (tmp_path / "ad" / "turns.jsonl").read_text()

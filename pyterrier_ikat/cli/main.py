@@ -231,7 +231,7 @@ def _terminate(*_: Any) -> None:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
-MEASURES = click.option("--measures", help="ir_measures names, separated by commas; by default the track's measures")
+MEASURES = click.option("--measures", help="ir_measures names or your own as FILE.py:NAME, with commas; by default the track's")
 TURNS = click.option("--turns", help="only these turns: ids separated by commas, or a file with one id on each line")
 QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
 JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")

@@ -57,7 +57,7 @@ def is_own(measure: ir_measures.Measure) -> bool:
 
 
 def as_measures(measures: Iterable[ir_measures.Measure | str] | ir_measures.Measure | str) -> list[ir_measures.Measure]:
-    """Measures given as objects, by name, or as one text with commas; each once.
+    """Measures given as objects, by name, or as one text with commas; each once. ``FILE.py:NAME`` is a measure of a user's own file.
 
     Raises:
         UsageError: when a name is unknown, a measure can't be computed here, or there is none.
@@ -94,6 +94,8 @@ def computable(names: Iterable[str]) -> Iterator[ir_measures.Measure]:
 
 def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
     text = given if isinstance(given, str) else _name(given)
+    if (path := text.rpartition(":")[0]).endswith(".py"):
+        return _in_file(path, text.rpartition(":")[2])
     try:
         measure = ir_measures.parse_measure(given) if isinstance(given, str) else given
     except (NameError, ValueError, TypeError, SyntaxError):
@@ -112,6 +114,19 @@ def _checked(given: ir_measures.Measure | str) -> ir_measures.Measure:
         also = "give one of trec_eval's, such as nDCG@5, P(rel=2)@20, AP, or RR@10"
         raise UsageError(f"measure {text!r} can't be computed here{_missing(measure)}: {also}")
     return measure
+
+
+def _in_file(path: str, name: str) -> ir_measures.Measure:
+    """A measure of a user's file: one of ir_measures, or a function of a turn's judgements and passages that returns a score."""
+    from ..store.python_files import load_python
+
+    value = getattr(load_python(path, "a measure"), name, None)
+    if isinstance(value, ir_measures.Measure):
+        return _checked(value)
+    if not callable(value):
+        raise UsageError(f"{path} has no measure {name}: write a function {name}(qrels, run) that returns the score of a turn")
+    own: ir_measures.Measure = ir_measures.define_byquery(value, name=name)
+    return own
 
 
 def _meant(text: str) -> str:

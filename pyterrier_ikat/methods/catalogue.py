@@ -2,12 +2,10 @@
 
 import difflib
 import inspect
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -19,8 +17,8 @@ import pyterrier as pt
 from ..conversations import conversation
 from ..errors import UsageError
 from ..llms import LLM, Backend, LLMFailure, Reply, Request
-from ..operator import digest
 from ..planning import Asks, Plan
+from ..store.python_files import load_python
 from .definition import Method, StandIn, Table, methods_of
 
 _OWN = ("catalogue", "definition")
@@ -53,7 +51,7 @@ def find(name: str) -> Method:
     path, _, wanted = name.rpartition(":")
     if not path:
         return _named(name, METHODS, "`ikat methods` lists them")
-    module = _loaded(path)
+    module = load_python(path, "a method")
     known = {entry.name: entry for entry in _in(module)}
     value = vars(module).get(wanted)
     if wanted not in known and callable(value) and not isinstance(value, pt.Transformer):
@@ -67,7 +65,7 @@ def find(name: str) -> Method:
 
 def find_all(name: str) -> list[Method]:
     """As :func:`find`; for a name that ends in ``.py``, all methods of the file."""
-    return _in(_loaded(name)) if name.endswith(".py") else [find(name)]
+    return _in(load_python(name, "a method")) if name.endswith(".py") else [find(name)]
 
 
 def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
@@ -75,39 +73,6 @@ def _named(name: str, known: dict[str, Method], otherwise: str) -> Method:
         near = " or ".join(difflib.get_close_matches(name, known, n=3))
         raise UsageError(f"there is no method {name!r}: {f'did you mean {near}?' if near else otherwise}")
     return known[name]
-
-
-@cache
-def _loaded(path: str) -> ModuleType:
-    """A user's file as a module; it is run once."""
-    file = Path(path).expanduser()
-    if file.suffix != ".py":
-        raise UsageError(
-            f"{path} is no Python file: give a method's name, or the path of a Python file with methods, as my_systems.py:NAME"
-        )
-    if not file.is_file():
-        raise UsageError(f"there is no file {path}: give the path of a Python file with methods, as my_systems.py:NAME")
-    name = f"ikat_methods_{digest(str(file.resolve())).hex()[:12]}"
-    spec = spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[name] = module = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"{path} can't be run: {type(error).__name__}: {error}{_line(error, file)}") from error
-    return module
-
-
-def _line(error: Exception, file: Path) -> str:
-    trace, line = error.__traceback__, getattr(error, "lineno", None)
-    while trace is not None:
-        line = trace.tb_lineno if Path(trace.tb_frame.f_code.co_filename) == file else line
-        trace = trace.tb_next
-    return "" if line is None else f" (line {line})"
 
 
 class _Unasked(Backend):
