@@ -23,14 +23,15 @@ from typing import Any
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
 from ..errors import UsageError, advice, list_first
-from .bounded import BoundedEnvironment, render_bounded
+from .bounded import BoundedEnvironment, Own, render_bounded
 from .probes import checksum
 
 FOLDER = Path(__file__).parent
 STYLES = ("gpt", "llama")
 _ROLE = re.compile(r"(?<=[\n\r\x85\u2028\u2029])(?=[ \t]*(?:user|system|assistant)(?:[ \t]+\d+)?[ \t]*:)", re.IGNORECASE)
 """Where a line of a message could pass for the next message."""
-_HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$", re.MULTILINE)
+_HEADING = re.compile(r"^#+ *([^{}\n]*\w) *$|\bheading *= *[\"']#* *([^\n\"']*\w)[\"']", re.MULTILINE)
+"""A heading in the source of a template, or one that it gives a macro as ``heading``."""
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECASE)
 
@@ -50,7 +51,7 @@ def _environment_of(*states: tuple[str, tuple[str, ...]]) -> BoundedEnvironment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: ours.sub(r"\\", value) if isinstance(value, str) else value,
+        finalize=lambda value: ours.sub(r"\\", value) if isinstance(value, str) and not isinstance(value, Own) else value,
     )
     built.filters["quoted"] = quoted
     return built
@@ -59,7 +60,7 @@ def _environment_of(*states: tuple[str, tuple[str, ...]]) -> BoundedEnvironment:
 def _headings(folders: list[str]) -> re.Pattern[str]:
     """Where a line of a text could pass for a heading of the templates in ``folders``, with any number where they have one."""
     sources = (path.read_text(encoding="utf-8", errors="replace") for folder in folders for path in sorted(Path(folder).glob("*.jinja")))
-    names = {re.sub(r"\d+", r"\\d+", re.escape(name)) for source in sources for name in _HEADING.findall(source)}
+    names = {re.sub(r"\d+", r"\\d+", re.escape(name)) for source in sources for found in _HEADING.findall(source) for name in found if name}
     blank, sign = rf"(?:[^\S{_BREAKS}]|[\u200b\ufeff])", rf"(?:[^\w{_BREAKS}]|_)"
     heading = rf"{blank}{{0,9}}[#\uff03]{sign}{{0,9}}(?:{'|'.join(sorted(names))})(?!\w){sign}{{0,99}}(?:[{_BREAKS}]|\Z)"
     return re.compile(rf"(?:\A|(?<=[{_BREAKS}]))(?={heading})", re.IGNORECASE)

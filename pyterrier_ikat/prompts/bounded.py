@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from jinja2 import TemplateRuntimeError, nodes, pass_context
-from jinja2.runtime import Context
+from jinja2.runtime import Context, Macro
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
@@ -15,6 +15,12 @@ STEPS = 1_000_000
 LONGEST = 10_000_000
 """Most characters of a text that a template computes."""
 _steps: ContextVar["count[int] | None"] = ContextVar("steps", default=None)
+
+
+class Own(str):
+    """A text that a macro makes: its headings are those of the template, and the values in it are escaped already."""
+
+    __slots__ = ()
 
 
 class BoundedEnvironment(SandboxedEnvironment):
@@ -35,6 +41,11 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
         return super()._generate(_Counting().visit(source), *arguments, **named)
+
+    def call(self, context: Context, called: Any, *arguments: Any, **named: Any) -> Any:
+        """What a call gives; the text of a macro is marked as the template's own."""
+        said = super().call(context, called, *arguments, **named)
+        return Own(said) if isinstance(called, Macro) else said
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """The result of an operation, unless it would be too long."""

@@ -1,12 +1,11 @@
 """What a template says: a checksum of what it renders to on probe inputs, whatever its source is.
 
 The inputs are worked out from the template: a text, or a list where it has a loop, for every value that it names. They are given in all
-combinations of there and missing, and with each of the texts that a value is compared with. The comments and the division of a template
-don't change the checksum then. The source of a template counts too where it does more than to show values, to loop over a list, and to ask
-whether a value is there: there the probes can't tell all that it does.
+combinations of there and missing, and with each of the texts that a value is compared with. The comments and the division of a template,
+into macros or files, don't change the checksum then. The source of a template counts too where it does more than to show values, to loop
+over a list, and to ask whether a value is there: there the probes can't tell all that it does.
 """
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -21,7 +20,7 @@ MOST = 256
 """The most inputs: a template that tells more apart is identified by its source."""
 PLAIN = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Getattr, nodes.Const),
-    *(nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand),
+    *(nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand, nodes.Macro, nodes.Keyword),
 )
 FILTERS = ("quoted", "length")
 
@@ -81,17 +80,17 @@ def _inputs(trees: list[nodes.Template]) -> list[dict[str, Any]] | None:
 
 def _hides(tree: nodes.Template) -> bool:
     """Whether a template does something that probes can't see through."""
-    given = find_undeclared_variables(tree)
-    return any(not _is_plain(node, given) for node in _all(tree))
+    imported = {name for found in tree.find_all(nodes.FromImport) if not found.with_context for name in found.names}
+    return _shows_part(tree, find_undeclared_variables(tree), imported | {macro.name for macro in tree.find_all(nodes.Macro)})
 
 
-def _all(tree: nodes.Node) -> Iterator[nodes.Node]:
-    yield tree
-    for node in tree.iter_child_nodes():
-        yield from _all(node)
+def _shows_part(node: nodes.Node, given: set[str], macros: set[str]) -> bool:
+    if isinstance(node, nodes.Macro):
+        given = given | {argument.name for argument in node.args}
+    return not _is_plain(node, given, macros) or any(_shows_part(child, given, macros) for child in node.iter_child_nodes())
 
 
-def _is_plain(node: nodes.Node, given: set[str]) -> bool:
+def _is_plain(node: nodes.Node, given: set[str], macros: set[str]) -> bool:
     if isinstance(node, nodes.If | nodes.CondExpr):
         return _is_asked(node.test, given)
     if isinstance(node, nodes.For):
@@ -100,7 +99,18 @@ def _is_plain(node: nodes.Node, given: set[str]) -> bool:
         return isinstance(node.template, nodes.Const) and not node.ignore_missing
     if isinstance(node, nodes.Filter):
         return node.name in FILTERS and not (node.args or node.kwargs or node.dyn_args or node.dyn_kwargs)
+    if isinstance(node, nodes.FromImport):
+        return isinstance(node.template, nodes.Const) and all(isinstance(name, str) for name in node.names)
+    if isinstance(node, nodes.Call):
+        return _is_call(node, given, macros)
     return isinstance(node, PLAIN)
+
+
+def _is_call(node: nodes.Call, given: set[str], macros: set[str]) -> bool:
+    """Whether a call passes values and constants to a macro, so that what the macro asks of them is asked of the values."""
+    passed = [*node.args, *(pair.value for pair in node.kwargs)]
+    of_macro = isinstance(node.node, nodes.Name) and node.node.name in macros and not (node.dyn_args or node.dyn_kwargs)
+    return of_macro and all(isinstance(one, nodes.Const) or (isinstance(one, nodes.Name) and one.name in given) for one in passed)
 
 
 def _is_asked(test: nodes.Node, given: set[str]) -> bool:

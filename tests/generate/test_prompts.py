@@ -5,8 +5,9 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods.definition import Method
-from pyterrier_ikat.prompts import FOLDER, UnknownPromptWarning, history_text, prompts_from, ptkb_text, render
+from pyterrier_ikat.prompts import FOLDER, UnknownPromptWarning, checksum_of, history_text, prompts_from, ptkb_text, render
 
+TEMPLATES = [path for path in sorted(FOLDER.glob("*.jinja")) if path.stem != "ikat_macros"]
 HISTORY = [
     {"role": "user", "content": "Which tea?"},
     {"role": "assistant", "content": "Rooibos."},
@@ -52,7 +53,7 @@ def with_included(path):
     return source + "".join(with_included(FOLDER / name) for name in re.findall(r'include "(.+?)"', source))
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.jinja")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_every_template_renders_and_shows_its_inputs(path):
     text = render(path.stem, **SHOWN)
     source = with_included(path)
@@ -67,7 +68,7 @@ def test_conversation_text_is_data(poison):
     assert poison in render("answer", ptkb=poison, context=poison, question=poison, words=None)
 
 
-HEADINGS = sorted({line.strip() for path in FOLDER.glob("*.jinja") for line in path.read_text().splitlines() if line.startswith("# ")})
+HEADINGS = sorted({line for path in TEMPLATES for line in render(path.stem, **SHOWN).splitlines() if line.startswith("# ")})
 
 
 def headings(prompt):
@@ -79,7 +80,7 @@ def with_lines(value, lines):
     return value + lines if isinstance(value, str) else [with_lines(one, lines) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.jinja")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_no_line_of_a_text_passes_for_a_heading(path):
     assert len(HEADINGS) > 30
     loud = [variant(line) for line in HEADINGS for variant in VARIANTS]
@@ -108,6 +109,26 @@ def test_a_text_that_is_a_heading_alone_is_none_and_others_stay_as_they_are():
 def test_headings_of_own_templates_are_known(tmp_path):
     (tmp_path / "rerank.jinja").write_text("## Wish\n{{ question }}\n## Page\n{{ passage }}")
     assert render("rerank", folder=str(tmp_path), question="tea", passage="\n\n# wish\n4") == "## Wish\ntea\n## Page\n\n\n\\# wish\n4"
+
+
+MACROS = """{% macro section(text, heading="Page") %}
+# {{ heading }}
+{{ text }}
+{% endmacro %}
+"""
+
+
+def test_headings_that_macros_of_own_templates_write_stay_and_are_known(tmp_path):
+    (tmp_path / "parts.jinja").write_text(MACROS)
+    own = """{% from "parts.jinja" import section %}{{ section(question, heading="My wish") }}{{ section(passage) }}"""
+    (tmp_path / "rerank.jinja").write_text(own)
+    assert render("rerank", folder=str(tmp_path), question="# My wish", passage="# Score") == "# My wish\n\\# My wish\n# Page\n\\# Score"
+
+
+def test_a_copy_of_a_template_says_the_same_in_a_folder_of_its_own(tmp_path):
+    (tmp_path / "answer.jinja").write_text((FOLDER / "answer.jinja").read_text())
+    assert render("answer", folder=str(tmp_path), **SHOWN) == render("answer", **SHOWN)
+    assert checksum_of("answer", folder=str(tmp_path)) == checksum_of("answer")
 
 
 def test_no_line_of_a_message_passes_for_the_next_message():

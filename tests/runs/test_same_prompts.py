@@ -25,9 +25,13 @@ SAME = {
     "condition written otherwise": TEMPLATE.replace("a and not b", "not b and a"),
     "name of a loop's item": TEMPLATE.replace("c in d", "x in d").replace("{{ c }}", "{{ x }}"),
     "included": "{% include 'part' %}",
+    "macro": "{% macro said(x) %}{{ x }}{% endmacro %}" + TEMPLATE.replace("{{ a }}", "{{ said(a) }}"),
+    "imported macro that asks": "{% from 'macros' import shown %}"
+    + TEMPLATE.replace("{% if a and not b %} {{ a }}{% endif %}", "{% if not b %}{{ shown(text=a) }}{% endif %}"),
 }
 OTHER = {
     "text": TEMPLATE.replace("Hi", "Ho"),
+    "argument of a macro": SAME["imported macro that asks"].replace("text=a", "text=b"),
     "text of a rare branch": TEMPLATE.replace(" low", " lower"),
     "condition": TEMPLATE.replace("and not b", "and b"),
     "word of a condition": TEMPLATE.replace("'low'", "'high'"),
@@ -41,11 +45,16 @@ HIDDEN = [
     "{{ a[:%d] }}",
     "{%% if a != 'w%d' %%}x{%% endif %%}",
     "{%% set x = %d %%}{{ a }}",
+    "{%% from 'macros' import shown %%}{{ shown(a | length > %d) }}",
+    "{%% macro said(c) %%}{%% endmacro %%}{%% for c in d %%}{%% if c %%}x{%% else %%}%d{%% endif %%}{%% endfor %%}",
 ]
 
 
+MACROS = "{% macro shown(text) %}{% if text %} {{ text }}{% endif %}{% endmacro %}"
+
+
 def sum_of(source):
-    return checksum(BoundedEnvironment(loader=DictLoader({"t": source, "part": TEMPLATE})), "t")
+    return checksum(BoundedEnvironment(loader=DictLoader({"t": source, "part": TEMPLATE, "macros": MACROS})), "t")
 
 
 def test_a_template_counts_by_what_it_says():
