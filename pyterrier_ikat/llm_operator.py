@@ -162,7 +162,7 @@ class LLMOperator(AsksLLM, Operator):
 
     Subclasses give ``stage``, :meth:`parse` and :meth:`write`, and :meth:`requests` where a row's request is not just
     the template of the stage. Arguments of their own are annotated attributes, under the decorator ``with_fields``. The arguments
-    below are those of every subclass.
+    below are those of every subclass, and stand in the docstring of each that says nothing else about them.
 
     Args:
         llm: the model to ask, from :func:`pyterrier_ikat.llm`, or any value that it takes: a specification, or an object with
@@ -170,11 +170,13 @@ class LLMOperator(AsksLLM, Operator):
         style: ``"gpt"``: zero-shot prompts that show all utterances and responses; ``"llama"``: the few-shot prompts of
             the papers where they have one, all utterances and only the last response.
         question: the column that holds the user's question: ``"qutterance"`` (where the frame has no conversation, the
-            oldest query: ``query_N`` of the largest N, else ``query``), or ``"qresolved"`` for the manual rewrite, the
-            papers' [H].
-        prompts: a folder of your own prompt templates; ``None``: that of the method being built, or the package's.
-        on_error: ``"raise"``: finish all turns, then raise a ``StageError`` that names the failed ones; ``"fallback"``:
-            use the operator's fallback for them and count it in the ledger.
+            oldest query: ``query_N`` of the largest N, else ``query``), ``"qresolved"`` for the manual rewrite, the papers' [H], or
+            another one.
+        prompts: a folder of your own prompt templates; those missing there come from the package. ``None``: that of the method being
+            built, or the package's.
+        on_error: ``"raise"``: finish all turns, then raise a ``StageError`` that names the failed ones; ``"fallback"``: use the operator's
+            fallback for them and count it in the ledger; ``None``: as the LLM is configured (``ikat.llm("... on_error=fallback")``),
+            by default raise.
     """
 
     _: KW_ONLY

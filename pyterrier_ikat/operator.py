@@ -11,8 +11,9 @@ by the models and indexes in its attributes.
 import hashlib
 import inspect
 import os
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -228,7 +229,28 @@ def with_fields(cls: type[Made]) -> type[Made]:
     """
     made = dataclass(eq=False, repr=False)(cls)
     made.__init__ = checked(made.__init__)  # type: ignore[method-assign]
+    made.__doc__ = _with_inherited_arguments(made)
     return made
+
+
+_ARGUMENTS = re.compile(r"^Args:\n(?: {4}.+\n?)+", re.MULTILINE)
+_ARGUMENT = re.compile(r"^ {4}(\w+): .+\n?(?: {5,}.+\n?)*", re.MULTILINE)
+
+
+def _with_inherited_arguments(cls: type) -> str | None:
+    """The docstring of a class, with the arguments that only a base class describes behind its own."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    own = _ARGUMENTS.search(text)
+    if own is None:
+        return cls.__doc__
+    described: dict[str, str] = {}
+    for base in cls.__mro__:
+        section = _ARGUMENTS.search(inspect.cleandoc(base.__dict__.get("__doc__") or ""))
+        for argument in _ARGUMENT.finditer(section[0] if section else ""):
+            described.setdefault(argument[1], argument[0].rstrip())
+    given = [described[one.name] for one in fields(cls) if one.init and one.name in described]  # type: ignore[arg-type]
+    lines = [own[0].rstrip(), *(entry for entry in given if entry not in own[0])]
+    return text[: own.start()] + "\n".join(lines) + "\n" + text[own.end() :]
 
 
 def stages(pipeline: pt.Transformer) -> Iterator[pt.Transformer]:

@@ -27,13 +27,6 @@ class Answer(LLMOperator):
             is a query. ``None``: the prompt names no limit.
         statements: ``"all"``: show the whole persona; ``"chosen"``: only the statements in ``qstatements``, with one
             example (InfoSense 2023, as Abbasiantaeb and Aliannejadi describe it).
-        style: ``"gpt"``: zero-shot prompts, all responses in the history; ``"llama"``: few-shot prompts where the papers
-            have one, only the last response.
-        question: the column that holds the question: ``"qutterance"`` (where the frame has no conversation, the oldest
-            query: ``query_N`` of the largest N, else ``query``), ``"qresolved"`` for the manual rewrite, or another one.
-        prompts: a folder of your own prompt templates; those missing there come from the package.
-        on_error: ``"raise"``: raise an error that names the failed turns; ``"fallback"``: use the fallback for them, and count it in the
-            ledger; ``None``: as the LLM is configured (``ikat.llm("... on_error=fallback")``), by default raise.
 
     Raises:
         UsageError: when ``words`` is below 1, or another argument has an unknown value.
@@ -100,10 +93,8 @@ class OutlineAnswer(LLMOperator):
         form: ``"elements"``: what the answer should contain and which preferences matter, in at most 300 words (Fu et
             al., NII@TREC iKAT 2024, appendix A4, first prompt); ``"context"``: which further information would help (De
             Lima and Yang, Passage Query Methods, section 4.2.2, the extra step of short_long_3).
-        style: see :class:`Answer`.
-        question: see :class:`Answer`; the papers' rewrite is ``"query"`` after a ``Rewrite``.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
+        question: the column that holds the user's question, by default the utterance; the papers' rewrite is ``"query"`` after
+            a ``Rewrite``.
 
     Raises:
         UsageError: when ``form`` is unknown.

@@ -83,10 +83,6 @@ class Decide(ReadsPassages):
         llm: the model to ask.
         passages: how many of the best passages are shown.
         may_ask: whether asking back is one of the actions.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Raises:
         UsageError: when ``passages`` is below 1.

@@ -53,10 +53,6 @@ class TopicSwitch(_OfHistory):
 
     Args:
         llm: the model to ask.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -104,10 +100,6 @@ class ExpandResponse(_OfHistory):
 
     Args:
         llm: the model to ask.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -153,10 +145,6 @@ class SummariseHistory(_OfHistory):
 
     Args:
         llm: the model to ask.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat

@@ -40,10 +40,7 @@ class UpdatePtkb(LLMOperator):
         llm: the model to ask.
         messages: how many of the user's last messages to learn from, the question among them; ``None``: all. The prompt then shows these
             messages and three exchanges before them.
-        style: see :class:`Answer`.
         question: only ``"qutterance"``, because the words of a manual rewrite are not the user's.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Raises:
         UsageError: when ``messages`` is below 1, or ``question`` is another column.

@@ -47,10 +47,6 @@ class PassageQueries(LLMOperator):
         llm: the model to ask.
         forms: the forms, one query each.
         per_statement: how many of the best chosen statements get a query of their own; needs ``qstatements``.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Raises:
         UsageError: when there is no form, a form is unknown, or ``per_statement`` is below 0.

@@ -195,10 +195,6 @@ class Queries(QueryLists):
             the second message of the same chat (AQD; in llama style a two-shot prompt); ``"other_answer"``: for the answer of another model
             in ``qanswer`` (the paper's [G]).
         words: with ``given="answer"``, the ``words`` of the :class:`Answer` before it, so that the chat is repeated exactly.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -296,10 +292,7 @@ class StatementQueries(QueryLists):
         llm: the model to ask.
         n: the most queries to keep for one statement, named in the prompt; ``None``: all that the model writes, which the ``max_tokens`` of
             the model bounds, and a plan counts one.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`; ``"qresolved"`` for the manual variant.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
+        question: the column that holds the user's question, by default the utterance; ``"qresolved"`` for the manual variant.
 
     Example:
         >>> import pyterrier_ikat as ikat

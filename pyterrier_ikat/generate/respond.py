@@ -102,10 +102,6 @@ class Respond(ReadsPassages):
         abstention: the response when there is no answer.
         passage_words: the most words of a passage that are shown, cut at the end of a sentence (the code of De Lima and Yang: 300);
             ``None``: the whole passage.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Raises:
         UsageError: when ``passages``, ``words`` or ``passage_words`` is below 1, or ``form`` or ``statements`` is unknown.

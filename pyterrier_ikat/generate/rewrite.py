@@ -39,10 +39,7 @@ class Rewrite(_OneQuery):
         form: ``"full"``: a query that also includes the relevant parts of the persona; ``"short"``: only the question, made self-contained,
             without the persona (Fu et al., NII@TREC iKAT 2024, appendix A1); ``"enhanced"``: a query made from the question, a guess at its
             answer in ``qanswer`` and, instead of the history, its summary in ``qsummary`` if present (Mo et al., CHIQ, section 3.3).
-        style: see :class:`Answer`; but both styles show all messages of the history (Generate then Retrieve, appendix A.3).
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
+        style: ``"gpt"`` or ``"llama"``; both show all messages of the history (Generate then Retrieve, appendix A.3).
 
     Raises:
         UsageError: when an argument is unknown.
@@ -101,10 +98,6 @@ class RewriteAndAnswer(LLMOperator):
         answer: whether to ask for an answer; otherwise ``qanswer`` is not written, and ``query`` is the rewrite.
         think: whether the model first names in one sentence the information missing from the question.
         persona: whether the prompt shows the persona.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Example:
         >>> import pyterrier as pt, pyterrier_ikat as ikat
@@ -163,6 +156,7 @@ class RewriteAndAnswer(LLMOperator):
         return with_query(written, [f"{rewrite} {answer}".strip() for rewrite, answer in found])
 
 
+@with_fields
 class Clarify(_OneQuery):
     """Ask the model to restate the utterance so that it is self-contained, and make that the query.
 
@@ -173,10 +167,6 @@ class Clarify(_OneQuery):
 
     Args:
         llm: the model to ask.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -207,8 +197,6 @@ class Summarise(LLMOperator):
     Args:
         llm: the model to ask.
         min_characters: responses shorter than this are kept unchanged.
-        prompts: a folder of your own prompt templates.
-        on_error: see :class:`Answer`.
 
     Raises:
         UsageError: when ``min_characters`` is below 0.

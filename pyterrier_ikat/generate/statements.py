@@ -42,11 +42,7 @@ class SelectStatements(LLMOperator):
             themselves, matched exactly, then normalised, then fuzzily (similarity of at least 0.9), score 1 / position. ``"scores"``: a
             JSON object id -> score from 0 to 1; statements of score 0 are omitted.
         given: ``"suggestion"``: also show the outline in ``qsuggestion`` (section 4.2.2, run 3 of De Lima and Yang).
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
         history: whether the prompt shows the conversation.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Raises:
         UsageError: when ``form`` or ``given`` is unknown.

@@ -80,7 +80,7 @@ def _inputs(trees: list[nodes.Template]) -> list[dict[str, Any]] | None:
 
 def _hides(tree: nodes.Template) -> bool:
     """Whether a template does something that probes can't see through."""
-    imported = {name for found in tree.find_all(nodes.FromImport) if not found.with_context for name in found.names}
+    imported = {str(name) for found in tree.find_all(nodes.FromImport) if not found.with_context for name in found.names}
     return _shows_part(tree, find_undeclared_variables(tree), imported | {macro.name for macro in tree.find_all(nodes.Macro)})
 
 

@@ -77,10 +77,6 @@ class ListwiseRerank(LLMOperator):
         window: the number of passages per call.
         stride: the number of passages by which the window moves up between two calls.
         words: the number of words of each passage shown in the prompt, from its beginning; RankGPT's code shows 300.
-        style: see :class:`Answer`.
-        question: see :class:`Answer`.
-        prompts: see :class:`Answer`.
-        on_error: see :class:`Answer`.
 
     Raises:
         UsageError: when ``stride`` is larger than ``window``, which would skip passages, or a number is too small.

@@ -1,0 +1,42 @@
+import inspect
+import re
+
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.llm_operator import LLMOperator
+from pyterrier_ikat.operator import with_fields
+
+ASKING = [value for value in [getattr(ikat, name) for name in ikat.__all__] if isinstance(value, type) and issubclass(value, LLMOperator)]
+
+
+def described(operator):
+    section = inspect.getdoc(operator).split("Args:\n")[1].split("\n\n")[0]
+    return re.findall(r"^    (\w+): ", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("operator", ASKING, ids=lambda operator: operator.__name__)
+def test_every_argument_of_an_operator_is_described_once(operator):
+    assert sorted(described(operator)) == sorted(inspect.signature(operator).parameters)
+
+
+def test_an_operator_of_your_own_describes_only_its_own_arguments():
+    @with_fields
+    class Keywords(LLMOperator):
+        """Ask for keywords.
+
+        Args:
+            words: how many.
+            style: only one.
+
+        Raises:
+            UsageError: never.
+        """
+
+        words: int = 3
+
+    said = inspect.getdoc(Keywords)
+    assert sorted(described(Keywords)) == ["llm", "on_error", "prompts", "question", "style", "words"]
+    assert "style: only one.\n" in said
+    assert "the model to ask, from" in said
+    assert said.endswith("\n\nRaises:\n    UsageError: never.")
