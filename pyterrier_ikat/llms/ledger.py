@@ -171,11 +171,7 @@ class Ledger(Remade):
         return self.shown().text().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return str(self._readable().to_html(index=False))
-
-    def _readable(self) -> pd.DataFrame:
-        frame = self.frame().round({"seconds": 2, "cost": 4, "worth": 4, "alone": 4}).astype(object)
-        return frame.where(frame.notna(), "unknown")
+        return self.shown()._repr_html_()
 
 
 @dataclass

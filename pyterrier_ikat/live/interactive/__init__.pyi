@@ -1,7 +1,7 @@
 from .client import TrackServer as TrackServer
-from .limits import count_spacy_tokens as count_spacy_tokens
-from .limits import cut_to_tokens as cut_to_tokens
+from .interactive_run import InteractiveRun as InteractiveRun
+from .interactive_run import interact as interact
 from .messages import UserMessage as UserMessage
-from .runs import InteractiveRun as InteractiveRun
-from .runs import interact as interact
-from .users import Memory as Memory
+from .personas import Memory as Memory
+from .response_limits import count_spacy_tokens as count_spacy_tokens
+from .response_limits import cut_to_tokens as cut_to_tokens

@@ -19,9 +19,9 @@ from ...llms.failures import Transient, shorten
 from ...llms.limits import Retry, seconds_of
 from ..answering import Tell
 from .access import TOKEN, Token, safe_address
-from .failures import Failed, KeepsFailing, Late, ResponseTooLong, ServerDown, ServerRefusal, Unsure, Untaken
-from .limits import TOKENS
+from .call_failures import Failed, KeepsFailing, Late, ResponseTooLong, ServerDown, ServerRefusal, Unsure, Untaken
 from .messages import RunStatus, UserMessage, cleaned
+from .response_limits import TOKENS
 
 T = TypeVar("T")
 TIMEOUT = 300.0

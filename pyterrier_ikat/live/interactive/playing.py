@@ -11,11 +11,11 @@ from ...runs.answered_turn import Turn, messages_of
 from ...study.systems import System
 from ..answering import HISTORY, Tell, answer
 from .client import TrackServer
+from .delivery import Sender
 from .journal import Journal
-from .limits import fit_citations, fit_response
 from .messages import UserMessage
-from .sending import Sender
-from .users import Memory
+from .personas import Memory
+from .response_limits import fit_citations, fit_response
 
 
 class HistoryDiffersWarning(UserWarning):

@@ -6,9 +6,9 @@ from enum import Enum
 
 from ...errors import DataError
 from ...runs.answered_turn import Turn
+from .call_failures import KeepsFailing, ServerDown, ServerRefusal
 from .client import AGAIN, TrackServer
 from .dumps import DumpEntry, more_than, read_dump
-from .failures import KeepsFailing, ServerDown, ServerRefusal
 from .messages import UserMessage
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)

@@ -13,8 +13,8 @@ from ...submit.checks import check_passages, check_statements, six_decimals
 from ...submit.formats import Passage, Statement
 from ...submit.problem import Place, check_kind, read_fields, select_errors
 from .comparing import as_dump, differences
-from .limits import TOKENS, count_spacy_tokens
-from .runs import DUMP
+from .interactive_run import DUMP
+from .response_limits import TOKENS, count_spacy_tokens
 
 TYPE = "interactive"
 RESPONSE = {"rank": int, "user_utterance": str, "text": str, "citations": dict, "ptkb_provenance": list}

@@ -21,9 +21,9 @@ from ...errors import IkatError
 from ...runs.answered_turn import Turn
 from ...study.systems import System
 from .guard import log_defect
-from .limits import FullError, Limits, Line
 from .requests import ChatRequest, RequestError, SearchRequest, read_chat, read_json, read_search
-from .systems import answer_request, search
+from .served import answer_request, search
+from .waiting_line import FullError, Limits, Line
 from .wire import DONE, HEARTBEAT, Failure, Reply, as_json, event, failure_of, model_object
 
 PAGE = Path(__file__).with_name("page.html")

@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .guard import Guard
-from .limits import Limits, Line
+from .waiting_line import Limits, Line
 from .wire import Failure, as_json
 
 CONNECTIONS = 1000

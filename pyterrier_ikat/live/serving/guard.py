@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import UsageError, advice
-from .limits import FullError, Limits
 from .requests import RequestError
+from .waiting_line import FullError, Limits
 from .wire import Failure, as_json, failure_of
 
 Message = MutableMapping[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...conversations.frame import well_formed
 from ...errors import IkatError, list_first
-from .limits import Limits
-from .texts import without_additions
+from .content import without_additions
+from .waiting_line import Limits
 
 TAKEN = ("model", "messages", "stream", "stream_options", "metadata")
 """Parameters of a chat request that have an effect."""

@@ -19,8 +19,8 @@ from ...llms import Ledger
 from ...store.cache import open_cache
 from ...study.systems import Systems, distinct_models
 from .guard import Guard, is_loopback, log, origins_of
-from .limits import Limits, Line
-from .systems import describe, open_served
+from .served import describe, open_served
+from .waiting_line import Limits, Line
 
 if TYPE_CHECKING:
     from .application import Service

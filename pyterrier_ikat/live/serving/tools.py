@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from .application import Service, failure_for
-from .texts import content_of
+from .content import content_of
 from .wire import citations
 
 ABOUT = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."

@@ -15,9 +15,9 @@ from ...runs.answered_turn import Turn
 from ...spend import Spend
 from ...study.systems import System
 from ..answering import StillTooLong
-from .limits import FullError
+from .content import content_of, pieces_of
 from .requests import ChatRequest, RequestError
-from .texts import content_of, pieces_of
+from .waiting_line import FullError
 
 DONE = b"data: [DONE]\n\n"
 DONE_BY = ("rewrite", "queries", "statements", "draft", "seconds", "method", "omitted")

@@ -14,7 +14,7 @@ from track_server import DOCUMENTED, NEW, OLD, TOKEN, Refused, Track
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.live.interactive import journal, runs, sending
+from pyterrier_ikat.live.interactive import delivery, interactive_run, journal
 from pyterrier_ikat.live.interactive.client import ServerDown
 from pyterrier_ikat.live.interactive.comparing import DumpDiffersError, as_dump, differences
 from pyterrier_ikat.live.interactive.dumps import read_dump
@@ -115,7 +115,7 @@ def test_a_dropped_response_that_the_dump_has_is_kept(judged, tmp_path):
     folder, server = judged
     assert [len(one.sent) for one in Log(folder).dialogues()] == [2, 1, 3]
     for _ in range(2):  # the second time there is nothing to repair
-        runs._compare(server, journal.Journal(Log(folder)))
+        interactive_run._compare(server, journal.Journal(Log(folder)))
         assert [sorted(one.sent) for one in Log(folder).dialogues()] == [[1, 2, 3], [1], [1, 2, 3]]
     assert write_interactive(folder, tmp_path / "out.json", run_id="before2") == []
     assert len(json.loads((tmp_path / "out.json").read_text())) == 7
@@ -125,7 +125,7 @@ def test_a_response_that_the_server_really_dropped_stays_dropped(judged):
     folder, server = judged
     entries = [one for one in recorded("guided-2026-04.jsonl") if one["metadata"]["topic_id"] != "1-1_3"]
     server.dump = lambda run_id: entries
-    runs._compare(server, journal.Journal(Log(folder)))
+    interactive_run._compare(server, journal.Journal(Log(folder)))
     assert [len(one.turns) for one in Log(folder).dialogues()] == [2, 1, 3]
 
 
@@ -321,7 +321,7 @@ class Fails(Track):
 def test_a_server_that_keeps_no_response_is_not_answered_for_ever(tmp_path, debug):
     track, model = Fails(SHORT, form=NEW), Model()
     with (
-        pytest.warns(sending.NotKeptWarning, match="failed at the response to turn 1-1_1 .* its dump has no such response"),
+        pytest.warns(delivery.NotKeptWarning, match="failed at the response to turn 1-1_1 .* its dump has no such response"),
         pytest.raises(ServerDown, match="the response to turn 1-1_2 .*, nor the one before, so that they would not be assessed"),
     ):
         play(track, tmp_path / "run", model, debug=debug)
@@ -347,7 +347,7 @@ def test_a_server_that_was_started_again_and_can_not_go_on_is_said_soon(tmp_path
         live(track, tmp_path / "run", answers, step=step, sleep=slept.append)
     assert slept == []
     track.recovers = True  # the organisers repaired it
-    with pytest.warns(sending.LostSessionWarning, match="has not taken the response to turn 1-1_2"):
+    with pytest.warns(delivery.LostSessionWarning, match="has not taken the response to turn 1-1_2"):
         run = live(track, tmp_path / "run", answers)
     assert [len(one.turns) for one in run.log.dialogues()] == [1, 1]
 

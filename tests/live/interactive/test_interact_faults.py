@@ -11,7 +11,7 @@ from test_interact import AT_ONCE, EVERY, said
 from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, TOPICS, InProcess, Track
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.interactive import client, journal, playing, runs, sending
+from pyterrier_ikat.live.interactive import client, delivery, interactive_run, journal, playing
 from pyterrier_ikat.live.interactive.client import ServerDown
 from pyterrier_ikat.live.interactive.messages import UserMessage
 from pyterrier_ikat.live.interactive.settling import is_taken
@@ -69,8 +69,8 @@ def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: N
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(playing, "answer", answers)
         playing.Player(server, "mine", None, steps, sleep=sleep).play("Ours.")
-    runs._compare(server, steps)
-    return runs.InteractiveRun(folder, steps.log, steps.message.ends_run)
+    interactive_run._compare(server, steps)
+    return interactive_run.InteractiveRun(folder, steps.log, steps.message.ends_run)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -190,7 +190,7 @@ def test_a_server_that_lost_the_conversation_is_warned_of_and_the_log_still_equa
     with pytest.raises(Killed):
         live(track, tmp_path / "run", answers, step=step)
     track.forget("mine")
-    with pytest.warns(sending.LostSessionWarning, match="the server lost the conversation on topic 1-1"):
+    with pytest.warns(delivery.LostSessionWarning, match="the server lost the conversation on topic 1-1"):
         run = live(track, tmp_path / "run", answers)
     assert [one.session for one in run.log.dialogues()] == ["1-1", "2-1", "1-2"]
     assert len(run.log.dialogues()[0].turns) == 2

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from track_server import NLP
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.interactive.limits import count_spacy_tokens, cut_to_tokens, fit_citations, fit_response
+from pyterrier_ikat.live.interactive.response_limits import count_spacy_tokens, cut_to_tokens, fit_citations, fit_response
 
 WORDS = st.sampled_from(["Tea", "don't", "3.5", "e.g.", "U.S.", "end.", "so!?", "(x)", "$5", "a-b", " ", "\n", "\n\n", "…", "«ja»", "..."])
 TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=60).map(" ".join), st.lists(WORDS, max_size=60).map("".join))

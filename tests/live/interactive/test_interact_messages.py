@@ -7,7 +7,7 @@ from test_interact import AT_ONCE, Model, play, said
 from track_server import LAST_WORDS, TOKEN, Run, Track, TrackServer
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.interactive import client, playing, runs
+from pyterrier_ikat.live.interactive import client, interactive_run, playing
 from pyterrier_ikat.live.interactive.messages import UserMessage
 from pyterrier_ikat.llms.limits import Retry
 
@@ -136,7 +136,7 @@ def test_a_run_without_topics_has_ended(tmp_path):
 
 def test_a_run_that_ends_with_open_topics_is_warned_of(tmp_path):
     track = Changed(lambda message: {"last_response_of_run": message["last_response_of_session"]})
-    with pytest.warns(runs.OpenTopicsWarning, match=r"with open topics, which count 0 \(2-1, 1-2\)"):
+    with pytest.warns(interactive_run.OpenTopicsWarning, match=r"with open topics, which count 0 \(2-1, 1-2\)"):
         assert play(track, tmp_path / "run").finished
     assert len(track.taken) == 3
 

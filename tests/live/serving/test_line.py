@@ -7,7 +7,7 @@ import pytest
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.serving import Limits
-from pyterrier_ikat.live.serving.limits import FullError, Line
+from pyterrier_ikat.live.serving.waiting_line import FullError, Line
 
 
 class Work:

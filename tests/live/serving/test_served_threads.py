@@ -7,9 +7,9 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving.limits import Limits
 from pyterrier_ikat.live.serving.requests import read_chat
-from pyterrier_ikat.live.serving.systems import answer_request, open_served
+from pyterrier_ikat.live.serving.served import answer_request, open_served
+from pyterrier_ikat.live.serving.waiting_line import Limits
 from pyterrier_ikat.live.serving.wire import Reply, as_json
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.store import cache

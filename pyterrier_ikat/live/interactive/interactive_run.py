@@ -22,14 +22,14 @@ from ...study.identity import checksums_of, kept_as_they_are
 from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import Table, of_frame
 from ..answering import HISTORY, Tell
+from .call_failures import ServerDown, ServerRefusal
 from .client import TIMEOUT, TrackServer
 from .comparing import DumpDiffersError, as_dump, differences
 from .dumps import read_dump
-from .failures import ServerDown, ServerRefusal
 from .journal import Journal
-from .limits import tokenizer
+from .personas import Memory, Personas
 from .playing import Player
-from .users import Memory, Personas
+from .response_limits import tokenizer
 
 DUMP = "dump.json"
 NOT_DECIDING = ("on_error",)
