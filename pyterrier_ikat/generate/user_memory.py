@@ -43,6 +43,10 @@ PAUSE, PATIENCE = 0.02, 60.0
 """The seconds between two attempts to lock the file, and the most seconds to wait for the lock."""
 
 
+class NothingLearnedWarning(UserWarning):
+    """A memory could not learn from what was said; the conversation goes on."""
+
+
 class UserMemory:
     """Statements about users, and from which turn of which session each comes.
 

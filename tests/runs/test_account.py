@@ -209,6 +209,14 @@ def test_a_file_that_is_cut_anywhere_is_the_account_of_its_whole_lines(tmp_path_
     assert Spending(path.parent.parent)._tally(path).priced == sum(filter(None, paid)) + 1
 
 
+def test_costs_that_an_earlier_version_counted_are_refused_in_one_line(tmp_path):
+    path = tmp_path / "ad.partial" / "costs.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"stage": "answer", "model": "m", "key": "k", "served": null, "cache_hits": 1, "worth": 0.5}\n')
+    with pytest.raises(DataError, match=r"of an earlier version of this package \(cache_hits\): remove .*ad\.partial and run again"):
+        Account(path)
+
+
 @given(EVENTS)
 def test_what_was_paid_and_what_came_from_the_cache_is_what_it_costs_alone(tmp_path_factory, events):
     account = Account(tmp_path_factory.mktemp("run") / "costs.jsonl")

@@ -8,16 +8,13 @@ from dataclasses import replace
 from ...errors import IkatError, Terminated
 from ...events import hearing
 from ...generate import UserMemory
+from ...generate.user_memory import NothingLearnedWarning
 from ...llms import LLM, Ledger, StageError
 from ...runs.answered_turn import Turn
 from ..answering import used
 
 ME = "me"
 """The id of the user in the memory of a chat: a file is one person's."""
-
-
-class NothingLearnedWarning(UserWarning):
-    """The memory could not learn from a turn; the next turn learns from both."""
 
 
 class Remembering:

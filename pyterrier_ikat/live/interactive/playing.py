@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...generate.respond import ABSTENTION
+from ...generate.user_memory import NothingLearnedWarning
 from ...llms import StageError, Unavailable
 from ...runs.answered_turn import Turn, messages_of
 from ...study.systems import System
@@ -24,10 +25,6 @@ class HistoryDiffersWarning(UserWarning):
 
 class NoResponseWarning(UserWarning):
     """The system wrote no response; the user is told that there is no answer."""
-
-
-class NothingLearnedWarning(UserWarning):
-    """The memory could not learn from a conversation; the run continues without it."""
 
 
 @dataclass
