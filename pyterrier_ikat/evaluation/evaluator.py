@@ -174,7 +174,7 @@ def experiment_rows(scores: Mapping[str, Any], measures: Sequence[ir_measures.Me
             row[column] = aggregated(measure, ours[column])
             if baseline is not None:
                 theirs = None if name == baseline else np.asarray(scores[baseline][column])
-                row |= _compared(column, np.asarray(ours[column]), theirs, len(scores) - 1)
+                row |= compared(column, np.asarray(ours[column]), theirs, len(scores) - 1)
         rows.append(row | {"turns": len(ours[label(measures[0])])})
     return rows
 
@@ -187,7 +187,8 @@ def aggregated(measure: ir_measures.Measure, scores: Iterable[float]) -> float:
     return float(aggregator.result())
 
 
-def _compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
+def compared(column: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
+    """How scores differ from those of a baseline, see :func:`experiment_rows`; nothing is known of the baseline's own (None)."""
     if theirs is None:
         better, worse, p = None, None, float("nan")
     else:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError, list_first
-from ...evaluation.evaluator import ALPHA, p_value
+from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
 from ...runs.log import Log
@@ -99,15 +99,8 @@ def _means(name: str, samples: Sequence[pd.DataFrame]) -> dict[str, Any]:
 
 
 def _compared(measure: str, ours: Any, theirs: Any, comparisons: int) -> dict[str, Any]:
-    better, worse, p = None, None, math.nan
-    if theirs is not None:
-        if not np.isnan(ours - theirs).any():
-            better, worse = int((ours > theirs).sum()), int((ours < theirs).sum())
-        p = p_value(ours, theirs) if len(ours) > 1 else math.nan
-    found: dict[str, Any] = {f"{measure} +": better, f"{measure} -": worse, f"{measure} p-value": p}
-    if comparisons:
-        found |= {f"{measure} p-value corrected": min(1.0, p * comparisons) if p == p else p, f"{measure} reject": p <= ALPHA / comparisons}
-    return found
+    unknown = theirs is not None and np.isnan(ours - theirs).any()
+    return compared(measure, ours, theirs, comparisons) | ({f"{measure} +": None, f"{measure} -": None} if unknown else {})
 
 
 def simulation_table(frames: Mapping[str, pd.DataFrame], baseline: str | None = None, notes: Sequence[str] = ()) -> Table:

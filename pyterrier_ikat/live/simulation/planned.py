@@ -59,7 +59,7 @@ def plan_sessions(setting: Setting, out: str | Path | None = None) -> PlanTable:
     return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
 
 
-Turn = tuple[Situation, str, str, pd.DataFrame]
+Planned = tuple[Situation, str, str, pd.DataFrame]
 """The user's situation, stand-ins for utterance and response, and the system's frame."""
 
 
@@ -88,7 +88,7 @@ def _kept(setting: Setting, system: System, out: str | Path | None) -> dict[str,
     return {one.session: one for one in log.dialogues()}
 
 
-def _turns(setting: Setting, name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Turn]:
+def _turns(setting: Setting, name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Planned]:
     """The turns that are not kept, without an end but that of the patience."""
     first = situation_in(user, name, setting.rules, kept or Dialogue(user.id, user.person, dict(user.rubrics)))
     if not first.open:
@@ -122,7 +122,7 @@ class _Asked:
         return self.stand_ins
 
 
-def _played(setting: Setting, turns: Sequence[Turn]) -> Iterator[Any]:
+def _played(setting: Setting, turns: Sequence[Planned]) -> Iterator[Any]:
     player, judge = setting.rules.player, setting.rules.judge
     if isinstance(player, LLMPlayer):
         asked = [player.request_in(situation) for situation, *_ in turns]
