@@ -59,7 +59,8 @@ class Observer:
         """`LLM.ask` has finished: its requests, cached ones too, and their outcomes, in order."""
 
 
-_observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
+OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
+"""Who reads the stream of this context: without anybody, a stage just works."""
 _step: ContextVar[Step | None] = ContextVar("step", default=None)
 
 
@@ -76,11 +77,11 @@ def observed_by(*observers: Observer) -> Iterator[None]:
         ...     _ = ikat.RawUtterance()(pd.DataFrame({"qid": ["9-1_3"], "query": ["tea"]}))
         RawUtterance
     """
-    token = _observers.set((*_observers.get(), *observers))
+    token = OBSERVERS.set((*OBSERVERS.get(), *observers))
     try:
         yield
     finally:
-        _observers.reset(token)
+        OBSERVERS.reset(token)
 
 
 class _Hearing(Observer):
@@ -112,8 +113,8 @@ def hearing() -> Iterator[list[Heard]]:
 
 def observed(stage: Any, inp: pd.DataFrame, work: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     """Do a stage's work under the eyes of the observers. A transform that calls the one of its base is one step."""
-    observers, outer = _observers.get(), _step.get()
-    if not observers or _works(stage, outer):
+    observers, outer = OBSERVERS.get(), _step.get()
+    if _works(stage, outer):
         return work()
     step = Step(stage, inp, outer)
     token = _step.set(step)
@@ -148,5 +149,5 @@ def tell(llm: "LLM", exchanges: Sequence[Exchange]) -> None:
     """Tell the observers of a finished `LLM.ask`."""
     if (step := _step.get()) is not None:
         step.asked += exchanges
-    for one in _observers.get():
+    for one in OBSERVERS.get():
         one.hear(llm, exchanges)

@@ -23,7 +23,7 @@ import pandas as pd
 import pyterrier as pt
 
 from .arguments import checked
-from .events import observed
+from .events import OBSERVERS, observed
 from .inputs import checked_frame, missing_columns
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _entered(transform: Transform) -> Transform:
     def run(self: Any, inp: pd.DataFrame) -> pd.DataFrame:
         inp = checked_frame(self, inp)
         try:
-            return observed(self, inp, partial(transform, self, inp))
+            return observed(self, inp, partial(transform, self, inp)) if OBSERVERS.get() else transform(self, inp)
         except pt.validate.InputValidationError as error:
             raise missing_columns(self, inp, error) from None
 

@@ -277,7 +277,9 @@ def open_cache(path: str | Path | None = None) -> Cache:
     """The cache of results in this file, or the one in memory: the same object for the same file throughout the process."""
     place = None if path is None else os.path.realpath(os.path.expanduser(path))
     with _opening:
-        return _opened.setdefault(place, Cache(place))
+        if place not in _opened:
+            _opened[place] = Cache(place)
+        return _opened[place]
 
 
 def set_default_cache(path: str | Path) -> None:
