@@ -435,7 +435,7 @@ def test_an_export_is_a_topics_file_of_what_the_system_saw(browser, server):
     until(browser, "document.querySelector('#news').textContent.includes('is saved')")
     [chat] = read_topics(saved(browser, "plain"))
     assert chat.ptkb == {"1": "I avoid caffeine.", "2": 'I like "mint" – and 茶.'}
-    assert [(turn.number, turn.utterance, turn.response, turn.passages) for turn in chat.turns] == [
+    assert [(turn.turn_id, turn.utterance, turn.response, turn.passages) for turn in chat.turns] == [
         (1, "Which tea?", "Rooibos [1].", ("tea:1", "tea:2")),
         (2, "Why?", "", ()),
         (3, "And how?", "Hot.", ()),
