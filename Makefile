@@ -1,5 +1,6 @@
 # make demo    install, then the main job on the bundled sample, offline
 # make test    install, then the tests
+# make test-portable  the tests as on a system that isn't Linux: without PISA, fcntl, resource and forks
 # make test-real  only the tests that read released files, from the folder shared/ beside the checkout
 # make check   the whole gate: format, lint, types, tests, documentation
 # make docs    install, then the generated texts of README and docs, and the site in docs/_build/html
@@ -11,15 +12,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-# torch first: pip then takes the pinned build at hand, and no later requirement can change it
+# torch first: pip then takes the pinned build at hand, and no later requirement can change it. Its build for CPUs is a tenth of the size:
+# make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-real check lint docs docs-check coverage mutants versions wheel audit bench clean
+.PHONY: demo test test-portable test-real check lint docs docs-check coverage mutants versions wheel audit bench clean
 
 $(VENV)/demo: setup.py constraints.txt
 	@echo "Installing into $(VENV). This takes several minutes, most of them without output."
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch==2.13.0
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	$(PIP) --editable ".[demo]"
 	touch $@
 
@@ -34,6 +37,10 @@ demo: $(VENV)/demo
 # Files in the order of tests/conftest.py: the last ones are short, so that no process waits long for the other.
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+# Of the whole, or of TESTS="tests/retrieve tests/runs".
+test-portable: $(VENV)/dev
+	IKAT_TEST_PORTABLE=1 OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # The environment may hold another checkout of the package: this one comes first.
 test-real: $(VENV)/dev

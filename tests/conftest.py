@@ -47,6 +47,17 @@ for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "
     os.environ.pop(name, None)
 
 
+PORTABLE = os.environ.get("IKAT_TEST_PORTABLE") == "1"
+"""Whether the package is tested as on a system that isn't Linux; see ``portable/without_linux.py``."""
+if PORTABLE:
+    folder = str(Path(__file__).with_name("portable"))
+    sys.path.insert(0, folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+    import without_linux
+
+    without_linux.begin()
+
+
 LONGEST = (
     "test_on_ray.py",
     "test_notebooks.py",
@@ -66,6 +77,8 @@ LONGEST = (
 def pytest_collection_modifyitems(items):
     """Mark the tests of real data; the longest files begin first, so that none keeps one core busy while the others have no work left."""
     for item in items:
+        if PORTABLE and item.get_closest_marker("linux"):
+            item.add_marker(pytest.mark.skip(reason="tests PISA itself, or what only Linux has"))
         if "shared" in item.fixturenames:
             item.add_marker("real_data")
     places = {name: place for place, name in enumerate(LONGEST)}
@@ -138,7 +151,7 @@ def no_network(monkeypatch):
 @pytest.fixture(scope="session", autouse=True)
 def forked_writers():
     """PISA's writer without a second of imports for each index."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or PORTABLE:
         yield
         return
     import forked_python

@@ -147,7 +147,8 @@ def serve(path):
     Returns:
         In the fork, its job and its files; None at the end.
     """
-    import pyterrier_pisa  # noqa: F401
+    with contextlib.suppress(ImportError):
+        import pyterrier_pisa  # noqa: F401
 
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)

@@ -1,10 +1,13 @@
 """The track's measures; a measure that needs a relevance level always shows it."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import ir_measures
+import ir_measures.util
 from ir_measures import AP, P, R, nDCG
 from ir_measures.providers import Provider
 
@@ -17,6 +20,17 @@ TRACK_2024 = TRACK_2023
 """The measures of the passage ranking of 2024, as in 2023 (De Lima and Yang, Passage Query Methods, Table 2)."""
 
 _LARGEST, _LARGEST_GAIN = 2**31 - 1, 10**6
+
+
+def _value(node: ast.expr) -> Any:
+    """A parameter's value in a measure's name: a number, a text, True, False, None, or a dict of these."""
+    if not isinstance(node, ast.Constant | ast.Dict):
+        raise ValueError("a value is a number, a text, True, False, None or a dict of these")
+    return ast.literal_eval(node)
+
+
+# ir_measures 0.4 reads values by the classes Num and Str of ast, which Python 3.14 lacks and 3.12 warns of.
+ir_measures.util._ast_to_value = _value
 
 
 def label(measure: ir_measures.Measure) -> str:

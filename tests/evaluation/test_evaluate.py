@@ -1,3 +1,5 @@
+import ast
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -164,3 +166,16 @@ def test_measure_objects_are_checked_before_trec_eval_ends_the_process():
 def test_commas_inside_parentheses_do_not_separate_measures():
     found = as_measures("nDCG@5, P(rel=2,judged_only=True)@20,nDCG(gains={0:0,1:2})@3,R@5")
     assert found == [nDCG @ 5, P(rel=2, judged_only=True) @ 20, nDCG(gains={0: 0, 1: 2}) @ 3, R @ 5]
+
+
+def test_measures_are_read_without_what_newer_pythons_lack(monkeypatch):
+    for name in ("Num", "Str", "Bytes", "NameConstant", "Ellipsis", "__getattr__"):  # the last one has the others since Python 3.12
+        monkeypatch.delattr(ast, name, raising=False)
+    names = ["P(rel=2,judged_only=True)@20", "nDCG(dcg='exp-log2')@5", "Judged@10", "nDCG(gains={0:0,1:5})@3"]
+    found = as_measures(names)
+    assert found[0] == P(rel=2, judged_only=True) @ 20
+    assert found[1] == nDCG(dcg="exp-log2") @ 5
+    assert found[2]["cutoff"] == 10
+    assert found[3]["gains"] == {0: 0, 1: 5}
+    with pytest.raises(UsageError):
+        as_measures("P(rel=1+1)@20")

@@ -12,6 +12,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import pisa as pisa_build
 from pyterrier_ikat.store import cache
 
+pytestmark = pytest.mark.linux
+
 CORPUS = [{"docno": f"d{number:03}", "text": f"tea {'mint ' * (number % 5)} w{number % 97} {number}"} for number in range(300)]
 OTHERS = [{"docno": f"d{number:03}", "text": f"w{number % 89} mint {'tea ' * (number % 3)}"} for number in range(300)]
 ASKED = pd.DataFrame({"qid": ["a", "b"], "query": ["tea mint w3", "w13 tea"]}, dtype=object)

@@ -20,6 +20,8 @@ from pyterrier_ikat.retrieve import pisa_writer as writer
 from pyterrier_ikat.retrieve import shards, text_writer
 from pyterrier_ikat.store import files
 
+pytestmark = pytest.mark.linux
+
 pytestmark = pytest.mark.usefixtures("fresh_writers", "by_pisa")
 
 CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]

@@ -75,6 +75,7 @@ def test_rankings_are_those_of_pisa(both, k1, b, depth):
     assert ours["score"].tolist() == pytest.approx(theirs["score"].tolist(), rel=1e-4)
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize("options", [{"stemmer": "none"}, {"stops": "terrier"}, {"stops": "none"}])
 def test_stemmers_and_stop_words_are_those_of_pisa(tmp_path, options):
     index = ikat.PassageIndex(tmp_path / "i").index(passages(120), engine="both", **options)

@@ -234,6 +234,7 @@ def test_parameters_that_are_set_later_are_those_that_are_searched_with(index):
         tuned(asked)
 
 
+@pytest.mark.linux
 def test_other_parameters_where_nothing_can_be_written_name_the_repair(tmp_path, monkeypatch):
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, stemmer="none", engine="pisa")
     make = tempfile.mkdtemp
@@ -251,6 +252,7 @@ def test_other_parameters_where_nothing_can_be_written_name_the_repair(tmp_path,
         index.bm25(k1=0.5, b=0.1)(queries("tea"))
 
 
+@pytest.mark.linux
 def test_two_processes_may_add_the_same_parameters_at_the_same_time(tmp_path):
     folder = tmp_path / "i"
     ikat.PassageIndex(folder).index(CORPUS, stemmer="none", engine="pisa")
@@ -301,6 +303,7 @@ def test_a_bad_corpus_is_named_and_leaves_nothing(tmp_path, corpus, error, messa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.linux
 def test_a_failing_pisa_is_reported_with_its_last_words_and_leaves_nothing(tmp_path, monkeypatch, by_pisa):
     writer = tmp_path / "writer.py"
     writer.write_text("import sys; sys.stdin.read(10); print('no space left'); sys.exit(3)")
@@ -310,6 +313,7 @@ def test_a_failing_pisa_is_reported_with_its_last_words_and_leaves_nothing(tmp_p
     assert list(tmp_path.iterdir()) == [writer]
 
 
+@pytest.mark.linux
 def test_passages_that_pisa_lost_are_an_error(tmp_path, monkeypatch, fake_pisa):
     build = pisa_build.build_text
     monkeypatch.setattr(pisa_build, "build_text", lambda *args, **options: build(*args, **options) - 1)
@@ -318,11 +322,13 @@ def test_passages_that_pisa_lost_are_an_error(tmp_path, monkeypatch, fake_pisa):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.linux
 def test_none_as_text_is_an_empty_passage(tmp_path, fake_pisa):
     index = ikat.PassageIndex(tmp_path / "deep" / "i").index([{"docno": "a", "text": None}, {"docno": "b", "text": "tea"}])
     assert index.texts(["a"]) == [""]
 
 
+@pytest.mark.linux
 def test_what_is_there_is_never_overwritten(tmp_path, fake_pisa):
     (tmp_path / "i").mkdir()
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS[:1])  # an empty folder may be filled
@@ -331,6 +337,7 @@ def test_what_is_there_is_never_overwritten(tmp_path, fake_pisa):
     assert len(ikat.PassageIndex(tmp_path / "i")) == 1
 
 
+@pytest.mark.linux
 def test_an_index_of_the_same_passages_is_returned_and_none_of_others(tmp_path, fake_pisa):
     index = ikat.PassageIndex(tmp_path / "i").index(iter(CORPUS), stops="none")
     made = {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")}
@@ -392,6 +399,7 @@ def broken(index, damage):
     return str(caught.value)
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

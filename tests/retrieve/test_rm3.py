@@ -219,6 +219,7 @@ def test_stop_words_are_compared_as_terms():
     assert stop_terms("none", "porter2") == frozenset()
 
 
+@pytest.mark.linux
 def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
     lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())
     words = sorted({word for texts in lists.values() for word in texts.split() if "-" not in word})

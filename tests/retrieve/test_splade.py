@@ -156,6 +156,7 @@ def test_the_eager_engine_finds_what_the_plain_dot_product_finds(random_index, q
         assert found.scores.tolist() == [score for score, _ in wanted]
 
 
+@pytest.mark.linux
 @settings(max_examples=60, deadline=None)
 @given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
 def test_pisa_finds_what_the_plain_dot_product_finds(random_pisa, queries, depth):
@@ -171,6 +172,7 @@ def test_pisa_finds_what_the_plain_dot_product_finds(random_pisa, queries, depth
         assert rows["docno"].is_unique
 
 
+@pytest.mark.linux
 def test_the_greatest_weights_do_not_overflow(random_pisa):
     folder, _ = random_pisa
     asked = pd.DataFrame({"qid": ["1"], "query_toks": [{str(number): 9000 for number in range(20)}]})
@@ -225,6 +227,7 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, silent):
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank", "text"]
 
 
+@pytest.mark.linux
 def test_query_terms_that_no_passage_has_are_harmless(random_pisa):
     asked = pd.DataFrame({"qid": ["1", "2"], "query_toks": [{"nowhere": 3}, {"1": 5, "nowhere": 900}]})
     found = products_by_pisa(random_pisa[0], asked, 3)
@@ -429,6 +432,7 @@ def test_only_what_is_made_of_the_same_model_and_passages_is_reused(tmp_path, se
     assert not set(encode(tmp_path / "e", passages, model)) & set(files)
 
 
+@pytest.mark.linux
 def test_a_failing_pisa_says_so_and_the_encoded_passages_stay(model, tmp_path, monkeypatch, seen):
     monkeypatch.setattr("pyterrier_ikat.retrieve.splade_writer.EAGER_UP_TO", 5)
     (tmp_path / "full.py").write_text("raise SystemExit('first line\\nno space left')")
@@ -521,6 +525,7 @@ def of_pyterrier(model, tmp_path):
     return tmp_path / "pt.pisa"
 
 
+@pytest.mark.linux
 def test_an_index_of_pyterrier_gives_what_pyterriers_own_pipeline_gives(of_pyterrier, model):
     from pyterrier_pisa import PisaIndex
 
@@ -536,6 +541,7 @@ def test_an_index_of_pyterrier_gives_what_pyterriers_own_pipeline_gives(of_pyter
     assert (found["score"] * 10_000).tolist() == pytest.approx(wanted["score"].tolist())
 
 
+@pytest.mark.linux
 def test_an_index_of_pyterrier_is_made_ready_once_and_gets_text_from_a_loader(of_pyterrier, model, tmp_path):
     texts = ikat.PassageIndex(tmp_path / "bm25").index(CORPUS).text_loader()
     assert not list(of_pyterrier.glob("quantized*"))
@@ -549,11 +555,13 @@ def test_an_index_of_pyterrier_is_made_ready_once_and_gets_text_from_a_loader(of
     assert eval(repr(index), {"ikat": ikat}) == index
 
 
+@pytest.mark.linux
 def test_an_index_of_pyterrier_has_no_texts_of_its_own(of_pyterrier, model):
     with pytest.raises(ikat.DataError, match=r"has no texts: give ikat\.SpladeIndex\(\.\.\., text="):
         ikat.SpladeIndex(of_pyterrier, model).texts(["d1"])
 
 
+@pytest.mark.linux
 def test_an_index_of_pyterrier_needs_its_model(of_pyterrier, tmp_path):
     with pytest.raises(ikat.UsageError, match="doesn't say which model"):
         ikat.SpladeIndex(of_pyterrier).retriever()
@@ -568,6 +576,7 @@ def test_an_index_of_pyterrier_needs_its_model(of_pyterrier, tmp_path):
         ikat.SpladeIndex(of_pyterrier, small).retriever()(topics("tea"))
 
 
+@pytest.mark.linux
 def test_an_index_of_pyterrier_of_another_kind_or_not_whole_is_refused(of_pyterrier, model):
     meta = json.loads((of_pyterrier / "pt_meta.json").read_text())
     (of_pyterrier / "inv.freqs").rename(of_pyterrier / "elsewhere")
@@ -581,6 +590,7 @@ def test_an_index_of_pyterrier_of_another_kind_or_not_whole_is_refused(of_pyterr
         ikat.SpladeIndex(of_pyterrier, model).retriever()
 
 
+@pytest.mark.linux
 def test_an_index_of_pyterrier_that_cannot_be_made_ready_says_where(of_pyterrier, model, monkeypatch):
     def refused(*args, **options):
         raise PermissionError(13, "Permission denied")
