@@ -27,9 +27,7 @@ from pyterrier_ikat.retrieve import shards
 from pyterrier_ikat.retrieve.texts import TextStore
 from pyterrier_ikat.retrieve.words import ascii_text
 
-pytestmark = pytest.mark.linux
-
-pytestmark = pytest.mark.usefixtures("fresh_writers", "by_pisa")
+pytestmark = [pytest.mark.linux, pytest.mark.usefixtures("fresh_writers", "by_pisa")]
 
 WORDS = ["tea", "tram", "river", "garden", "mint", "the", "sage", "coffee", "oats", "bus", "café", "spring", "herbs", "sweet", "line"]
 

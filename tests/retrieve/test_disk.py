@@ -20,9 +20,7 @@ from pyterrier_ikat.retrieve import pisa_writer as writer
 from pyterrier_ikat.retrieve import shards, text_writer
 from pyterrier_ikat.store import files
 
-pytestmark = pytest.mark.linux
-
-pytestmark = pytest.mark.usefixtures("fresh_writers", "by_pisa")
+pytestmark = [pytest.mark.linux, pytest.mark.usefixtures("fresh_writers", "by_pisa")]
 
 CORPUS = [{"docno": f"d{number:02}", "text": f"tea {number} mint {number % 7}"} for number in range(40)]
 JOB = '{"kind": "text", "build": true, "k1": 0.9, "b": 0.4, "stemmer": "none", "threads": 2}'
