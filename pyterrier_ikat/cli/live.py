@@ -1,5 +1,6 @@
 """Commands by which systems answer live: in the terminal, at an address, and to the track's simulated users."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
     --save chat""",
 )
 @click.option("--method", "name", required=True, help="a method of `ikat methods`")
-@resources
+@partial(resources, every=True)
 @click.option("--persona", metavar="FILE", help="statements about you: one on each line, a JSON list, a topics file, or a dataset")
 @click.option("--conversation", "number", help="the chat's name; with a topics file or dataset, the conversation whose persona is used")
 @click.option(
@@ -53,7 +54,7 @@ def chat(**options: Any) -> None:
     section="Live",
     example="""\
 ikat serve --method gtr --index mini.index --llm openai:gpt-4o \\
-    --second-llm openai:gpt-4o --port 8000
+    --resources second_llm=openai:gpt-4o --port 8000
 ikat serve --method ad --method my_systems.py:gate --index mini.index \\
     --llm openai:gpt-4o --mcp""",
 )

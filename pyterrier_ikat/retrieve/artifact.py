@@ -189,7 +189,7 @@ class IndexArtifact(pt.Artifact):
         """
         if not self._stores_text:
             opened = f"ikat.{type(self).__name__}(..., text=ikat.TextLoader(path))"
-            raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--texts PASSAGE_INDEX')}")
+            raise DataError(f"the index {self.path} has no texts: give {advice(opened, '--resources texts=PASSAGE_INDEX')}")
         return TextStore(Path(self.path) / TEXTS, self._look().states[TEXTS]).read(docnos)
 
     def text_loader(self) -> "PassageText":
@@ -223,7 +223,7 @@ class IndexArtifact(pt.Artifact):
         Args:
             package_path: the file to make; by default the folder's name with ``.tar.lz4``.
             texts: also pack the passages' texts. The license of a collection such as ClueWeb22 forbids sharing them; an index without texts
-                gets them from ``text=...``, or from ``--texts`` on the command line.
+                gets them from ``text=...``, or from ``--resources texts=...`` on the command line.
             max_file_size: the number of bytes above which the package is cut into several files.
             metadata_out: a dict that receives the package's metadata.
             verbose: print the packed files.

@@ -100,9 +100,9 @@ class Index:
     def _chosen(self, kind: str | None) -> str:
         held = self.kinds
         if kind not in (None, *KINDS):
-            raise UsageError(f"{advice(f'retriever={kind!r}', f'--retriever {kind}')} is unknown: give one of {', '.join(KINDS)}")
+            raise UsageError(f"{advice(f'retriever={kind!r}', f'--resources retriever={kind}')} is unknown: give one of {', '.join(KINDS)}")
         if kind is None and len(held) > 1:
-            example = advice(f"retriever={held[-1]!r}", f"--retriever {held[-1]}")
+            example = advice(f"retriever={held[-1]!r}", f"--resources retriever={held[-1]}")
             raise UsageError(f"the index {self.path} holds {', '.join(held)}: choose one, such as {example}")
         if kind is not None and held and kind not in held:
             add = f"`ikat index SOURCE {self.path}{OPTIONS[kind]}` adds it"

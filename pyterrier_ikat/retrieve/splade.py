@@ -262,7 +262,7 @@ def _describe_ours(folder: Path, model: str | None) -> dict[str, Any]:
     if model is not None and not is_copy(model, made_by, described.get("encoded_by")):
         raise UsageError(
             f"the passages of {folder} were encoded by {made_by!r}, not {model!r} as it is now: omit "
-            + advice("the model", "--splade-model")
+            + advice("the model", "--resources splade_model=NAME")
         )
     return described | {"model": model or made_by, "named": made_by}
 
@@ -282,6 +282,6 @@ def _describe_pyterriers(folder: Path, model: str | None) -> dict[str, Any]:
     if missing:  # PISA would end our process
         raise DataError(f"the index {folder} isn't whole: {missing[0]} is missing; copy it again")
     if model is None:
-        given = advice("ikat.SpladeIndex(path, model)", "--splade-model NAME")
+        given = advice("ikat.SpladeIndex(path, model)", "--resources splade_model=NAME")
         raise UsageError(f"the index {folder} doesn't say which model encoded its passages: give it, {given}")
     return {"model": model, "count": count_passages(folder), "files": [path.name, *PYTERRIER_FILES]}

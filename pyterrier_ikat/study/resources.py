@@ -112,7 +112,7 @@ class Resources:
                 shown = " ".join(repr(self.index).split())[:80]
                 raise UsageError(f"index={shown}: give the folder of an index, or an index such as ikat.Index(path)")
             if isinstance(self.retriever, str):
-                named = advice(f"retriever={self.retriever!r}", f"--retriever {self.retriever}")
+                named = advice(f"retriever={self.retriever!r}", f"--resources retriever={self.retriever}")
                 raise UsageError(f"{named} names what the folder of {option('index')} holds: give that folder, too")
             if self.splade_query_model is not None:
                 raise UsageError(f"{option('splade_query_model')} is for an index's folder: give ikat.SpladeIndex(path, query_model=...)")
@@ -160,7 +160,7 @@ def _refuse_twice(entry: Method, retriever: Any, dense: Any) -> None:
     """Check that two first stages differ: one fused with itself would be scored under the name of a hybrid."""
     searched = [(one.index.fingerprint(), one.query_prefix) for one in (retriever, dense) if isinstance(one, DenseRetriever)]
     if retriever == dense or len(searched) > len(set(searched)):
-        chosen = advice("retriever='bm25'", "--retriever bm25")
+        chosen = advice("retriever='bm25'", "--resources retriever=bm25")
         built = advice("ikat.PassageIndex(path).index(corpus)", "`ikat index SOURCE PATH`")
         raise UsageError(
             f"method {entry.name} fuses two first stages, and both are {dense!r}: add a BM25 index to the folder of "

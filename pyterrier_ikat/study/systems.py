@@ -100,7 +100,7 @@ class System:
         except pt.validate.InputValidationError as error:
             name, index = self.method.name, self.resources.index
             if index is not None and not index.has_text:
-                repair = advice("give texts=PASSAGE_INDEX", "give --texts PASSAGE_INDEX")
+                repair = advice("give texts=PASSAGE_INDEX", "give --resources texts=PASSAGE_INDEX")
                 lacks = f"method {name} reads the passages' text, and the index {index.path} has none"
                 raise UsageError(f"{lacks}: {repair} ({error})") from None
             raise UsageError(f"system {name} does not work on these topics: {error}") from None

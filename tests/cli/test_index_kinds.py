@@ -1,4 +1,4 @@
-"""`ikat index` adds a kind of index to a folder, and `ikat run --retriever` chooses one."""
+"""`ikat index` adds a kind of index to a folder, and `ikat run --resources retriever=KIND` chooses one."""
 
 import pytest
 from click.testing import CliRunner
@@ -22,13 +22,13 @@ def test_dense_vectors_are_added_and_chosen(tmp_path):
     assert ikat.DenseIndex(path).describe()["query_prefix"] == "question: "
     run = ("run", "raw", "--dataset", "ikat:sample", "--index", path, "--out", out)
     code, said = invoke(*run)
-    assert (code, said) == (2, f"ikat: the index {path} holds bm25, dense: choose one, such as --retriever dense\n")
-    code, said = invoke(*run, "--retriever", "splade")
+    assert (code, said) == (2, f"ikat: the index {path} holds bm25, dense: choose one, such as --resources retriever=dense\n")
+    code, said = invoke(*run, "--resources", "retriever=splade")
     assert code == 2
     assert f"holds bm25, dense, not splade: `ikat index SOURCE {path} --splade MODEL` adds it" in said
-    assert invoke(*run, "--retriever", "dense")[0] == 0
+    assert invoke(*run, "--resources", "retriever=dense")[0] == 0
     assert RunFolder(out / "raw").parameters()["stages"]["2"] == "index.dense()"
-    code, said = invoke(*run, "--retriever", "dense", "--plan")
+    code, said = invoke(*run, "--resources", "retriever=dense", "--plan")
     assert code == 0
 
 

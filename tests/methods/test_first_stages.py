@@ -80,7 +80,7 @@ def ranking(folder, out, name):
 
 def test_one_command_compares_a_system_with_its_variants_and_python_gives_the_same(folder):
     words, dense = str(folder / "words"), str(folder / "dense")
-    done = run(folder, "runs", "raw", "raw_dense", "raw_hybrid", "--index", words, "--dense", dense)
+    done = run(folder, "runs", "raw", "raw_dense", "raw_hybrid", "--index", words, "--resources", f"dense={dense}")
     assert done.exit_code == 0, done.output
     topics = pt.get_dataset("ikat:sample").get_topics().query("qid in ['1-1_2', '2-1_3']").reset_index(drop=True)
     bm25, vectors = ikat.PassageIndex(words).bm25(), ikat.DenseIndex(dense).dense()
@@ -89,7 +89,7 @@ def test_one_command_compares_a_system_with_its_variants_and_python_gives_the_sa
         pd.testing.assert_frame_equal(
             ranking(folder, "runs", name).reset_index(drop=True), expected.reset_index(drop=True), rtol=1e-6, check_dtype=False
         )
-    alone = run(folder, "alone", "raw_dense", "--dense", dense)
+    alone = run(folder, "alone", "raw_dense", "--resources", f"dense={dense}")
     assert alone.exit_code == 0, alone.output
     pd.testing.assert_frame_equal(ranking(folder, "alone", "raw_dense"), ranking(folder, "runs", "raw_dense"))
 
@@ -105,19 +105,28 @@ def test_one_folder_with_words_and_vectors_serves_all_three(folder):
     for out, name, system in (("one", "raw", bm25), ("one", "raw_hybrid", ikat.RRF(bm25, dense)), ("one-dense", "raw_dense", dense)):
         assert ranking(folder, out, name)[["qid", "docno"]].values.tolist() == system(topics)[["qid", "docno"]].values.tolist(), name
     assert "choose one" in run(folder, "two", "raw", "--index", both).stderr
-    assert "fuses two first stages, and both are " in run(folder, "twice", "raw_hybrid", "--index", both, "--retriever", "dense").stderr
+    assert (
+        "fuses two first stages, and both are "
+        in run(folder, "twice", "raw_hybrid", "--index", both, "--resources", "retriever=dense").stderr
+    )
 
 
 def test_what_is_missing_or_unused_is_said_in_one_line(folder):
     words, dense = str(folder / "words"), str(folder / "dense")
     for arguments, message in {
-        ("raw_hybrid", "--index", words): "method raw_hybrid needs dense: give --dense",
-        ("raw_hybrid", "--dense", dense): "method raw_hybrid needs retriever: give --index",
-        ("raw", "--index", words, "--dense", dense): "no system uses --dense: omit it",
-        ("raw_dense", "--dense", words): f"{words}",
+        ("raw_hybrid", "--index", words): "method raw_hybrid needs dense: give --resources dense=...",
+        ("raw_hybrid", "--resources", f"dense={dense}"): "method raw_hybrid needs retriever: give --index",
+        ("raw", "--index", words, "--resources", f"dense={dense}"): "no system uses --resources dense=...: omit it",
+        ("raw_dense", "--resources", f"dense={words}"): f"{words}",
         ("raw_hybrid", "--index", dense): "method raw_hybrid fuses two first stages, and both are ",
-        ("raw_hybrid", "--index", dense, "--dense", dense): "with `ikat index SOURCE PATH`, or choose it with --retriever bm25",
-        ("raw_hybrid", "--index", dense, "--dense", f"{folder}/../{folder.name}/dense"): "fuses two first stages, and both are ",
+        (
+            "raw_hybrid",
+            "--index",
+            dense,
+            "--resources",
+            f"dense={dense}",
+        ): "or choose it with --resources retriever=bm25",
+        ("raw_hybrid", "--index", dense, "--resources", f"dense={folder}/../{folder.name}/dense"): "fuses two first stages, and both are ",
     }.items():
         done = run(folder, "wrong", *arguments)
         [line] = [line for line in done.stderr.splitlines() if line.startswith("ikat: ")]

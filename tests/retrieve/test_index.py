@@ -146,7 +146,7 @@ def test_shards_of_the_corpus_give_way_to_those_of_the_texts_and_what_another_ve
 def test_which_one_is_meant_has_to_be_said_where_there_are_several(together, build, tmp_path):
     with pytest.raises(ikat.UsageError, match=r"holds bm25, splade, dense: choose one, such as retriever='dense'$"):
         open_index(together.path)
-    with commands_advised(), pytest.raises(ikat.UsageError, match=r"choose one, such as --retriever dense$"):
+    with commands_advised(), pytest.raises(ikat.UsageError, match=r"choose one, such as --resources retriever=dense$"):
         open_index(together.path)
     assert [type(open_index(together.path, kind)).__name__ for kind in together.kinds] == ["PassageIndex", "SpladeIndex", "DenseIndex"]
     build["bm25"](tmp_path / "i")
