@@ -16,7 +16,6 @@ import reranking
 from bench import Row, anew, median_seconds
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import backends
 from pyterrier_ikat.store.models import load_bi_encoder
 
 QUERIES, TEXTS, ENCODED, VECTORS = 8, 150, 5000, 1_000_000
@@ -44,7 +43,7 @@ def cross_encoders(name: str, model: str, frame: pd.DataFrame) -> Iterator[Row]:
     """Each of our backends beside each way that sentence-transformers has."""
     pairs = frame[["query", "text"]].values.tolist()
     exact, others = ikat.CrossEncoder(model)(frame), sentence_transformers(model, pairs)
-    for backend in backends.find_backends(model, reranking.MAX_LENGTH):
+    for backend in reranking.available_backends():
         operator = ikat.CrossEncoder(model, backend=backend)
         agreement = reranking._agreement(exact, operator(frame))
         ours = median_seconds(lambda operator=operator: anew(operator, frame))

@@ -181,10 +181,9 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
 
     The frame is cut into parts of whole turns (a turn's sub-queries and passages stay together), which go to processes all over the
     cluster. The result equals that of one process, row for row (turn by turn, if a frame mixes turns); only a neural model's scores vary by
-    float noise, depending on the texts that share a batch. ``CrossEncoder(backend="auto")`` would choose a backend in each process and is
-    refused: name the backend. Each process opens the indexes once, at first use and from the same path on every node, and loads each model
-    once. The processes are shared by all pipelines that use them, and end with the last one. Rankings and scores are cached per process, so
-    another process may compute the same ones again.
+    float noise, depending on the texts that share a batch. Each process opens the indexes once, at first use and from the
+    same path on every node, and loads each model once. The processes are shared by all pipelines that use them, and end with the last one.
+    Rankings and scores are cached per process, so another process may compute the same ones again.
 
     Only the calling process asks language models: the processes on the cluster send it their requests. So keys, cache, budget and the limit
     on concurrent calls stay in the calling process, and the ledger counts as in a run on one machine. A local model (``hf:``) would run
@@ -202,7 +201,7 @@ def on_ray(pipeline: pt.Transformer, partitions: int, resources: Mapping[str, fl
 
     Raises:
         UsageError: when an argument is out of range; at use, when Ray isn't installed or connected, no node has the resources, a stage
-            can't be sent or has ``backend="auto"``, or a part kills its process 3 times.
+            can't be sent, or a part kills its process 3 times.
         DataError: when nodes have different indexes at the same path.
         IkatError: raised by the pipeline, as in one process. A ``StageError`` names the failed turns of all parts.
 

@@ -1,5 +1,6 @@
 """The backends that compute a cross-encoder's scores: torch in single precision or bfloat16, OpenVINO in bfloat16."""
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from .load_cross_encoder import (
 )
 from .scoring import Floats
 
+logger = logging.getLogger(__name__)
 BACKENDS = ("fp32", "bf16", "openvino")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 2048, 65_536
 LEAST_TOKENS = 512
@@ -64,17 +66,36 @@ def _suitable_tokens(loaded: Any, features: Features, backend: str) -> int:
     return min(max(tokens, LEAST_TOKENS), TOKENS_ON_CPU)
 
 
-def find_backends(model: str, max_length: int) -> list[str]:
-    """The backends that are fast on this machine."""
+def openvino_runs() -> bool:
+    """Whether cross-encoders run with OpenVINO in bfloat16 on this machine: it is installed, the processor has bfloat16, no GPU is used."""
+    if find_spec("openvino") is None or find_spec("torch") is None:
+        return False
+    import openvino
     import torch
 
-    on_cpu = load_cross_encoder(model, max_length).device.type == "cpu"
-    found = ["fp32"]
-    if _bf16_on_cpu() if on_cpu else torch.cuda.is_available() and torch.cuda.is_bf16_supported():
-        found.append("bf16")
-    if on_cpu and find_spec("openvino") and "BF16" in _openvino_capabilities():
-        found.append("openvino")
-    return found
+    on_gpu = getattr(torch, "accelerator", torch.cuda).is_available()
+    return not on_gpu and "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+@loaded_once(size=10)
+def openvino_or_fp32(model: str, max_length: int) -> str:
+    """``"openvino"``, or ``"fp32"`` for a model that OpenVINO can't run.
+
+    Raises:
+        UsageError: when the model can't be loaded, or OpenVINO runs no model here.
+    """
+    if not openvino_runs():
+        raise UsageError(
+            "backend='auto' stands for OpenVINO in bfloat16 where it was made, and OpenVINO doesn't run so here: "
+            + f"install openvino on every machine that has such a processor and no GPU, or name one of {', '.join(BACKENDS)}"
+        )
+    load_cross_encoder(model, max_length)
+    try:
+        load_scorer(model, max_length, "openvino")
+    except UsageError as error:
+        logger.info("%s runs with fp32: %s", model, error)
+        return "fp32"
+    return "openvino"
 
 
 @loaded_once(size=10)
@@ -204,15 +225,3 @@ def _by_position(loaded: Any, example: Features, names: Sequence[str]) -> Any:
             return self.loaded({**example, **dict(zip(names, tensors, strict=True))})["scores"]
 
     return ByPosition().eval()
-
-
-def _bf16_on_cpu() -> bool:
-    import torch
-
-    return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-
-
-def _openvino_capabilities() -> list[str]:
-    import openvino
-
-    return list(openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"))

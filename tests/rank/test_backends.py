@@ -17,7 +17,6 @@ from transformers import AutoModelForSequenceClassification
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.rank import backends, load_cross_encoder
-from pyterrier_ikat.rank import cross_encoder as trial
 from pyterrier_ikat.rank.backends import score_pairs
 
 RANDOM = np.random.default_rng(3)
@@ -152,7 +151,6 @@ def test_without_openvino_the_install_line_is_named(folders, monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(ikat.UsageError, match=r"needs openvino: pip install 'pyterrier_ikat\[openvino\]'"):
         score_pairs(folders["albert"], 16, "openvino", 64, PAIRS)
-    assert "openvino" not in backends.find_backends(folders["albert"], 16)
 
 
 def test_a_language_model_is_nothing_for_openvino_and_says_so(folders):
@@ -165,22 +163,9 @@ def test_a_network_without_a_layer_for_the_score_is_refused():
         backends._head(torch.nn.Sequential(OrderedDict(model=torch.nn.Linear(3, 2))))
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_gpu_is_asked_whether_bfloat16_is_fast_and_openvino_is_for_processors(monkeypatch, fast):
-    on_gpu = SimpleNamespace(device=torch.device("cuda"))
-    monkeypatch.setattr(backends, "load_cross_encoder", lambda model, max_length: on_gpu)
-    monkeypatch.setattr(backends, "_bf16_on_cpu", lambda: not fast)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: fast)
-    assert backends.find_backends("m", 16) == ["fp32", "bf16"][: 1 + fast]
-
-
 def test_a_backend_that_is_none_is_refused():
     with pytest.raises(ikat.UsageError, match="backend='int8' is unknown: choose one of fp32, bf16, openvino, auto"):
         ikat.CrossEncoder("m", backend="int8")
-
-
-# backend="auto"
 
 
 def frame(pairs):
@@ -188,51 +173,51 @@ def frame(pairs):
     return pd.DataFrame({"qid": "t", "query": queries, "docno": [f"d{n:03}" for n in range(len(pairs))], "text": texts})
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """A machine with these backends; gives the (backend, number of pairs) of each call."""
+def test_scores_of_another_backend_are_not_taken(monkeypatch):
     calls = []
 
     def scored(model, max_length, backend, batch_tokens, pairs):
         calls.append((backend, len(pairs)))
         return np.array([float(len(text)) for _, text in pairs])
 
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.find_backends", lambda model, max_length: ["fp32", "bf16"])
     monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.score_pairs", scored)
-    return calls
-
-
-def test_auto_tries_once_per_model_and_says_what_it_chose(machine, monkeypatch):
-    monkeypatch.setattr(trial, "choose_fastest", lambda tried, pairs, model: [score(pairs) for score in tried.values()] and "bf16")
-    operator = ikat.CrossEncoder("m", backend="auto")
-    assert operator.chosen is None
-    operator(frame(PAIRS))
-    assert operator.chosen == ikat.CrossEncoder("m", backend="auto", batch_tokens=9).chosen == "bf16"
-    distinct = len(set(PAIRS))
-    assert machine == [("fp32", 96), ("bf16", 96), ("bf16", distinct)]
-    ikat.CrossEncoder("m", backend="auto")(frame([("new", "pair")]))
-    assert machine[3:] == [("bf16", 1)]
-    assert ikat.CrossEncoder("m", 256, backend="auto").chosen is None
-
-
-def test_few_pairs_decide_nothing_and_are_scored_in_single_precision(machine):
-    operator = ikat.CrossEncoder("m", backend="auto")
-    operator(frame(PAIRS[:50]))
-    assert operator.chosen is None
-    ikat.CrossEncoder("m")(frame(PAIRS[:50]))
-    assert [backend for backend, _ in machine] == ["fp32"]
-
-
-def test_scores_of_another_backend_are_not_taken(machine):
     ikat.CrossEncoder("m")(frame(PAIRS[:1]))
     ikat.CrossEncoder("m", backend="bf16")(frame(PAIRS[:1]))
-    assert machine == [("fp32", 1), ("bf16", 1)]
+    assert calls == [("fp32", 1), ("bf16", 1)]
 
 
-def test_auto_on_this_machine(folders, caplog):
-    operator = ikat.CrossEncoder(folders["electra"], max_length=16, backend="auto")
-    with caplog.at_level(logging.INFO, "pyterrier_ikat.rank.cross_encoder"):
-        ranked = operator(frame(PAIRS * 2))
-    assert operator.chosen in backends.find_backends(folders["electra"], 16)
-    assert [record.message.split(":")[0] for record in caplog.records] == [f"{folders['electra']} runs with {operator.chosen}"]
-    assert len(ranked) == 200
+@pytest.fixture
+def machine(monkeypatch):
+    """A function that says what this machine has from then on; OpenVINO itself is not loaded."""
+
+    def has(openvino, bf16=True, gpu=False):
+        capabilities = SimpleNamespace(get_property=lambda *_: ["FP32", *["BF16"] * bf16])
+        module = SimpleNamespace(Core=lambda: capabilities, __spec__=SimpleNamespace(name="openvino")) if openvino else None
+        monkeypatch.setitem(sys.modules, "openvino", module)
+        monkeypatch.setattr(backends, "find_spec", lambda name: openvino or name != "openvino" or None)
+        accelerator = getattr(torch, "accelerator", torch.cuda)
+        monkeypatch.setattr(accelerator, "is_available", lambda: gpu)
+
+    return has
+
+
+@pytest.mark.parametrize("lacks", [{"openvino": False}, {"openvino": True, "bf16": False}, {"openvino": True, "gpu": True}])
+def test_auto_is_single_precision_without_openvino_and_the_repr_says_which_of_both(machine, lacks):
+    machine(openvino=True)
+    with_openvino = ikat.CrossEncoder("m", backend="auto")
+    machine(**lacks)
+    assert ikat.CrossEncoder("m", backend="auto") == ikat.CrossEncoder("m") != with_openvino
+    assert repr(with_openvino) == "ikat.CrossEncoder('m', backend='auto')"
+    with pytest.raises(ikat.UsageError, match="'auto' stands for OpenVINO .* doesn't run so here: install openvino .* or name one of fp32"):
+        with_openvino(frame(PAIRS[:1]))
+
+
+def test_auto_is_openvino_and_single_precision_for_a_model_that_it_cannot_run(folders, four_threads, monkeypatch, caplog):
+    monkeypatch.setattr(backends, "openvino_runs", lambda: True)
+    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.openvino_runs", lambda: True)
+    with caplog.at_level(logging.INFO, "pyterrier_ikat.rank.backends"):
+        chosen = {name: ikat.CrossEncoder(folders[name], 16, backend="auto") for name in ("electra", "qwen")}
+        assert {name: operator.chosen for name, operator in chosen.items()} == {"electra": "openvino", "qwen": "fp32"}
+    assert ["runs with fp32: backend='openvino' can't run" in record.message for record in caplog.records] == [True]
+    ranked = chosen["electra"](frame(PAIRS[:9])).sort_values("docno")["score"].to_numpy()
+    assert ranked == pytest.approx(score_pairs(folders["electra"], 16, "openvino", None, PAIRS[:9]))
