@@ -128,7 +128,7 @@ class Log:
         begun = log.path.exists() and log.path.stat().st_size > 0
         if begun or (log.folder / EARLIER).exists():
             log.check(header)
-            known = [event["packages"] for event in log.events() if "packages" in event][-1]
+            known = log.packages
             log._sizes = {log.path.stat().st_size}
             if (packages := with_package(known, log.folder)) != known:
                 log.note({"event": "continued", "packages": packages})
@@ -174,6 +174,11 @@ class Log:
             repair = "give a folder that ikat chat, ikat interact or ikat simulate made with this version"
             raise DataError(f"{self.path} does not begin with the description of a log in form {FORM}: {repair}")
         return {name: value for name, value in first.items() if name not in ("event", "form", "packages")}
+
+    @property
+    def packages(self) -> list[str]:
+        """The versions of this package that made it, in their order."""
+        return [event["packages"] for event in self.events() if "packages" in event][-1]
 
     def begin(self, session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> None:
         """Note that a conversation begins; ``more`` are other facts about it."""

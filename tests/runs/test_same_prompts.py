@@ -208,7 +208,7 @@ def test_conversations_go_on_with_another_version_of_this_package(tmp_path, inst
     installed("pyterrier_ikat", "99")
     with pytest.warns(OtherVersionsWarning, match="goes on with 99"):
         log = Log.create(tmp_path, {"kind": "simulated"})
-    assert log.header["packages"][1:] == ["99"]
+    assert log.packages[1:] == ["99"]
     Log.create(tmp_path, {"kind": "simulated"})
     with pytest.raises(UsageError, match="kind was 'simulated', now 'interactive'"):
         Log.create(tmp_path, {"kind": "interactive"})
