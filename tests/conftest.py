@@ -17,7 +17,7 @@ import pytest
 # A loaded machine is no defect, and a change is refused for what it breaks only: each run tries the same examples. Others, and more, with
 # HYPOTHESIS_PROFILE=search.
 ALWAYS = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("ikat", derandomize=True, max_examples=50, **ALWAYS)
+hypothesis.settings.register_profile("ikat", derandomize=True, max_examples=30, **ALWAYS)
 hypothesis.settings.register_profile("search", max_examples=1000, **ALWAYS)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ikat"))
 

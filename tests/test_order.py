@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 import pytrec_eval
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ir_measures import P, nDCG
 
@@ -45,7 +45,6 @@ def orders(frame):
 docnos = st.permutations([*DOCNOS, *(f"d{number}" for number in range(20, 30))])
 
 
-@settings(max_examples=50)
 @given(found, docnos)
 @example([("t", 0.5)] * 3, ["d1", "d10", "d9"])
 def test_rows_in_any_order_keep_it_in_trec_eval(rows, docnos):
@@ -56,7 +55,6 @@ def test_rows_in_any_order_keep_it_in_trec_eval(rows, docnos):
     assert by_trec_eval(strict) == orders(strict)
 
 
-@settings(max_examples=50)
 @given(found, docnos)
 def test_rows_by_score_keep_their_order_in_trec_eval_and_true_ties_their_score(rows, docnos):
     frame, turn, score = frame_of(rows, docnos)
@@ -108,7 +106,6 @@ class Scored(pt.Transformer):
 near = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.3, 0.1 + 0.2, 0.3 + 1e-9, 0.0, -0.0, 1e-50, 1.0]), min_size=1)
 
 
-@settings(max_examples=50)
 @given(near, near, st.integers(1, 5))
 def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut):
     both = {docno: first.get(docno, 0.3) for docno in {**first, **second}}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -118,7 +118,6 @@ def test_a_turn_tells_how_many_passages_each_of_its_queries_found():
 
 
 @given(turn_lists)
-@settings(max_examples=60, deadline=None)
 def test_every_operator_gives_one_row_per_turn_and_passage_ranked_from_0_for_every_turn(turns):
     found = expanded(turns)
     before = found.copy()
@@ -134,7 +133,6 @@ def test_every_operator_gives_one_row_per_turn_and_passage_ranked_from_0_for_eve
 
 
 @given(turn_lists, st.randoms(use_true_random=False), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
 def test_orders_equal_the_plain_definitions_whatever_the_order_of_the_rows(turns, random, cut):
     found = expanded(turns)
     places = list(range(len(found)))
@@ -148,7 +146,6 @@ def test_orders_equal_the_plain_definitions_whatever_the_order_of_the_rows(turns
 
 
 @given(turn_lists)
-@settings(max_examples=30, deadline=None)
 def test_rrf_scores_are_the_sums_and_fall_strictly(turns):
     fused = ikat.RRF()(expanded(turns))
     for turn, rows in fused.groupby("qid"):

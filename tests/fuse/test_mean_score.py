@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -64,7 +64,6 @@ def plain_mean(lists, weights, scores):
     return sorted(mean.items(), key=lambda pair: (-round(pair[1], 9), candidates.index(pair[0])))
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_equal_means_keep_the_order_of_the_candidates_in_any_order_of_the_scorers(data):
     """Scores and weights on a grid of tenths: exact fractions say which means are equal."""
@@ -112,7 +111,6 @@ turns_and_weights = st.dictionaries(st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]
 
 
 @given(turns_and_weights, st.integers(1, 8), st.sampled_from([1, 10, 500_000]), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_the_score_is_the_plain_mean_whatever_the_size_of_the_chunks(drawn, cut, at_once, backwards):
     turns, weights = drawn
     found = expanded(turns, weights)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -55,7 +55,6 @@ def plain_rrf(lists):
 
 
 @given(rows_of_lists)
-@settings(max_examples=150, deadline=None)
 def test_lists_are_read_as_the_plain_definition_says_in_any_order_with_any_ties(rows):
     lists = read_lists(frame_of(rows))
     found = [[turn.docno[part].tolist() for part in turn.lists] for turn in lists.turns()]
@@ -64,7 +63,6 @@ def test_lists_are_read_as_the_plain_definition_says_in_any_order_with_any_ties(
 
 
 @given(rows_of_lists)
-@settings(max_examples=150, deadline=None)
 def test_fusions_follow_the_plain_definitions_with_ties_repeats_and_missing_lists(rows):
     for operator, plain in ((ikat.Interleave(num_results=None), plain_round_robin), (ikat.RRF(num_results=None), plain_rrf)):
         fused = operator(frame_of(rows))
@@ -73,7 +71,6 @@ def test_fusions_follow_the_plain_definitions_with_ties_repeats_and_missing_list
 
 
 @given(rows_of_lists)
-@settings(max_examples=60, deadline=None)
 def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
     rows = [(turn, 0, docno, rank) for (turn, docno), rank in {(turn, docno): rank for turn, _, docno, rank in rows}.items()]
     for operator in (ikat.Interleave(num_results=None), ikat.RRF(num_results=None)):

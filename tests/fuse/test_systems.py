@@ -38,7 +38,6 @@ def by_hand(branches, turns):
 
 @FUSIONS
 @given(found_by_branch, st.none() | st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
 def test_systems_are_fused_as_by_hand_and_as_the_plain_definition_says(fusion, found, num_results):
     branches = [Finds(passages) for passages in found]
     fused = fusion(*branches, num_results=num_results)(TURNS)

@@ -5,7 +5,7 @@ import warnings
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -78,7 +78,6 @@ branches = st.lists(st.dictionaries(st.sampled_from("tu"), docnos), min_size=1, 
 
 
 @given(branches)
-@settings(max_examples=50, deadline=None)
 def test_the_order_is_the_plain_definition_for_any_branches(found):
     united = ikat.Union(*(Finds(passages) for passages in found))(TURNS)
     for qid in "tu":
@@ -91,7 +90,6 @@ def test_the_order_is_the_plain_definition_for_any_branches(found):
 
 
 @given(branches, st.randoms(use_true_random=False))
-@settings(max_examples=30, deadline=None)
 def test_branches_may_give_their_rows_in_any_order(found, random):
     def shuffled(rows):
         places = list(range(len(rows)))

@@ -11,7 +11,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fuse.test_union import TURNS, Finds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -64,7 +64,6 @@ def by_rank(lists):
 
 @pytest.mark.parametrize("normalise", ["min-max", "none"])
 @given(rows=rows_of_lists, random=st.randoms(use_true_random=False), cut=st.none() | st.integers(1, 5))
-@settings(max_examples=120, deadline=None)
 def test_the_sums_are_those_of_exact_fractions_in_any_order_of_rows_with_ties_and_repeats(normalise, rows, random, cut):
     shuffled = random.sample(rows, len(rows))
     fused = ikat.WeightedSum(normalise=normalise, num_results=cut)(frame_of(shuffled))

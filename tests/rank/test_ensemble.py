@@ -67,7 +67,6 @@ def test_equal_scores_count_a_half_and_a_missing_passage_nothing():
     assert ranking(ranked) == [("c", 0.5, 0), ("b", 0.5, 1), ("a", round(1 / 6, 9), 2)]
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     """Scores on a grid of tenths: exact fractions say which means are equal."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
@@ -73,7 +73,6 @@ texts = st.lists(st.sampled_from(["tea", "mint", "tram", "x", "river", "herb", "
 
 
 @given(texts, st.lists(st.tuples(texts, st.integers(1, 40)), min_size=1, max_size=6), st.integers(1, 5), st.integers(1, 8), st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
 def test_the_weights_are_those_of_the_plain_definition(query, passages, fb_docs, fb_terms, weight):
     found = results(*(("t", query, score, text) for text, score in passages))
     (toks,) = ikat.RM3(fb_docs, fb_terms, weight, stemmer="none", stops="none")(found.iloc[::-1])["query_toks"]
@@ -163,7 +162,6 @@ def test_terms_of_weight_1_score_like_the_words_of_a_query(index):
 
 
 @given(st.dictionaries(st.sampled_from(["tea", "mint", "rooibo", "green", "zzz"]), st.floats(0.01, 50), min_size=1))
-@settings(max_examples=30, deadline=None)
 def test_a_score_is_the_weighted_sum_of_its_terms(index, toks):
     alone = {term: scores(index.bm25()(pd.DataFrame({"qid": ["q0"], "query": [term]}))) for term in toks if term != "zzz"}
     expected = Counter()

@@ -40,7 +40,7 @@ from trust.frames import (
     turns,
 )
 
-EXAMPLES = settings(max_examples=settings().max_examples // 4)
+EXAMPLES = settings(max_examples=settings().max_examples // 3)
 TURN_BY_TURN = [*REWRITERS, *EXPANDERS]
 
 
