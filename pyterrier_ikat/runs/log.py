@@ -178,7 +178,7 @@ class Log:
     @property
     def packages(self) -> list[str]:
         """The versions of this package that made it, in their order."""
-        return [event["packages"] for event in self.events() if "packages" in event][-1]
+        return list([event["packages"] for event in self.events() if "packages" in event][-1])
 
     def begin(self, session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> None:
         """Note that a conversation begins; ``more`` are other facts about it."""
