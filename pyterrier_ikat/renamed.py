@@ -6,5 +6,5 @@ OF_RESOURCES = ("second_llm", "retriever", "dense", "rewriter", "expander", "pro
 """Resources that had an option of their own."""
 OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in OF_RESOURCES}
 """Option of the command line -> the new one."""
-COMMANDS: dict[str, str] = {}
+COMMANDS = {f"evaluate-{old}": f"`ikat evaluate --of {new}`" for old, new in (("ptkb", "statements"), ("responses",) * 2, ("actions",) * 2)}
 """Command -> the new one."""

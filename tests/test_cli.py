@@ -169,7 +169,7 @@ BAD = [
     (["index", "ikat:sample", "OUT", "--splade", "m", "--stops", "none"], "is an option for an index for BM25: omit it"),
     (["index", "ikat:2024", "OUT"], "ClueWeb22"),
     (["index", "nosuch", "OUT"], "there is no file or folder nosuch, and no dataset 'nosuch'; there are ikat:sample"),
-    (["evaluate-ptkb", "a/aqd", "b/aqd", "--dataset", "ikat:sample"], "two runs are named aqd"),
+    (["evaluate", "--of", "statements", "a/aqd", "b/aqd", "--dataset", "ikat:sample"], "two runs are named aqd"),
     (["evaluate", "nothing.trec", "--dataset", "ikat:sample"], "there is no run file nothing.trec"),
     (["evaluate", "nothing.trec"], "give --dataset NAME or --qrels FILE"),
     (["evaluate", "nothing.trec", "--dataset", "ikat:sample", "--measures", "nDGC@5"], "measure 'nDGC@5' is unknown"),
@@ -719,7 +719,7 @@ def test_a_run_folder_with_a_damaged_file_never_ends_in_a_traceback(sample_index
     for command in (
         ["report", folder, "--out", tmp_path / "r.html"],
         ["ledger", folder],
-        ["evaluate-ptkb", folder, "--dataset", "ikat:sample"],
+        ["evaluate", "--of", "statements", folder, "--dataset", "ikat:sample"],
         ["evaluate", folder, "--dataset", "ikat:sample"],
         ["submit", folder, "--dataset", "ikat:sample", "--run-id", "a", "--run-type", "automatic", "--out", tmp_path / "s.json"],
     ):

@@ -105,7 +105,7 @@ def test_a_submission_of_2025_with_new_statements_goes_through_every_command(tmp
     assert (checked.exit_code, len(checked.stdout.splitlines())) == (0, 2), checked.output
     assert "(188 times)" not in checked.stdout
     assert checked.stdout.startswith("warning: 188 turns (")
-    figures = call("evaluate-ptkb", out, "--dataset", "ikat:2025")
+    figures = call("evaluate", "--of", "statements", out, "--dataset", "ikat:2025")
     assert figures.exit_code == 0, figures.output
     assert "new has 188 statements that the topics lack" in figures.stderr
     expected = evaluate_of_firsts(turns, ikat.dataset("ikat:2025").get_qrels("ptkb"))
@@ -146,8 +146,11 @@ SUBMIT = ("--run-id", "x", "--run-type", "automatic")
         (["validate", "OUT", "--dataset", "ikat:sample"], "can't be read (No such file or directory); give the path of a submission"),
         (["validate", "RUNS", "--dataset", "ikat:sample"], "can't be read (Is a directory)"),
         (["agree", "OUT", "OUT"], "no such file; give the path of a qrels file"),
-        (["evaluate-ptkb", "RUNS/none", "--dataset", "ikat:sample"], "none"),
-        (["evaluate-ptkb", "RUNS/rtg", "--dataset", "ikat:sample", "--qrels", "ptkb_nist"], "ikat:sample has no qrels 'ptkb_nist'"),
+        (["evaluate", "--of", "statements", "RUNS/none", "--dataset", "ikat:sample"], "none"),
+        (
+            ["evaluate", "--of", "statements", "RUNS/rtg", "--dataset", "ikat:sample", "--qrels", "ptkb_nist"],
+            "ikat:sample has no qrels 'ptkb_nist'",
+        ),
         (["judge", "RUNS/none", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", "OUT"], "none"),
         (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "gpt", "--out", "OUT"], "gpt"),
         (["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--depth", "0", "--out", "OUT"], "--depth 0: pool"),
@@ -175,7 +178,7 @@ def test_a_turn_without_a_response_is_refused_with_the_repair(runs, tmp_path):
 
 
 def test_evaluate_ptkb_prints_the_figures_of_the_package(runs):
-    shown = call("evaluate-ptkb", runs / "rtg", "--dataset", "ikat:sample")
+    shown = call("evaluate", "--of", "statements", runs / "rtg", "--dataset", "ikat:sample")
     assert shown.exit_code == 0, shown.output
     table = evaluate_ptkb({"rtg": runs / "rtg"}, ikat.dataset("ikat:sample").get_qrels("ptkb"))
     header, row = (line.split() for line in shown.stdout.splitlines())

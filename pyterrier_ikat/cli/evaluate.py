@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import DataError, UsageError, list_first
-from ..tables import of_frame, wrapped
+from ..tables import wrapped
 from .main import (
     BASELINE,
     DATASET,
@@ -21,6 +21,7 @@ from .main import (
     main,
     quiet,
 )
+from .outcomes import JUDGES, OF, check_options, show_actions, show_responses, show_statements
 from .output import show
 
 if TYPE_CHECKING:
@@ -29,9 +30,17 @@ if TYPE_CHECKING:
 
 @main.command(
     section="Evaluate",
-    example='ikat evaluate runs/* --dataset ikat:2023-mini --baseline raw \\\n    --measures "nDCG@5,P(rel=1)@20"',
+    example="""\
+ikat evaluate runs/* --dataset ikat:2023-mini --baseline raw \\
+    --measures "nDCG@5,P(rel=1)@20"
+ikat evaluate runs/rtg --of statements --dataset ikat:2023-mini \\
+    --qrels ptkb_nist
+ikat evaluate runs/* --of responses --dataset ikat:2024 \\
+    --judge rouge-l --judge completeness --llm openai:gpt-4o
+ikat evaluate runs/* --of actions --dataset mtrag:mini""",
 )
 @RUNS
+@click.option("--of", type=click.Choice(OF), default="passages", show_default=True, help="what of the runs is evaluated")
 @DATASET
 @QRELS
 @TURNS
@@ -43,9 +52,51 @@ if TYPE_CHECKING:
     is_flag=True,
     help="treat NAME, NAME.sample-2, ... as samples of one system: show their mean, deviation and shares of variance",
 )
+@click.option(
+    "--judge",
+    "judges",
+    multiple=True,
+    type=click.Choice(JUDGES),
+    metavar="JUDGE",
+    help=f"of responses, may be repeated: {', '.join(JUDGES)}; by default rouge-l, all others need --llm",
+)
+@click.option("--llm", help="the model that judges responses")
+@click.option("--bem", help="folder of a classifier of answer equivalence, for responses")
+@click.option("--index", help="the passage index with the texts, for groundedness of responses")
 @FORMAT
 @quiet
 def evaluate(
+    paths: tuple[str, ...],
+    of: str,
+    dataset_name: str | None,
+    qrels: str | None,
+    turns: str | None,
+    measures: str | None,
+    baseline: str | None,
+    pairwise: bool,
+    samples: bool,
+    form: str,
+    **judging: Any,
+) -> None:
+    """Evaluate RUNs: their passages, or with --of the statements that they chose, their responses or their actions.
+
+    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset. Scores are means over all judged
+    turns; a turn without results counts 0. Turns of a run or of the judgements that match nothing are named. --of statements takes folders
+    and submissions; responses and actions (whether a run abstains and asks back where it should) take folders.
+    """
+    options = {"qrels": qrels, "turns": turns, "measures": measures, "baseline": baseline, "pairwise": pairwise, "samples": samples}
+    check_options(of, dataset=dataset_name, **options, **judging)
+    if of == "statements" and dataset_name:
+        show_statements(paths, dataset_name, judged_by(dataset_name, qrels or "ptkb", turns), form)
+    elif of == "responses" and dataset_name:
+        show_responses(paths, dataset_name, turns_of(dataset_name, qrels, turns), form, judging.pop("index"), **judging)
+    elif of == "actions" and dataset_name:
+        show_actions(paths, dataset_name, turns_of(dataset_name, None, turns), form)
+    else:
+        _evaluate_passages(paths, dataset_name, qrels, turns, measures, baseline, pairwise, samples, form)
+
+
+def _evaluate_passages(
     paths: tuple[str, ...],
     dataset_name: str | None,
     qrels: str | None,
@@ -56,11 +107,6 @@ def evaluate(
     samples: bool,
     form: str,
 ) -> None:
-    """Evaluate the rankings of RUNs.
-
-    A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset. Scores are means over all judged
-    turns; a turn without results counts 0. Turns of a run or of the judgements that match nothing are named.
-    """
     from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, turn_scores
     from ..evaluation.experiment_table import experiment_table
     from ..evaluation.measures import TRACK_2023, as_measures
@@ -202,31 +248,6 @@ def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     from ..store.trec import name_runs
 
     return {name: results_of(name, path) for name, path in name_runs(paths).items()}
-
-
-@main.command(
-    "evaluate-ptkb",
-    section="Evaluate",
-    example="ikat evaluate-ptkb runs/rtg --dataset ikat:2023-mini --qrels ptkb_nist",
-)
-@RUNS
-@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2023-mini")
-@click.option("--qrels", default="ptkb", show_default=True, help="a TREC qrels file, or the name of qrels; for 2023 ptkb_nist or ptkb_org")
-@TURNS
-@FORMAT
-@quiet
-def evaluate_ptkb(paths: tuple[str, ...], dataset_name: str, qrels: str, turns: str | None, form: str) -> None:
-    """Evaluate the PTKB statements that RUNs chose.
-
-    A RUN is a folder made by `ikat run`, or a submission.
-    """
-    from ..evaluation.ptkb import evaluate_ptkb as table
-    from ..store.trec import name_runs
-    from ..submit import read_submission
-
-    dataset = dataset_named(dataset_name)
-    systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in name_runs(paths).items()}
-    show(of_frame(table(systems, judged_by(dataset_name, qrels, turns))), form)
 
 
 @main.command(

@@ -155,12 +155,12 @@ def test_a_run_keeps_its_actions_and_the_command_evaluates_them(tmp_path, monkey
     # abstained on a and c, which ask for soup, and only a has no answer
     [row] = evaluate_actions({"ours": "runs/ours"}, data.get_answers()).to_dict("records")
     assert (row["labelled"], row["chosen"], row["right"], row["precision"], row["recall"]) == (1, 2, 1, 0.5, 1.0)
-    done = CliRunner().invoke(main, ["evaluate-actions", "runs/ours", "--dataset", "./mine"])
+    done = CliRunner().invoke(main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "./mine"])
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.output.splitlines()]
     assert lines[1][:9] == ["ours", "abstain", "3", "1", "2", "1", "0.500", "[0.095,", "0.905]"]
     assert ["answerable", "1", "0", "1", "0"] in lines
-    one = CliRunner().invoke(main, ["evaluate-actions", "runs/ours", "--dataset", "./mine", "--turns", "a_1,b_1"])
+    one = CliRunner().invoke(main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "./mine", "--turns", "a_1,b_1"])
     assert one.output.splitlines()[1].split()[:7] == ["ours", "abstain", "2", "1", "1", "1", "1.000"]
-    none = CliRunner().invoke(main, ["evaluate-actions", "runs/ours", "--dataset", "ikat:sample"])
+    none = CliRunner().invoke(main, ["evaluate", "--of", "actions", "runs/ours", "--dataset", "ikat:sample"])
     assert (none.exit_code, none.output.startswith("ikat: nothing says which turns have an answer")) == (2, True)

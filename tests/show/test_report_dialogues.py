@@ -243,8 +243,8 @@ def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
         ["evaluate", "--dataset", "ikat:sample"],
         ["breakdown", "--dataset", "ikat:sample"],
         ["tradeoff", "--dataset", "ikat:sample"],
-        ["evaluate-ptkb", "--dataset", "ikat:sample"],
-        ["evaluate-responses", "--dataset", "ikat:sample"],
+        ["evaluate", "--of", "statements", "--dataset", "ikat:sample"],
+        ["evaluate", "--of", "responses", "--dataset", "ikat:sample"],
     ],
     ids=lambda words: words[0],
 )
