@@ -28,9 +28,9 @@ class LexicalIndex:
         DataError: when a docno occurs twice.
 
     Example:
-        >>> index = LexicalIndex([("s1", "I'm allergic to nuts"), ("s2", "I like teas without caffeine")])
-        >>> index.search("Which tea?")
-        [('s2', 0.8...)]
+        >>> said = {"s1": "I'm allergic to nuts", "s2": "I like teas without caffeine", "s3": "I live near the sea"}
+        >>> [docno for docno, score in LexicalIndex(said.items()).search("Which tea?")]
+        ['s2']
     """
 
     def __init__(
