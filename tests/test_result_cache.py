@@ -107,6 +107,7 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
     assert cache.get([A]) == {A: b"100"}
 
 
+@pytest.mark.linux
 def test_two_processes_revise_one_file(tmp_path):
     path, together = tmp_path / "results.sqlite", multiprocessing.get_context("fork").Barrier(2)
 
@@ -144,6 +145,7 @@ def test_another_process_finds_what_one_put(tmp_path):
     assert Cache(path).get([A]) == {A: b"v"}
 
 
+@pytest.mark.linux
 def test_a_forked_process_opens_the_file_anew(tmp_path):
     cache = Cache(tmp_path / "results.sqlite")
     cache.put({A: b"1"})
@@ -155,6 +157,7 @@ def test_a_forked_process_opens_the_file_anew(tmp_path):
     assert cache.get([A, B]) == {A: b"1", B: b"2"}
 
 
+@pytest.mark.linux
 def test_what_a_forked_process_puts_stays_when_its_parent_closes_the_file(tmp_path):
     cache, (heard, say), (told, tell) = Cache(tmp_path / "results.sqlite"), os.pipe(), os.pipe()
     cache.put({A: b"1"})
@@ -175,6 +178,7 @@ def test_what_a_forked_process_puts_stays_when_its_parent_closes_the_file(tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.linux
 def test_a_fork_waits_for_who_is_at_the_file_and_frees_it_in_both(tmp_path):
     cache, at_it, go_on = Cache(tmp_path / "results.sqlite"), threading.Event(), threading.Event()
 

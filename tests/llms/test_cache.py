@@ -349,6 +349,7 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
     assert server.calls - before == 30 - kept
 
 
+@pytest.mark.linux
 def test_a_forked_process_uses_its_own_connection(cache):
     cache.put("k", COMPLETION)
     inherited = cache._cache._connection

@@ -356,6 +356,7 @@ def test_who_waits_long_says_for_whom(caches, monkeypatch, caplog):
     assert [record.getMessage() for record in caplog.records] == [told]
 
 
+@pytest.mark.linux
 def test_a_claim_that_another_process_copied_with_its_memory_holds_nobody():
     cache = CompletionCache(":memory:")
     with cache.claim(["k"], 60):

@@ -24,6 +24,7 @@ assert not any(thread.name == "ikat-import" for thread in threading.enumerate())
 """
 
 
+@pytest.mark.linux
 def test_a_process_that_is_forked_while_the_client_is_imported_can_use_it():
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=120)
 
