@@ -31,6 +31,15 @@ REPAIRS = {
 MAY_BE_EMPTY = ("query_prefix", "passage_prefix")
 """Options whose empty text means something: no prefix."""
 SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
+GROUPS = {
+    "Systems": "name names index llm reranker given second_llm user_llm judge_llm memory history",
+    "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
+    "Measures": "of measures measure baseline pairwise samples judges bem by depths queries against",
+    "Output": "out form plot save_to continue_from only_plan with_profile cache description",
+}
+"""Title -> the options of a long help text that stand below it, by the names of their values; all others are options."""
+LONG = 8
+"""The options of a help text that has groups."""
 EXAMPLE = """\
 ikat demo
 ikat index ikat:2023-mini mini.index
@@ -68,6 +77,20 @@ class _Command(click.Command):
                 shown = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
                 raise UsageError(f"{shown} is empty: give a value" + ("" if parameter.required else ", or omit it"))
         return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, in groups where they are many."""
+        records = {
+            str(one.name): record for one in self.get_params(ctx) if isinstance(one, click.Option) and (record := one.get_help_record(ctx))
+        }
+        groups = {title: [records.pop(name) for name in names.split() if name in records] for title, names in GROUPS.items()}
+        if sum(map(len, groups.values())) + len(records) <= LONG:
+            super().format_options(ctx, formatter)
+            return
+        for title, rows in [*groups.items(), ("Options", list(records.values()))]:
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(formatter, self.example)

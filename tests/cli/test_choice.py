@@ -171,3 +171,14 @@ def test_a_run_prints_the_measures_and_the_baseline_that_are_asked_for(tmp_path)
     refused = CliRunner().invoke(main, [*common, "--baseline", "qr"])
     assert refused.exit_code == 2
     assert "the baseline 'qr' is none of the systems: raw, human_qr" in refused.output
+
+
+def test_a_long_help_text_has_its_options_in_groups_each_once():
+    shown = call("run", "--help").output
+    assert [line[:-1] for line in shown.splitlines() if line in ("Systems:", "Data:", "Measures:", "Output:", "Options:")] == [
+        *("Systems", "Data", "Measures", "Output", "Options"),
+    ]
+    assert all(
+        shown.count(f"\n  {option} ") == 1 for option in ("--index", "--resources", "--dataset", "--baseline", "--out", "--batch", "--help")
+    )
+    assert "Systems:" not in call("ledger", "--help").output
