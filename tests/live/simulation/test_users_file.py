@@ -10,6 +10,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.live.simulation import SimulatedUser, convert_track_users, read_users, write_users
+from pyterrier_ikat.live.simulation.track_users import users_of_folder
 from pyterrier_ikat.live.simulation.users import SAMPLE
 
 LINE = {"id": "u1", "persona": ["I avoid caffeine."], "need": "Tea", "rubrics": {"a": "Which?"}, "patience": 3, "vagueness": 0.2}
@@ -174,14 +175,29 @@ def test_the_command_prints_the_counts(tmp_path):
     for one in topics:
         one["turns"] = [{"turn_id": 1, "utterance": "Hi?", "response": "Hi."}]
     (tmp_path / "topics.json").write_text(json.dumps(topics))
-    out = tmp_path / "users.jsonl"
-    arguments = ["simulate-users", files(tmp_path), "--topics", tmp_path / "topics.json", "--out", out, "--vagueness", "0.5"]
-    done = CliRunner().invoke(main, list(map(str, arguments)))
-    assert done.exit_code == 0
+    (tmp_path / "mine.py").write_text("import pyterrier_ikat as ikat\n@ikat.method()\ndef mine(llm):\n    return ikat.Answer(llm)\n")
+    line = f"'{files(tmp_path)}' topics='{tmp_path / 'topics.json'}' vagueness=0.5"
+    models = ["--llm", "recorded:sample", "--user-llm", "recorded:sample-users", "--plan", "--out", tmp_path / "sims"]
+    done = CliRunner().invoke(main, ["simulate", f"{tmp_path}/mine.py:mine", *map(str, models), "--users", line])
+    assert done.exit_code == 0, done.output
     assert done.output.splitlines()[0] == "2 topics with 4 statements and 3 questions read, 1 of the questions assessed."
-    assert done.output.splitlines()[-1] == f"{out}: 2 users"
-    assert [(user.need, user.vagueness) for user in read_users(out)] == [("Food", 0.5), ("Running", 0.5)]
-    assert "users.jsonl exists" in CliRunner().invoke(main, list(map(str, arguments))).output
+    assert [(user.need, user.vagueness) for user in users_of_folder(line).users] == [("Food", 0.5), ("Running", 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("patience=x", "patience=x is no number"),
+        ("assessed=maybe", "assessed=maybe is no on or off"),
+        ("topic=t", "'topic' is unknown: give topics,"),
+    ],
+)
+def test_a_wrong_argument_of_a_folder_is_named(tmp_path, word, message):
+    with pytest.raises(UsageError, match=message):
+        users_of_folder(f"{files(tmp_path)} {word}")
+    assert users_of_folder("sample") is None
+    done = CliRunner().invoke(main, ["simulate-users", str(tmp_path)])
+    assert "`ikat simulate-users` is `ikat simulate --users FOLDER` now" in done.output
 
 
 def test_the_files_of_2025(ikat_2025):
