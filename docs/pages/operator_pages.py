@@ -27,7 +27,7 @@ REFERENCE = {
     "Models": "llm load_reranker",
     "Methods": "method methods",
     "Evaluate and judge": "measures evaluation pool_runs merge_qrels agreement",
-    "Submit, talk, serve, distribute": "submit Chat UserMemory serve interact simulate simulation on_ray",
+    "Submit, talk, serve, distribute": "submit live Chat UserMemory serve interact simulate simulation on_ray",
     "Write an operator": "Operator LLMOperator",
     "Errors": "IkatError DataError UsageError",
 }
