@@ -6,6 +6,7 @@ into macros or files, don't change the checksum then. The source of a template c
 over a list, and to ask whether a value is there: there the probes can't tell all that it does.
 """
 
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -39,7 +40,12 @@ def checksum(environment: Environment, name: str) -> str:
         >>> a == b, a == c
         (True, False)
     """
-    sources = list(_sources(environment, name, {}).values())
+    return _of_sources(environment, name, tuple(_sources(environment, name, {}).values()))
+
+
+@lru_cache(maxsize=1024)
+def _of_sources(environment: Environment, name: str, sources: tuple[str, ...]) -> str:
+    """The checksum while the sources are these: every operator of every system asks for it."""
     trees = [environment.parse(source) for source in sources]
     template = environment.get_template(name)
     try:
@@ -55,10 +61,15 @@ def _sources(environment: Environment, name: str, found: dict[str, str]) -> dict
     if name not in found:
         assert environment.loader is not None
         found[name] = environment.loader.get_source(environment, name)[0]
-        for included in find_referenced_templates(environment.parse(found[name])):
-            if included is not None:
-                _sources(environment, included, found)
+        for included in _included(environment, found[name]):
+            _sources(environment, included, found)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _included(environment: Environment, source: str) -> list[str]:
+    """The names of the templates that a source includes."""
+    return [name for name in find_referenced_templates(environment.parse(source)) if name is not None]
 
 
 def _inputs(trees: list[nodes.Template]) -> list[dict[str, Any]] | None:
