@@ -48,6 +48,16 @@ def value_at(text: str, start: int) -> tuple[Any, int]:
     return (None, start + 1) if end is None or value is None else (value, end)
 
 
+def is_cut(text: str, start: int) -> bool:
+    """Whether the list or object that opens at ``start`` has no end.
+
+    Example:
+        >>> is_cut('{"queries": ["rooibos"], "more', 0), is_cut('{"queries": ["rooibos"]}', 0)
+        (True, False)
+    """
+    return value_at(text, start)[0] is None and _closing(text, start) is None
+
+
 def _literal(piece: str) -> Any:
     """A value as Python writes it, with the types that JSON has; None for any other."""
     try:

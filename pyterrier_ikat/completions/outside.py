@@ -67,6 +67,22 @@ def collapsed(text: str) -> tuple[str, int]:
     return text, count
 
 
+def is_loop(text: str) -> bool:
+    """Whether a text goes round in circles: more than half of it, and 100 characters or more, repeats a piece up to its end.
+
+    The piece has up to 64 characters and is there four times or more; the last time it may be cut off.
+
+    Example:
+        >>> is_loop('"The answer is: ' * 12 + '"The answ'), is_loop("Mint, mint and again mint: three times mint.")
+        (True, False)
+    """
+    for period in range(1, PERIOD + 1):
+        same = next((place for place in range(len(text) - period) if text[-1 - place] != text[-1 - place - period]), len(text) - period)
+        if same + period >= max(100, 4 * period, len(text) // 2 + 1):
+            return True
+    return False
+
+
 def _repetitions(text: str, period: int) -> list[tuple[int, int]]:
     """Where the repetitions of a piece of ``period`` characters begin and end."""
     if len(text) < LOOP:

@@ -4,8 +4,9 @@ import re
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from .json_values import OPENING, json_values
+from .json_values import OPENING, is_cut, json_values
 from .numbers import NO_GRADE, grade, without_scale
+from .outside import is_loop
 from .usable import FENCE, own_turn, usable_text, usable_words, without_reasoning
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
@@ -72,10 +73,13 @@ def _in_json(text: str) -> Parsed | None:
     opening = OPENING.search(text)
     if opening is None or any(_MARK.match(line) and _clean(_MARK.sub("", line)) for line in text[: opening.start()].splitlines()):
         return None
+    alone = text[: opening.start()].strip()[-1:] in ("", ":")
+    if alone and is_cut(text, opening.start()):
+        return Parsed([], [])  # whole parts of it may be anything, and its lines are no queries
     values = json_values(text)
     found = [texts for value in values if any(texts := _texts(value))]
     if not found:
-        return Parsed([], []) if text[: opening.start()].strip()[-1:] in ("", ":") else None
+        return Parsed([], []) if alone else None
     ones = len(list(takewhile(_is_one, values)))  # objects of one query each, one after the other, are a list
     first = found[: max(1, ones)]
     return Parsed([query for texts in first for query in texts], [query for texts in found[len(first) :] for query in texts])
@@ -129,6 +133,8 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
     lines, dropped = found or _lines(text)
     items: list[str] = []
     seen: set[str] = set()
+    if found is None and _ends_in_repeat(lines):
+        dropped = [*dropped, lines.pop()]
     for line in lines:
         query = _clean(_MARK.sub("", _clean(_MARK.sub("", line, count=1)), count=1) if found is None else line)
         if not any(character.isalnum() for character in query) or query.casefold() in seen or len(items) == n:
@@ -137,6 +143,12 @@ def parse_queries(text: str, n: int = 5) -> Parsed:
         seen.add(query.casefold())
         items.append(query)
     return Parsed(items, dropped)
+
+
+def _ends_in_repeat(lines: list[str]) -> bool:
+    """Whether the last line begins a query that the two lines before it repeat: a loop that was cut off."""
+    last = [_clean(_MARK.sub("", line)).casefold() for line in lines[-3:]]
+    return len(last) == 3 and last[0] == last[1] and last[1].startswith(last[2])
 
 
 def parse_rewrite(text: str) -> str:
@@ -158,7 +170,7 @@ def parse_rewrite(text: str) -> str:
         query = _clean(_REWRITE_LABEL.sub("", line, count=1))
         lead_in = query.endswith(":") and len(lines) > 1
         if any(character.isalnum() for character in query) and not lead_in:
-            return query
+            return "" if is_loop(query) else query
     return ""
 
 
@@ -270,4 +282,4 @@ def parse_passage(text: str) -> str:
         lines.pop(0)
     passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
     passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage
-    return passage if any(map(str.isalnum, passage)) else ""
+    return passage if any(map(str.isalnum, passage)) and not is_loop(passage) else ""

@@ -220,6 +220,10 @@ _NEXT_PROMPT = re.compile(rf"^(?:#+ *(?:Example(?: \d+)?|The user whom you answe
 """The headings of our templates above the input, never above the answer."""
 
 
+_ECHO = re.compile(rf"\s*#+ *(?:Task|Role|(?P<input>{_INPUT})) *(?:\n|\Z)")
+"""A text that begins with a heading of our templates above the answer."""
+
+
 def without_next_prompt(text: str) -> str:
     r"""The completion up to the headings of a prompt that the model has invented behind it; all of it where nothing stands before them.
 
@@ -232,7 +236,7 @@ def without_next_prompt(text: str) -> str:
 
 
 def readable(text: str, whole: bool = False) -> tuple[str, list[str]]:
-    r"""What a parser sees of a completion, and what is omitted, in words: an invented prompt, the rest of long repetitions.
+    r"""What a parser sees of a completion, and what is omitted, in words: a repeated or invented prompt, the rest of long repetitions.
 
     Args:
         text: the completion.
@@ -243,6 +247,9 @@ def readable(text: str, whole: bool = False) -> tuple[str, list[str]]:
         >>> len(said), omitted
         (249, ['1 long repetition'])
     """
+    echo = _ECHO.match(without_reasoning(text))
+    if echo and not (whole and echo["input"]):  # a written answer may have such a heading of its own
+        return "", [f"the prompt, which the model repeats: {text!r}"]
     own = without_next_prompt(text)
     said, count = (own, 0) if whole else collapsed(own)
     repeated = [f"{count} long repetition{'s' if count > 1 else ''}"] if count else []
