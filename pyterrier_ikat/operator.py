@@ -3,8 +3,8 @@
 Planning and running never ask for the class of a stage. They use this protocol: :meth:`Operator.plan` estimates the stage's requests to
 a language model and its output; ``one_row_per_turn`` says whether a run may be cut into batches after it; :meth:`Operator.parts` lists
 what a finished run depends on; ``loads_models`` says whether to try the stage before anything is paid for;
-:meth:`Operator.check_shippable` says whether it may run in several processes; :meth:`Operator.doing` says what it does, for
-somebody who waits for an answer. A stage of another package is identified by its repr and
+:meth:`Operator.check_shippable` says whether it may run in several processes; ``reads_texts`` says whether it may read passages' texts;
+:meth:`Operator.doing` says what it does, for somebody who waits for an answer. A stage of another package is identified by its repr and
 by the models and indexes in its attributes.
 """
 
@@ -127,6 +127,13 @@ class Operator(pt.Transformer):
     keeps_ranking: ClassVar[bool] = False
     """Whether it keeps the rows of a ranking and their order, so that the ranking is known without running it."""
 
+    reads_texts: ClassVar[bool] = True
+    """Whether it may read the column ``text`` of its input, beside handing it on. It isn't inherited: what a subclass does, only that class
+    can say."""
+
+    gives_texts: bool = True
+    """Whether it looks up the texts of the passages that it finds; see :meth:`without_texts`."""
+
     activity: ClassVar[str] = ""
     """Its work in words for somebody who waits for an answer, such as ``"rewriting"`` or ``"searching {queries}"``; see :meth:`doing`."""
 
@@ -136,6 +143,7 @@ class Operator(pt.Transformer):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.reads_texts = cls.__dict__.get("reads_texts", True)
         if isinstance(label := cls.__dict__.get("schematic"), dict):
             label.setdefault("help_url", "")  # without it, drawing a pipeline looks its documentation up on the network
         if "__init__" in cls.__dict__:
@@ -157,6 +165,12 @@ class Operator(pt.Transformer):
     def parts(self) -> Iterator[Any]:
         """The language models, indexes and folders in its arguments: with its repr, they determine its results."""
         return parts_of(list(self.arguments().values()))
+
+    def without_texts(self: Made) -> Made:
+        """This operator for a place behind which nobody reads texts: the column ``text`` may be missing there."""
+        found = object.__new__(type(self))  # with all that is open
+        vars(found).update(vars(self), gives_texts=False)
+        return found
 
     def doing(self, frame: pd.DataFrame) -> str:
         """Its work on ``frame`` in words for somebody who waits; empty for an operator that neither loads nor asks a model."""
@@ -208,10 +222,11 @@ class Operator(pt.Transformer):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return isinstance(other, Operator) and self.arguments() == other.arguments()
+        same = isinstance(other, Operator) and self.gives_texts == other.gives_texts
+        return same and self.arguments() == other.arguments()
 
     def __hash__(self) -> int:
-        return hash((type(self), tuple(_hashable(value) for value in self.arguments().values())))
+        return hash((type(self), self.gives_texts, tuple(_hashable(value) for value in self.arguments().values())))
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))

@@ -52,6 +52,7 @@ class Interleave(Fusion):
     """
 
     schematic = {"label": "Interleave", "inner_pipelines_mode": "linked"}
+    reads_texts = False
 
     def rank(self, lists: Lists, frames: Sequence[pd.DataFrame]) -> Ranking:
         """Take the passages of each turn round robin."""
@@ -85,6 +86,7 @@ class Union(Interleave):
     """
 
     schematic = {"label": "Union", "inner_pipelines_mode": "linked"}
+    reads_texts = False
 
     def __init__(self, *branches: pt.Transformer, num_results: int | None = None) -> None:
         super().__init__(*branches, num_results=num_results)
@@ -122,6 +124,7 @@ class RRF(Fusion):
     """
 
     schematic = {"label": "RRF", "inner_pipelines_mode": "linked"}
+    reads_texts = False
 
     def __init__(self, *branches: pt.Transformer, k: float = 60, num_results: int | None = 1000) -> None:
         super().__init__(*branches, num_results=num_results)

@@ -59,6 +59,7 @@ class WeightedSum(Fusion):
     """
 
     schematic = {"label": "Weighted sum", "inner_pipelines_mode": "linked"}
+    reads_texts = False
     reads = ("score",)
 
     def __init__(

@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from ..errors import DataError, UsageError, list_first
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for
 from ..order import Floats, Integers, set_ranks
+from ..unread import without_unread_texts
 from .subqueries import (
     SUB_QUERY_COLUMNS,
     Lists,
@@ -40,6 +41,7 @@ from .subqueries import (
 if TYPE_CHECKING:
     from ..planning import Plan
 
+Fused = TypeVar("Fused", bound="Fusion")
 Ranking = tuple[Integers, Integers, Floats | None]
 """Rows in their new order, turn after turn; the number of each row's turn; their scores, or ``None`` to count down to 1."""
 SEVERAL_VALUES = "qstatements"
@@ -90,6 +92,12 @@ class Fusion(Operator):
         rows, turn, score = self.rank(read_lists(inp), [inp])
         return set_ranks(restore_turns(inp, rows), turn, score)
 
+    def without_texts(self: Fused) -> Fused:
+        """This fusion for a place behind which nobody reads texts; its branches look up what they read themselves."""
+        found = super().without_texts()
+        found.branches = tuple(map(without_unread_texts, self.branches))
+        return found
+
     def plan(self, frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
         """The turns again; with branches, the frame after the last one."""
         left, before, cuts = frame if self.branches else drop_sub_queries(frame), plan.cut, []
@@ -132,6 +140,8 @@ class Fusion(Operator):
                     frames.append(branch.transform(frame_for(branch, inp)))
                     self._refuse_sub_queries(number, frames[-1], inp)
         under_way.tell()
+        if not self.gives_texts:
+            frames = [frame.drop(columns="text", errors="ignore") for frame in frames]
         with_text = any("text" in frame.columns for frame in frames)
         for number, (branch, frame) in enumerate(zip(self.branches, frames, strict=True), 1):
             check_results(frame, branch, [*self.reads, *["text"] * with_text])

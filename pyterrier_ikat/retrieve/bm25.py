@@ -88,6 +88,7 @@ class BM25(SparseRetriever):
     """
 
     schematic = {"label": "BM25"}
+    reads_texts = False
     label, method = "BM25", "bm25"
 
     def __init__(

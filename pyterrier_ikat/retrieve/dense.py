@@ -51,6 +51,7 @@ class DenseRetriever(IndexRetriever):
     """
 
     schematic = {"label": "Dense"}
+    reads_texts = False
     label, method = "dense", "dense"
 
     def __init__(

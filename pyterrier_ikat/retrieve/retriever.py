@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +20,7 @@ from ..errors import DataError, UsageError
 from ..operator import Operator, frame_for
 from ..order import order_by_score, set_ranks
 from ..store.cache import Cache, compute_missing, open_cache
+from ..unread import without_unread_texts
 from .artifact import IndexArtifact
 from .ranking import NOTHING, Ranking
 
@@ -92,7 +94,9 @@ class IndexRetriever(Operator):
         if (found := self._opened.get(key)) is None:
             with self.index.held(fingerprint) as folder:
                 found = open_retriever(folder)
-            self._opened = {known: one for known, one in self._opened.items() if known[0] == fingerprint} | {key: found}
+            for known in [known for known in self._opened if known[0] != fingerprint]:
+                self._opened.pop(known, None)
+            self._opened[key] = found
         return found
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
@@ -116,7 +120,8 @@ class IndexRetriever(Operator):
 
         found = cached_rankings(distinct, self.num_results, open_cache(self.cache), find, self.label)
         rankings = {query.row: self._weigh(found[key], query.unit) for key, query in zip(keys, queries, strict=True)}
-        return self.index.with_text(result_frame(inp, rankings))  # type: ignore[no-any-return]
+        results = result_frame(inp, rankings)
+        return self.index.with_text(results) if self.gives_texts else results
 
     def _weigh(self, ranking: Ranking, unit: float) -> Ranking:
         return ranking._replace(scores=ranking.scores.astype(np.float64) * unit / self.scale)
@@ -192,7 +197,7 @@ def result_frame(inp: pd.DataFrame, rankings: Mapping[int, Ranking]) -> pd.DataF
     queries = inp.drop(columns=[name for name in (*STALE_WITH_QUERY, *REPLACED) if name in inp.columns])
     columns: dict[str, Any] = {str(name): _repeat(queries[name], counts) for name in queries.columns}
     docnos = np.empty(counts.sum(), dtype=object)
-    docnos[:] = [docno for ranking in found for docno in ranking.docnos]
+    docnos[:] = list(chain.from_iterable(ranking.docnos for ranking in found))
     scores = np.concatenate([NOTHING.scores, *(ranking.scores for ranking in found)]).astype(np.float64)
     found_by = pd.DataFrame({**columns, "docno": pd.Series(docnos, dtype=object)}, copy=False)
     return set_ranks(found_by, np.repeat(np.arange(len(inp)), counts), scores, by_docno=True)
@@ -236,6 +241,7 @@ class MergeShards(Operator):
 
     activity = "searching {queries}"
     schematic = {"label": "Merge shards", "inner_pipelines_mode": "linked"}
+    reads_texts = False
 
     def __init__(self, retrievers: Sequence[pt.Transformer], num_results: int = 1000) -> None:
         super().__init__()
@@ -250,6 +256,12 @@ class MergeShards(Operator):
         """This operator with ``k`` passages per query at most, from each part too."""
         k = min(k, self.num_results)
         return MergeShards([(retriever % k).compile() for retriever in self.retrievers], k)
+
+    def without_texts(self) -> "MergeShards":
+        """This operator for a place behind which nobody reads texts."""
+        found = super().without_texts()
+        found.retrievers = [without_unread_texts(retriever) for retriever in self.retrievers]
+        return found
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Retrieve for each row of a query frame."""

@@ -60,6 +60,7 @@ class SpladeRetriever(SparseRetriever):
     """
 
     schematic = {"label": "SPLADE"}
+    reads_texts = False
     label, method, scale = "SPLADE", "retriever", SCALE**2
 
     def __init__(self, index: "SpladeIndex", num_results: int = 1000, cache: str | Path | None = None, engine: str | None = None) -> None:

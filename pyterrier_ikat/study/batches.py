@@ -29,6 +29,7 @@ from ..runs.stages import TurnStages
 from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..runs.versions import OURS, describe_difference, versions, with_package
 from ..store.files import atomic_write
+from ..unread import without_unread_texts
 from .account import COSTS, Account
 from .identity import kept_as_they_are, naming
 from .recorder import Recorder
@@ -101,7 +102,7 @@ class Batches:
             self._run(pipeline, topics, account.rest, size, check_parts)
 
     def _run(self, pipeline: pt.Transformer, topics: pd.DataFrame, counting: Ledger, size: int, check_parts: Callable[[], None]) -> None:
-        before, behind = _divided(pipeline)
+        before, behind = _divided(without_unread_texts(pipeline))
         left = topics[~topics["qid"].isin(self.finished())]
         recorder = Recorder(left["qid"].tolist(), naming(pipeline))
         with recorder.recording():

@@ -20,6 +20,7 @@ from ..evaluation.scores import make_evaluator
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages
 from ..runs import write_run
+from ..unread import without_texts_unread_by_all
 from .identity import kept_as_they_are
 from .study import Study
 from .systems import Given, methods_in
@@ -110,7 +111,7 @@ def experiment(
     with kept_as_they_are(pipelines.values()) as check_parts:
         for manual in {one.method.manual for one in study.systems}:
             of_kind = [one for one in study.systems if one.method.manual == manual]
-            together = {one.name: one.pipeline for one in of_kind}
+            together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
             asked = _judged(study.turns_of(of_kind[0]), study.qrels)
             with under_way.noted():
                 _run_tree(together, asked, study.qrels, keep)
