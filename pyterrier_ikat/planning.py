@@ -175,7 +175,7 @@ class Plan:
         """Count the requests of a stage on ``frame``; return cached completions, and typical outcomes for the others."""
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
-        parsed = [None if completion is None else stage.parse(readable(completion.text)[0]) for completion in known]
+        parsed = [None if completion is None else _read(stage, completion.text) for completion in known]
         left = zip(requests, known, stage.llm.in_batches(requests), strict=True)
         missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
         new = [request for request in missing if self._first(stage.llm, request)]
@@ -206,6 +206,11 @@ def _asks_nothing(stage: pt.Transformer) -> bool:
     if isinstance(stage, Operator):
         return not any(isinstance(value, LLM) for value in stage.arguments().values())
     return type(stage).__module__.partition(".")[0] == "pyterrier"
+
+
+def _read(stage: Asks, text: str) -> Any:
+    """What the stage reads of a completion, as when it runs."""
+    return stage.parse(readable(text, whole=getattr(stage, "keeps_text", False))[0])
 
 
 def _cost(llm: LLM, new: Sequence[Request], typical: Sequence[Any]) -> dict[str, Any]:

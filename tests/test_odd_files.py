@@ -2,6 +2,7 @@
 
 import io
 import json
+from types import SimpleNamespace
 
 import pandas as pd
 import pyterrier as pt
@@ -10,10 +11,10 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli.run import _notes
 from pyterrier_ikat.conversations.passages import PassageFiles
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.live.simulation.users import SimulatedUser
+from pyterrier_ikat.study.results import Results
 from pyterrier_ikat.tables import of_frame
 
 HEAD = "import sys\nimport pyterrier_ikat as ikat\nfrom pyterrier_ikat.methods import method\n\n\n@method\ndef mine(retriever):\n"
@@ -83,7 +84,12 @@ def test_cells_that_a_spreadsheet_would_run_are_quoted_and_numbers_are_not():
     assert rows["score"].unique().tolist() == ["-0.5"]
 
 
+def notes(**deviations):
+    systems = [SimpleNamespace(name=name, deviations=lines, sample=1) for name, lines in deviations.items()]
+    return Results.deviations(SimpleNamespace(study=SimpleNamespace(systems=systems)))
+
+
 def test_a_note_that_holds_for_all_runs_is_there_once():
-    assert _notes({"a": ["same", "x"], "b": ["same"], "c": ["y", "same"]}) == ["all systems: same", "a: x", "c: y"]
-    assert _notes({"a": ["same"]}) == ["a: same"]
-    assert _notes({}) == []
+    assert notes(a=["same", "x"], b=["same"], c=["y", "same"]) == ["all systems: same", "a: x", "c: y"]
+    assert notes(a=["same"]) == ["a: same"]
+    assert notes() == []

@@ -52,13 +52,13 @@ import torch  # first: the modules of this package are then taken down before wh
 import sys
 import pyterrier_ikat as ikat
 
-class Echo:
-    identity = "echo"
+class Model:
+    identity = "model"
     def generate(self, chats):
-        return [chat[-1]["content"] for chat in chats]
+        return ["Which tea has no caffeine?" for chat in chats]
 
 turns = ikat.dataset("ikat:sample").get_topics().head(1)
-kept = ikat.llm(Echo(), cache=sys.argv[1])
+kept = ikat.llm(Model(), cache=sys.argv[1])
 ikat.Rewrite(kept)(turns)
 bm25 = ikat.PassageIndex(sys.argv[2]).index([{"docno": "a", "text": "tea"}]).bm25(cache=sys.argv[3])
 bm25(turns)

@@ -34,9 +34,9 @@ def load_python(path: str, what: str) -> ModuleType:
     sys.modules[name] = module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        if isinstance(error, UsageError):
+    except BaseException as error:
+        del sys.modules[name]  # what was half run has no methods
+        if isinstance(error, UsageError) or not isinstance(error, Exception):
             raise
         raise UsageError(f"{path} can't be run: {type(error).__name__}: {error}{_line(error, file)}") from error
     return module

@@ -21,7 +21,7 @@ def test_a_system_with_ties_has_one_score_wherever_it_is_scored(tmp_path):
     frame = tied(TOPICS)
     given = {"topics": TOPICS, "qrels": QRELS, "measures": ["nDCG@3", "RR@10"]}
     tables = [
-        ikat.run({"tied": tied}, out=tmp_path / "runs", **given),
+        ikat.run({"tied": tied}, out=tmp_path / "runs", **given).table,
         ikat.experiment({"tied": tied}, save=tmp_path / "saved", **given),
         ikat.experiment({"tied": frame}, **given),
         ikat.evaluate({"tied": frame}, QRELS, given["measures"]),

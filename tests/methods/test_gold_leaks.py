@@ -42,7 +42,7 @@ ANSWERS = {
     "expand_response": "Walk on flat ways.",
     "summarise_history": "It was about ways.",
 }
-PASSAGES = {f"passage_queries_{form}": "Poles help a knee downhill. " * 5 for form in ("article", "short", "long", "styled")}
+PASSAGES = {f"passage_queries_{form}": "Poles help a knee downhill. Boots do, too." for form in ("article", "short", "long", "styled")}
 
 
 class Search(pt.Transformer):

@@ -58,6 +58,10 @@ def topics():
     return ikat.conversation(CHAT, PTKB, number="9-1").assign(qresolved=["What can a vegan eat on a walk?"])
 
 
+def sentences(beginning, count):
+    return " ".join(f"{beginning} {number} days." for number in range(1, count + 1))
+
+
 @pytest.fixture
 def model():
     """Answers by the prompt's own words, and counts by stage."""
@@ -73,10 +77,10 @@ def model():
         statements_scores='{"1": 0.9, "4": 0.3}',
         statements_scores_suggested='{"4": 1.0}',
         clarify="What can a vegan eat on a long walk?",
-        passage_queries_article="Oats keep well. " * 10,
-        passage_queries_short="Eat oats. " * 5,
-        passage_queries_long="Vegans walk. " * 10,
-        passage_queries_styled="Style: blog\n" + "Today I walked. " * 10,
+        passage_queries_article=sentences("Oats keep", 10),
+        passage_queries_short=sentences("Eat oats", 5),
+        passage_queries_long=sentences("Vegans walk", 10),
+        passage_queries_styled="Style: blog\n" + sentences("Today I walked", 10),
         suggest="Name light food.",
         suggest_context="The season would help.",
         summarise="Hills.",
@@ -173,7 +177,7 @@ def test_infosense_responds_from_the_top_three_only(model, topics):
 def test_short_and_long_has_two_queries_of_equal_weight(model, topics):
     search = Search()
     results = short_and_long(model.llm, search, [Score(), Score()])(topics)
-    assert search.queries == [("Eat oats. " * 5).strip(), ("Vegans walk. " * 10).strip()]
+    assert search.queries == [sentences("Eat oats", 5), sentences("Vegans walk", 10)]
     assert results["qweights"][0] == [1.0, 1.0]
     assert sorted(stages(model)) == [
         "passage_queries_long",
@@ -188,7 +192,7 @@ def test_run_3_thinks_first_and_chooses_a_style(model, topics):
     search = Search()
     results = short_and_long(model.llm, search, Score(), think=True)(topics)
     assert "The season would help." in shown(model, "statements_scores_suggested")
-    assert search.queries[1].startswith("Today I walked.")
+    assert search.queries[1].startswith("Today I walked 1 days.")
     assert results["qstatements"][0] == [("4", 1.0)]
     assert len(model.asked) == 6
 
