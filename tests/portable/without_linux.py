@@ -45,8 +45,11 @@ def begin():
     for name in ("__file__", "__spec__", "__loader__"):
         proxy.__dict__[name] = getattr(os, name, None)
 
-    def find_all_but_pisa(fullname, path=None, target=None):
-        return None if fullname.partition(".")[0] in PISA else find(fullname, path, target)
+    class AllButPisa:
+        """Not a function, which would become a method where pytest keeps it in a class of its own."""
+
+        def __call__(self, fullname, path=None, target=None):
+            return None if fullname.partition(".")[0] in PISA else find(fullname, path, target)
 
     def import_for(name, globals=None, locals=None, fromlist=(), level=0):
         if level or not ((globals or {}).get("__name__") or "").startswith("pyterrier_ikat"):
@@ -55,5 +58,5 @@ def begin():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return proxy if name == "os" else load(name, globals, locals, fromlist, level)
 
-    PathFinder.find_spec = staticmethod(find_all_but_pisa)
+    PathFinder.find_spec = AllButPisa()
     builtins.__import__ = import_for
