@@ -9,18 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from .llms import LLM, Completion, LLMFailure
-    from .llms.request import Request
-
-Exchange = tuple["Request", Union["Completion", "LLMFailure"]]
-"""A request to a language model, and its outcome."""
-Heard = tuple["LLM", Exchange]
-"""The language model that was asked, and an exchange with it."""
+Exchange = tuple[Any, Any]
+"""A `Request` to a language model, and its outcome: a `Completion` or an `LLMFailure`."""
+Heard = tuple[Any, Exchange]
+"""The `LLM` that was asked, and an exchange with it."""
 
 
 @dataclass(eq=False)
@@ -55,7 +51,7 @@ class Observer:
     def end(self, step: Step) -> None:
         """A stage has ended, or failed."""
 
-    def hear(self, llm: "LLM", exchanges: Sequence[Exchange]) -> None:
+    def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
         """`LLM.ask` has finished: its requests, cached ones too, and their outcomes, in order."""
 
 
@@ -88,7 +84,7 @@ class _Hearing(Observer):
     def __init__(self) -> None:
         self.heard: list[Heard] = []
 
-    def hear(self, llm: "LLM", exchanges: Sequence[Exchange]) -> None:
+    def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
         self.heard += [(llm, exchange) for exchange in exchanges]
 
 
@@ -145,7 +141,7 @@ def _do(step: Step, work: Callable[[], pd.DataFrame]) -> None:
             step.outer.inside += step.seconds
 
 
-def tell(llm: "LLM", exchanges: Sequence[Exchange]) -> None:
+def tell(llm: Any, exchanges: Sequence[Exchange]) -> None:
     """Tell the observers of a finished `LLM.ask`."""
     if (step := _step.get()) is not None:
         step.asked += exchanges

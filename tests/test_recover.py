@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.operator import digest
+from pyterrier_ikat.portable import digest
 from pyterrier_ikat.store.cache import Cache
 from pyterrier_ikat.store.recover import recover
 

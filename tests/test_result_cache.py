@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trust.killing import started
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.operator import digest
+from pyterrier_ikat.portable import digest
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.cache import OF_AN_ITEM, Cache, open_cache
 

@@ -39,7 +39,7 @@ from bm25_others import Other, bm25s_search, overlap, pyserini_searches
 from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.operator import digest
+from pyterrier_ikat.portable import digest
 from pyterrier_ikat.retrieve.pisa import open_bm25, search
 from pyterrier_ikat.retrieve.retriever import packed, unpacked
 from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize

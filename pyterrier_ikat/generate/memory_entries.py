@@ -5,7 +5,7 @@ from typing import Any
 
 from ..conversations.frame import is_message
 from ..errors import UsageError
-from ..operator import digest
+from ..portable import digest
 
 Entry = dict[str, Any]
 """What was learned on one call: ``session``, ``turn`` (its last), ``said`` (the digests of the user's messages) and ``learned``."""

@@ -10,7 +10,8 @@ import pyterrier as pt
 
 from ..conversations.frame import histories, question_column, texts_in, well_formed, with_columns, with_query
 from ..errors import UsageError, list_first
-from ..operator import Operator, digest
+from ..operator import Operator
+from ..portable import digest
 from ..store.cache import compute_missing, open_cache
 from ..store.models import load, loaded_once, model_state
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from ..completions.usable import usable_text
-from ..operator import digest
+from ..portable import digest
 from .batch_jobs import Job, jobs_of
 from .batch_protocol import ENDED, Provider, Unconfirmed, counts_of, status_of
 from .cache import CompletionCache

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..completions.usable import is_mark, opening_mark
-from ..operator import Remade, digest
+from ..portable import Remade, digest
 from ..store.models import load, model_state
 from .failures import BadRequest, LLMFailure, TooLong
 from .request import Backend, Reply, Request, as_text

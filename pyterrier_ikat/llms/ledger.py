@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from ..errors import UsageError
-from ..operator import Remade
+from ..portable import Remade
 from ..spend import Spend, plus
 from ..tables import Table, of_frame
 from .failures import BudgetExceeded, FatalLLMError

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import tenacity
 
-from ..operator import Remade
+from ..portable import Remade
 from .failures import Transient
 from .network import CONNECT
 

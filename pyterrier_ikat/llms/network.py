@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsp
 from weakref import WeakSet
 
 from ..errors import UsageError
-from ..operator import digest
+from ..portable import digest
 from .failures import FatalLLMError, shorten
 
 if TYPE_CHECKING:

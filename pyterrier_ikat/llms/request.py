@@ -8,7 +8,7 @@ from typing import Any
 from ..chains import current_chain
 from ..completions.outside import one_line, printable
 from ..completions.usable import split_reasoning, without_reasoning
-from ..operator import digest
+from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
 
 FORMAT = 1

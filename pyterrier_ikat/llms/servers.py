@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from ..operator import Remade
+from ..portable import Remade
 from .failures import Transient
 from .network import Address, Network, connect, is_distinctive, redact
 

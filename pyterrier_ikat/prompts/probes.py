@@ -14,7 +14,7 @@ from jinja2 import nodes
 from jinja2.environment import Environment
 from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
-from ..operator import digest
+from ..portable import digest
 from .bounded import render_bounded
 
 MOST = 256

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..arguments import at_least
-from ..operator import digest, with_fields
+from ..operator import with_fields
+from ..portable import digest
 from ..store.cache import Cache, compute_missing, open_cache
 from ..store.models import load_bi_encoder, model_state
 from .scoring import Floats, Reranker, as_texts, distinct, longest_first, scoring

@@ -9,7 +9,8 @@ import pandas as pd
 
 from ..arguments import at_least
 from ..errors import UsageError, advice
-from ..operator import digest, with_fields
+from ..operator import with_fields
+from ..portable import digest
 from ..store.cache import open_cache
 from ..store.models import load, loaded_once, model_state
 from .scoring import Floats, Reranker, as_texts, distinct, scored_once

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from ..arguments import at_least, one_of
-from ..operator import digest, with_fields
+from ..operator import with_fields
+from ..portable import digest
 from ..store.cache import open_cache
 from ..store.models import model_state
 from .backends import BACKENDS, openvino_or_fp32, openvino_runs, score_pairs

@@ -12,8 +12,9 @@ import pyterrier as pt
 
 from ..conversations.frame import texts_in, turns_of, well_formed
 from ..errors import UsageError
-from ..operator import Operator, digest
+from ..operator import Operator
 from ..order import order_by_score, set_ranks
+from ..portable import digest
 from ..store.cache import Cache, parts_of
 
 Floats = npt.NDArray[np.float64]

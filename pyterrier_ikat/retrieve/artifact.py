@@ -13,7 +13,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, IkatError, advice
-from ..operator import Operator, digest
+from ..operator import Operator
+from ..portable import digest
 from ..store.files import atomic_write, point_to, write_description
 from .eager_files import read_docnos as read_eager_docnos
 from .pisa import read_docnos

@@ -15,7 +15,8 @@ import pyterrier as pt
 from ..arguments import at_least, one_of
 from ..conversations.frame import STALE_WITH_QUERY, texts_in, turns_of, with_columns
 from ..errors import DataError, UsageError
-from ..operator import Operator, digest, with_fields
+from ..operator import Operator, with_fields
+from ..portable import digest
 from . import eager
 from .pisa import open_bm25, search
 from .ranking import TIES, Ranking

@@ -9,7 +9,8 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.frame import column
-from ..operator import Operator, digest
+from ..operator import Operator
+from ..portable import digest
 from .ranking import TIES, Ranking
 from .retriever import IndexRetriever, Query
 

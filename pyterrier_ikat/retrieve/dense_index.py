@@ -14,7 +14,7 @@ import pyterrier as pt
 from ..arguments import at_least, checked
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError, advice
-from ..operator import digest
+from ..portable import digest
 from ..store.files import read_description, resumable_folder
 from ..store.models import checksum_model, is_copy, load_bi_encoder, model_state
 from . import dense_writer

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..conversations.frame import well_formed
 from ..errors import DataError, UsageError
-from ..operator import digest
+from ..portable import digest
 from ..progress import bar as bar_of
 from ..store.files import atomic_write
 from ..store.models import load, loaded_once, model_state

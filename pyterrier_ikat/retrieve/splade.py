@@ -9,7 +9,7 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..errors import DataError, UsageError, advice
-from ..operator import digest
+from ..portable import digest
 from ..store.files import read_description
 from ..store.models import checksum_files, checksum_model, is_copy, model_state
 from . import eager

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from weakref import WeakSet, finalize
 
 from ..errors import DataError, advice
-from ..operator import digest
+from ..portable import digest
 from ..progress import bar as bar_of
 
 FORMAT = 2
@@ -60,7 +60,7 @@ class Cache:
 
     Example:
         >>> from pyterrier_ikat.store.cache import Cache
-        >>> from pyterrier_ikat.operator import digest
+        >>> from pyterrier_ikat.portable import digest
         >>> cache = Cache()
         >>> cache.put({digest("tea"): b"green"})
         >>> cache.get([digest("tea"), digest("coffee")]) == {digest("tea"): b"green"}

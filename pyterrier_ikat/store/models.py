@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import UsageError
-from ..operator import digest
+from ..portable import digest
 from ..progress import without_loading_bars
 
 Arguments = ParamSpec("Arguments")

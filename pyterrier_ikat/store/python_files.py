@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..errors import UsageError
-from ..operator import digest
+from ..portable import digest
 
 
 def load_python(path: str, what: str) -> ModuleType:

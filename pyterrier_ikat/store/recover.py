@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ..errors import DataError
-from ..operator import digest
+from ..portable import digest
 from .cache import FORMAT, TABLE
 
 PAGE_SIZE, PAGES, VERSION, MARK = slice(16, 18), slice(28, 32), slice(60, 64), slice(68, 72)

@@ -13,7 +13,7 @@ import pandas as pd
 from ..errors import DataError, option
 from ..llms import FatalLLMError, Ledger
 from ..llms.ledger import Budget
-from ..operator import digest
+from ..portable import digest
 from ..spend import Spend
 from ..store.files import read_at
 

@@ -12,7 +12,8 @@ import pyterrier as pt
 from ..errors import DataError, UsageError
 from ..llms import LLM
 from ..llms.spec import deciding_options
-from ..operator import digest, every_stage, parts_of, stages
+from ..operator import every_stage, parts_of, stages
+from ..portable import digest
 from ..store.models import model_state
 
 ANEW = "begin the run anew elsewhere"

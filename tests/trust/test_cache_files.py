@@ -21,7 +21,7 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, Request, llm, request
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.operator import digest
+from pyterrier_ikat.portable import digest
 from pyterrier_ikat.store.cache import Cache
 
 from .killing import started

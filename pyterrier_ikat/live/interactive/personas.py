@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...errors import UsageError
-from ...operator import digest
+from ...portable import digest
 from ..persona import read_persona
 
 

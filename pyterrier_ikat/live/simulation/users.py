@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, UsageError, advice
-from ...operator import digest
+from ...portable import digest
 from ...store.files import atomic_write
 
 LEVELS = ("low", "medium", "high")
