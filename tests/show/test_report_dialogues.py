@@ -16,7 +16,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.sessions import MEASURES
-from pyterrier_ikat.live.simulation.comparison import session_frames, simulation_table
+from pyterrier_ikat.live.simulation import session_frames, simulation_table
 from pyterrier_ikat.runs import Log, RunFolder, Source, Turn
 from pyterrier_ikat.runs.log import turn_event
 from pyterrier_ikat.show import report

@@ -1,7 +1,3 @@
-from .comparison import reading_notes as reading_notes
-from .comparison import session_frames as session_frames
-from .comparison import simulation_rows as simulation_rows
-from .comparison import simulation_table as simulation_table
 from .players import LLMPlayer as LLMPlayer
 from .players import LLMRubricJudge as LLMRubricJudge
 from .players import Player as Player
@@ -9,8 +5,14 @@ from .players import RubricJudge as RubricJudge
 from .players import ScriptedJudge as ScriptedJudge
 from .players import ScriptedPlayer as ScriptedPlayer
 from .players import Situation as Situation
-from .simulator import SessionsFailed as SessionsFailed
-from .simulator import simulate as simulate
+from .simulated import Simulated as Simulated
+from .simulated import reading_notes as reading_notes
+from .simulated import session_frames as session_frames
+from .simulated import simulation_rows as simulation_rows
+from .simulated import simulation_table as simulation_table
+from .simulation import SessionsFailed as SessionsFailed
+from .simulation import Simulation as Simulation
+from .simulation import simulate as simulate
 from .track_users import convert_track_users as convert_track_users
 from .users import SimulatedUser as SimulatedUser
 from .users import read_users as read_users

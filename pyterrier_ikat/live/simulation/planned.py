@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
@@ -16,15 +16,17 @@ from ...runs.log import Dialogue, Log
 from ...study.systems import System
 from .players import LLMPlayer, LLMRubricJudge, Situation
 from .session import situation_in
-from .setting import Setting, header_of
 from .users import SimulatedUser
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
 
 RESPONSE = "word " * 150
 """Stands in for each response."""
 VERDICT = '["yes", "no", "no"]'
 
 
-def plan_sessions(setting: Setting, out: str | Path | None = None) -> PlanTable:
+def plan_sessions(simulation: "Simulation", out: str | Path | None = None) -> PlanTable:
     """The most requests of all sessions: every user talks to every system until out of patience, and meets no rubric.
 
     A satisfied user stops earlier, so the true number is at most this one, except where a system asks more for a longer answer, or a
@@ -32,7 +34,7 @@ def plan_sessions(setting: Setting, out: str | Path | None = None) -> PlanTable:
     estimates.
 
     Args:
-        setting: the simulation, from :func:`~pyterrier_ikat.live.simulation.setting.prepare`.
+        simulation: the simulation.
         out: the folder of the simulation; turns that it has already are not planned.
 
     Raises:
@@ -43,14 +45,14 @@ def plan_sessions(setting: Setting, out: str | Path | None = None) -> PlanTable:
     """
     rows: list[dict[str, Any]] = []
     seen: set[tuple[LLM, str]] = set()
-    for system in setting.systems:
-        kept, of_users = _kept(setting, system, out), list[list[dict[str, Any]]]()
-        for user in setting.users:  # apart: the turns of two users may have the same qids
-            plan, turns = Plan(system.name, seen), list(_turns(setting, system.method.name, user, kept.get(user.id)))
+    for system in simulation.systems:
+        kept, of_users = _kept(simulation, system, out), list[list[dict[str, Any]]]()
+        for user in simulation.users:  # apart: the turns of two users may have the same qids
+            plan, turns = Plan(system.name, seen), list(_turns(simulation, system.method.name, user, kept.get(user.id)))
             if not turns:
                 continue
             with in_chain(system.sample - 1):
-                for stage in _played(setting, turns):
+                for stage in _played(simulation, turns):
                     plan.ask(stage, pd.DataFrame(index=range(len(turns))))
                 plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))
             of_users.append(plan.rows)
@@ -79,18 +81,18 @@ def _summed(of_users: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]
     return list(found.values())
 
 
-def _kept(setting: Setting, system: System, out: str | Path | None) -> dict[str, Dialogue]:
+def _kept(simulation: "Simulation", system: System, out: str | Path | None) -> dict[str, Dialogue]:
     """Session -> the part of it that a run's folder has."""
     if out is None or not Log.is_in(Path(out) / system.name):
         return {}
     log = Log(Path(out) / system.name)
-    log.check(header_of(setting, system))
+    log.check(simulation.header(system))
     return {one.session: one for one in log.dialogues()}
 
 
-def _turns(setting: Setting, name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Planned]:
+def _turns(simulation: "Simulation", name: str, user: SimulatedUser, kept: Dialogue | None) -> Iterator[Planned]:
     """The turns that are not kept, without an end but that of the patience."""
-    first = situation_in(user, name, setting.rules, kept or Dialogue(user.id, user.person, dict(user.rubrics)))
+    first = situation_in(user, name, simulation.rules, kept or Dialogue(user.id, user.person, dict(user.rubrics)))
     if not first.open:
         return
     said, read = kept.messages if kept else [], list(first.read)
@@ -98,7 +100,7 @@ def _turns(setting: Setting, name: str, user: SimulatedUser, kept: Dialogue | No
         utterance = user.script[number - 1] if number <= len(user.script) else f"{user.need} {number}"
         response = f"{RESPONSE}{name} {user.id} {number}"
         now = [*said, {"role": "user", "content": utterance}]
-        frame = conversation(now, list(user.persona) if setting.rules.show_persona else None, number=user.topic)
+        frame = conversation(now, list(user.persona) if simulation.rules.show_persona else None, number=user.topic)
         yield replace(first, turn=number, read=tuple(read)), utterance, response, frame
         said = [*now, {"role": "assistant", "content": response}]
         read += said[-2:]
@@ -122,8 +124,8 @@ class _Asked:
         return self.stand_ins
 
 
-def _played(setting: Setting, turns: Sequence[Planned]) -> Iterator[Any]:
-    player, judge = setting.rules.player, setting.rules.judge
+def _played(simulation: "Simulation", turns: Sequence[Planned]) -> Iterator[Any]:
+    player, judge = simulation.rules.player, simulation.rules.judge
     if isinstance(player, LLMPlayer):
         asked = [player.request_in(situation) for situation, *_ in turns]
         yield _Asked(player.llm, player.stage, asked, player.parse, [utterance for _, utterance, *_ in turns])

@@ -8,7 +8,8 @@ from ...completions.json_values import json_values
 from ...completions.usable import answer_text, without_reasoning
 from ...errors import DataError, UsageError, advice
 from ...llm_operator import AsksLLM, as_llm
-from ...llms import LLM, LLMFailure, Request
+from ...llms import LLM, Ledger, LLMFailure, Request, llm
+from ...llms.spec import deciding_options
 from ...prompts import history_text
 from .users import SimulatedUser
 
@@ -70,7 +71,33 @@ class RubricJudge(Protocol):
 
 
 @dataclass(eq=False, repr=False)
-class LLMPlayer(AsksLLM):
+class _Plays(AsksLLM):
+    """A language model in a part."""
+
+    @property
+    def identity(self) -> Any:
+        """The model's."""
+        return self.llm.fingerprint()
+
+    def completed(self, request: Request, fault: Callable[[Any], str] = lambda found: "") -> Any:
+        """The parsed completion; instead of one that can't be used, another sample, unless completions are replayed.
+
+        Raises:
+            LLMFailure: when there is none; of several the last one. Each is counted.
+        """
+        for sample in range(1 if self.llm.backend.replays else TRIES):
+            found = self.ask([replace(request, sample=sample)])[0]
+            if not isinstance(found, LLMFailure):
+                if not (reason := fault(found)):
+                    return found
+                self.count(failures=1)
+                found = LLMFailure(self.stage, request.qid, reason, kept=True)
+            if not found.kept:
+                break
+        raise found
+
+
+class LLMPlayer(_Plays):
     """A language model plays the users: it reads persona, need, open rubrics and the conversation, and writes the next utterance.
 
     Requests have the stage and the prompt ``simulate_user``, the qid ``<user id>_<turn>`` and the system's name as ``item``. The
@@ -93,18 +120,13 @@ class LLMPlayer(AsksLLM):
 
     stage = "simulate_user"
 
-    @property
-    def identity(self) -> Any:
-        """The model's."""
-        return self.llm.fingerprint()
-
     def say(self, situation: Situation) -> str:
         """The user's next utterance.
 
         Raises:
             LLMFailure: when the model twice gave no utterance.
         """
-        return str(_asked(self, self.request_in(situation)))
+        return str(self.completed(self.request_in(situation)))
 
     def request_in(self, situation: Situation) -> Request:
         """The request for the next utterance."""
@@ -129,8 +151,7 @@ class LLMPlayer(AsksLLM):
         return answer_text(said[1:-1] if quoted else said)
 
 
-@dataclass(eq=False, repr=False)
-class LLMRubricJudge(AsksLLM):
+class LLMRubricJudge(_Plays):
     """A language model judges: it reads the user's utterance, the text that the user reads, and the open rubrics; not the conversation.
 
     All open rubrics are judged after each response, in one request. The completion has to be a JSON list of ``yes`` and ``no``, one
@@ -153,11 +174,6 @@ class LLMRubricJudge(AsksLLM):
 
     stage = "simulate_judge"
 
-    @property
-    def identity(self) -> Any:
-        """The model's."""
-        return self.llm.fingerprint()
-
     def met(self, situation: Situation, utterance: str, text: str) -> list[str]:
         """The ids of the open rubrics that the text answers.
 
@@ -165,8 +181,7 @@ class LLMRubricJudge(AsksLLM):
             LLMFailure: when the model twice gave no list of verdicts, or one of another length.
         """
         wanted = len(situation.open)
-        verdicts = _asked(
-            self,
+        verdicts = self.completed(
             self.request_for(situation, utterance, text),
             lambda found: "" if len(found) == wanted else f"{len(found)} verdicts for {wanted} rubrics",
         )
@@ -188,24 +203,6 @@ class LLMRubricJudge(AsksLLM):
     def describe_unusable(self, text: str) -> str:
         """Another kind of text than was asked for."""
         return f'no JSON list of "yes" and "no" in the completion {text[:200]!r}'
-
-
-def _asked(asks: AsksLLM, request: Request, fault: Callable[[Any], str] = lambda found: "") -> Any:
-    """The parsed completion; instead of one that can't be used, another sample, unless completions are replayed.
-
-    Raises:
-        LLMFailure: when there is none; of several the last one. Each is counted.
-    """
-    for sample in range(1 if asks.llm.backend.replays else TRIES):
-        found = asks.ask([replace(request, sample=sample)])[0]
-        if not isinstance(found, LLMFailure):
-            if not (reason := fault(found)):
-                return found
-            asks.count(failures=1)
-            found = LLMFailure(asks.stage, request.qid, reason, kept=True)
-        if not found.kept:
-            break
-    raise found
 
 
 @dataclass(frozen=True)
@@ -262,26 +259,44 @@ class ScriptedJudge:
         return [rubric for rubric in situation.open if rubric in phrases and phrases[rubric].casefold() in said]
 
 
-def as_player(given: Any, prompts: str | None) -> Player:
-    """The player: the object itself where it has a method ``say``, else a language model.
+def player_and_judge(user_llm: Any, judge_llm: Any, prompts: str | None, ledger: Ledger) -> tuple[Player, RubricJudge]:
+    """Who speaks for the users, and who judges: the objects themselves where they have ``say`` and ``met``, else language models.
+
+    Args:
+        user_llm: see :func:`~pyterrier_ikat.live.simulation.simulate`.
+        judge_llm: see there; None for the model that plays the users.
+        prompts: a folder of the user's own templates.
+        ledger: the account of models that are given as text.
 
     Raises:
-        UsageError: when it is neither, or the model answers in batches.
+        UsageError: when one is neither, a model answers in batches, or there is no judge.
     """
-    return given if isinstance(given, Player) else LLMPlayer(_at_once(given, "user_llm"), prompts=prompts)
+    player = user_llm if isinstance(user_llm, Player) else LLMPlayer(_at_once(user_llm, "user_llm", ledger), prompts=prompts)
+    if judge_llm is None and not isinstance(player, LLMPlayer):
+        judge = advice("judge_llm=...", "--judge-llm")
+        raise UsageError(f"there is no judge of the rubrics, because no LLM plays the users: give {judge}")
+    judges = player.llm if isinstance(player, LLMPlayer) and judge_llm is None else judge_llm
+    return player, judges if isinstance(judges, RubricJudge) else LLMRubricJudge(_at_once(judges, "judge_llm", ledger), prompts=prompts)
 
 
-def as_judge(given: Any, prompts: str | None) -> RubricJudge:
-    """The judge: the object itself where it has a method ``met``, else a language model.
-
-    Raises:
-        UsageError: when it is neither, or the model answers in batches.
-    """
-    return given if isinstance(given, RubricJudge) else LLMRubricJudge(_at_once(given, "judge_llm"), prompts=prompts)
-
-
-def _at_once(given: Any, argument: str) -> LLM:
-    if (model := as_llm(given)).batches is not None:
+def _at_once(given: Any, argument: str, ledger: Ledger) -> LLM:
+    if (model := llm(given, ledger=ledger) if isinstance(given, str) else as_llm(given)).batches is not None:
         option = advice(f"{argument}=...", "--" + argument.replace("_", "-"))
         raise UsageError(f"{option}: a conversation can't wait a day for each turn: omit batch=on in the specification of the LLM")
     return model
+
+
+def model_of(played: Player | RubricJudge) -> LLM | None:
+    """The language model that plays or judges; None where there is none."""
+    model = getattr(played, "llm", None)
+    return model if isinstance(model, LLM) else None
+
+
+def named(played: Player | RubricJudge) -> str:
+    """Who plays or judges, for a reader: the model's specification without secrets and prices, or the object's repr."""
+    if (model := model_of(played)) is None:
+        return repr(played)
+    try:
+        return deciding_options(model.spec)
+    except UsageError:  # the name of a user's object
+        return model.spec

@@ -10,9 +10,8 @@ from live.simulation.players import Says, user
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, read_users
-from pyterrier_ikat.live.simulation.planned import plan_sessions
-from pyterrier_ikat.live.simulation.setting import header_of, named, prepare
+from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SessionsFailed, Simulation, read_users
+from pyterrier_ikat.live.simulation.players import named
 from pyterrier_ikat.llms import Ledger
 
 
@@ -73,7 +72,7 @@ def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
 
     users = [user("u1", patience=3), user("u2", patience=2)]
     systems = {"answer": ikat.Answer(ikat.llm(Model())), "says": Says("Mate.")}
-    plan = plan_sessions(prepare(systems, users, ikat.llm(Model()), samples=2, only_plan=True))
+    plan = Simulation(systems, users, ikat.llm(Model()), samples=2, only_plan=True).plan()
     counts = {(row.system, row.stage): row.calls for row in plan.itertuples()}
     stages = ("simulate_user", "simulate_judge", "answer")
     assert counts == {(run, stage): 5 for run in ("answer", "answer.sample-2") for stage in stages} | {
@@ -99,11 +98,11 @@ def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
     judge = ScriptedJudge({"u3": {"r1": "mate", "r2": "mate"}})
     with pytest.raises(SessionsFailed):
         ikat.simulate(systems, users, Stopped(), judge, out=tmp_path)
-    setting = prepare(systems, users, Stopped(), judge, only_plan=True)
-    assert plan_sessions(setting)["calls"].tolist() == [5 + 2 + 4]
-    assert plan_sessions(setting, tmp_path)["calls"].tolist() == [3]  # turns 3 to 5 of u1; u2 is out of patience and u3 satisfied
+    setting = Simulation(systems, users, Stopped(), judge, only_plan=True)
+    assert setting.plan()["calls"].tolist() == [5 + 2 + 4]
+    assert setting.plan(tmp_path)["calls"].tolist() == [3]  # turns 3 to 5 of u1; u2 is out of patience and u3 satisfied
     with pytest.raises(UsageError, match="holds other conversations .passages was 3, now 1"):
-        plan_sessions(prepare(systems, users, Stopped(), judge, passages=1, only_plan=True), tmp_path)
+        Simulation(systems, users, Stopped(), judge, passages=1, only_plan=True).plan(tmp_path)
 
 
 def test_the_command_plans_without_a_folder(index, tmp_path):
@@ -130,7 +129,7 @@ def test_errors_of_the_command_are_told_in_its_terms(index, tmp_path):
 
 
 def test_the_models_that_are_given_as_text_share_one_account(index):
-    setting = prepare("ad", "sample", "recorded:sample-users", index=index, llm="recorded:sample")
+    setting = Simulation("ad", "sample", "recorded:sample-users", index=index, llm="recorded:sample")
     assert {id(model.ledger) for model in (*setting.systems[0].models, setting.rules.player.llm)} == {id(setting.ledger)}
     assert isinstance(setting.ledger, Ledger)
 
@@ -138,8 +137,8 @@ def test_the_models_that_are_given_as_text_share_one_account(index):
 def test_no_secret_of_a_models_address_is_shown_or_kept(index, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key-planted")
     spec = "openai:m base_url=http://me:pw-planted@127.0.0.1:9/v1?api-key=parameter-planted"
-    setting = prepare({"answer": ikat.Answer(ikat.llm(spec))}, "sample", spec, only_plan=True)
-    kept = json.dumps(header_of(setting, setting.systems[0])) + named(setting.rules.player) + named(setting.rules.judge) + repr(setting)
+    setting = Simulation({"answer": ikat.Answer(ikat.llm(spec))}, "sample", spec, only_plan=True)
+    kept = json.dumps(setting.header(setting.systems[0])) + named(setting.rules.player) + named(setting.rules.judge) + repr(setting)
     assert "127.0.0.1:9/v1" in named(setting.rules.player)
     assert "planted" not in kept
 

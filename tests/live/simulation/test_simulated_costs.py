@@ -37,7 +37,7 @@ def turns(folder):
 def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_path):
     model = priced(CompletionCache(tmp_path / "cache.sqlite"))
     systems = {"first": ikat.Answer(model), "second": ikat.Answer(model)}
-    table = ikat.simulate(systems, USERS, Chatty("And?"), judge(), out=tmp_path / "out", threads=1, baseline="first")
+    table = ikat.simulate(systems, USERS, Chatty("And?"), judge(), out=tmp_path / "out", threads=1, baseline="first").table
     assert table["calls"].tolist() == [2.5, 2.5]
     assert table["cost"].tolist() == [pytest.approx(2.5 * PER_CALL)] * 2
     assert table["cost +"].tolist()[1] == table["cost -"].tolist()[1] == 0
@@ -50,7 +50,7 @@ def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_p
     assert account["worth"].sum() == pytest.approx(7 * PER_CALL)
     notes = str(simulation_table(session_frames(tmp_path / "out", ["first", "second"]), "first"))
     assert "Seconds depend on the order of sessions" in notes
-    told = " ".join(" ".join(reading_notes(tmp_path / "out", list(systems), "chatty", "chatty")).split())
+    told = " ".join(" ".join(reading_notes({name: Log(tmp_path / "out" / name) for name in systems}, "chatty", "chatty")).split())
     assert "7 of the 10 completions of the systems came from a recording or the cache: they took no time here, and count with" in told
 
 
@@ -68,7 +68,7 @@ def test_a_turn_that_is_repeated_after_a_stop_costs_what_it_cost(tmp_path):
     with pytest.raises(SessionsFailed):
         ikat.simulate(*given, out=tmp_path / "out")
     judged.broken = False
-    assert ikat.simulate(*given, out=tmp_path / "out")["cost"].tolist() == [pytest.approx(3 * PER_CALL)]
+    assert ikat.simulate(*given, out=tmp_path / "out").table["cost"].tolist() == [pytest.approx(3 * PER_CALL)]
     assert turns(tmp_path / "out" / "one")[0].spend.cost == 0
 
 
@@ -76,7 +76,7 @@ def test_the_cost_of_recorded_completions_is_unknown(tmp_path):
     recorded = tmp_path / "recorded.jsonl"
     recorded.write_text('{"qid": "u1_1", "stage": "answer", "completion": "Mate.", "model": "m"}\n')
     systems = {"asks": ikat.Answer(ikat.llm(f"recorded:{recorded}")), "silent": ikat.RawUtterance()}
-    table = ikat.simulate(systems, [user("u1", patience=1)], Chatty("And?"), judge(), out=tmp_path / "out", baseline="silent")
+    table = ikat.simulate(systems, [user("u1", patience=1)], Chatty("And?"), judge(), out=tmp_path / "out", baseline="silent").table
     assert table["calls"].tolist() == [1, 0]
     assert math.isnan(table["cost"].iloc[0])
     assert table["cost"].iloc[1] == 0

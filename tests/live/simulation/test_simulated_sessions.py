@@ -13,8 +13,16 @@ from scipy.stats import ttest_rel
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.events import hearing
-from pyterrier_ikat.live.simulation import LLMPlayer, LLMRubricJudge, ScriptedPlayer, SessionsFailed, Situation, session_frames
-from pyterrier_ikat.live.simulation.comparison import simulation_rows, simulation_table
+from pyterrier_ikat.live.simulation import (
+    LLMPlayer,
+    LLMRubricJudge,
+    ScriptedPlayer,
+    SessionsFailed,
+    Situation,
+    session_frames,
+    simulation_rows,
+    simulation_table,
+)
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, LLMFailure, Reply, TooLong
 from pyterrier_ikat.runs import Log
 from pyterrier_ikat.spend import Spend
@@ -23,7 +31,7 @@ USERS = [user("u1"), user("u2", patience=2)]
 
 
 def simulated(out, systems, users=USERS, player=None, judged=None, **more):
-    return ikat.simulate(systems, users, player or ScriptedPlayer(), judged or judge(), out=out, **more).set_index("name")
+    return ikat.simulate(systems, users, player or ScriptedPlayer(), judged or judge(), out=out, **more).table.set_index("name")
 
 
 def dialogues(folder):
@@ -39,6 +47,20 @@ def test_a_system_that_answers_every_rubric_scores_1_and_a_silent_one_0(tmp_path
     assert table["turns until satisfied"].tolist()[0] == 1.0
     assert table["turns until satisfied"].isna().tolist() == [False, True, True]
     assert [one.end for one in dialogues(tmp_path / "silent").values()] == ["out of patience"] * 2
+
+
+def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
+    systems = {"mate": Says("Mate."), "all": Says(ALL.text)}
+    done = ikat.simulate(systems, USERS, ScriptedPlayer(), judge(), out=tmp_path, baseline="all")
+    shown = repr(done)
+    assert [line.split()[0] for line in shown.splitlines()[:3]] == ["system", "mate", "all"]
+    assert "ScriptedPlayer(identity='scripted user') plays the users; ScriptedJudge(" in " ".join(shown.split())
+    assert ">mate<" in done._repr_html_()
+    assert done.table["name"].tolist() == ["mate", "all"]
+    assert {name: log.folder for name, log in done.folders.items()} == {name: tmp_path / name for name in systems}
+    assert done.ledger.frame().empty  # no model was given as text
+    page = done.report().html
+    assert page.find(">all<") < page.find(">mate<")  # the baseline first
 
 
 def test_each_rubric_is_met_in_the_turn_that_answers_it_and_the_user_stops(tmp_path):

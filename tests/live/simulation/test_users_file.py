@@ -221,4 +221,4 @@ def ikat_2025():
 
 
 def test_the_public_function_is_lazy():
-    assert ikat.simulate.__module__ == "pyterrier_ikat.live.simulation.simulator"
+    assert ikat.simulate.__module__ == "pyterrier_ikat.live.simulation.simulation"

@@ -1,7 +1,8 @@
-"""Systems compared on the same simulated users: means, differences from a baseline, and the table."""
+"""What came out of a simulation: systems compared on the same users, by means, differences from a baseline, and a table."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ from ...errors import DataError, list_first
 from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
+from ...llms import Ledger
 from ...runs.log import Log
 from ...runs.samples import grouped
+from ...show import report
 from ...spend import Spend
 from ...tables import HIGHER, LOWER, Cell, Column, Table
-from .session import PASSAGES, RESPONSE
+from .players import named
+from .session import PASSAGES, RESPONSE, Rules
 
 SATISFIED = "satisfied"
 TESTED = (SATISFIED, "rubrics met", "turns", "calls", "cost")
@@ -29,13 +33,57 @@ SHARED = (
 Rows = list[dict[str, Any]]
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Simulated:
+    """What came out of a simulation; it shows its table.
+
+    Attributes:
+        folders: run -> its log, in a folder of its own.
+        table: a row per system, as :func:`simulation_rows` gives them.
+        ledger: the account of this call, of the models that were given as text.
+        rules: who played and judged, and how.
+        baseline: the system that the others are compared with.
+    """
+
+    folders: Mapping[str, Log]
+    table: pd.DataFrame
+    ledger: Ledger
+    rules: Rules
+    baseline: str | None = None
+
+    @classmethod
+    def of(cls, logs: Mapping[str, Log], rules: Rules, ledger: Ledger, baseline: str | None = None) -> "Simulated":
+        """The outcome that is in the logs of finished runs."""
+        return cls(logs, pd.DataFrame(simulation_rows(_frames(logs), baseline)), ledger, rules, baseline)
+
+    def report(self, **options: Any) -> Any:
+        """The conversations, to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
+        first = sorted(self.folders, key=lambda name: name != self.baseline)
+        return report([self.folders[name].folder for name in first], **options)
+
+    def shown(self) -> Table:
+        """The table to print, with who played and judged."""
+        notes = reading_notes(self.folders, named(self.rules.player), named(self.rules.judge))
+        return simulation_table(_frames(self.folders), self.baseline, notes)
+
+    def __repr__(self) -> str:
+        return self.shown().text().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return self.shown()._repr_html_()
+
+
 def session_frames(out: str | Path, runs: Sequence[str]) -> dict[str, pd.DataFrame]:
     """The measures of each session of the runs in a simulation's folder, see :func:`~pyterrier_ikat.evaluation.session_measures`.
 
     Raises:
         DataError: when a run isn't there, or the runs have sessions of different users.
     """
-    found = {name: session_measures(Log(Path(out) / name).dialogues()) for name in runs}
+    return _frames({name: Log(Path(out) / name) for name in runs})
+
+
+def _frames(logs: Mapping[str, Log]) -> dict[str, pd.DataFrame]:
+    found = {name: session_measures(log.dialogues()) for name, log in logs.items()}
     users = {name: set(frame["session"]) for name, frame in found.items()}
     first = next(iter(users))
     for name, ours in users.items():
@@ -136,16 +184,14 @@ def _cell(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) 
     return Cell(text if spread != spread else f"{text}\u00b1{spread:.{decimals}f}", mark=mark)
 
 
-def reading_notes(out: str | Path, runs: Sequence[str], user: str, judge: str) -> list[str]:
+def reading_notes(logs: Mapping[str, Log], user: str, judge: str) -> list[str]:
     """Sentences on who spoke and judged, from which text, and which completions were cached or recorded.
 
     Args:
-        out: the folder of the simulation.
-        runs: its runs.
+        logs: run -> its log.
         user: who played the users.
         judge: who judged.
     """
-    logs = {name: Log(Path(out) / name) for name in runs}
     turns = {name: [turn for one in log.dialogues() for turn in one.turns] for name, log in logs.items()}
     who = f"{user} plays the users" + (" and judges" if judge == user else f"; {judge} judges")
     notes = [f"{who} each turn, from the user's utterance and the text that the user reads."]

@@ -1,0 +1,297 @@
+"""Let simulated users talk to systems: every user to every system, sessions side by side, each turn kept."""
+
+import threading
+import warnings
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...arguments import checked
+from ...chains import in_chain
+from ...errors import IkatError, UsageError, advice, list_first
+from ...evaluation.evaluator import check_baseline
+from ...generate.samples import SamplesWarning
+from ...llms import LLM, Ledger
+from ...llms.failures import StageEnded
+from ...planning import PlanTable
+from ...progress import bar
+from ...runs.log import Log
+from ...runs.samples import SAMPLE
+from ...store.locks import lock_folders
+from ...study.identity import checksums_of, kept_as_they_are
+from ...study.in_folders import check_places
+from ...study.systems import System, Systems, distinct_models, methods_in, open_systems
+from ..answering import HISTORY
+from .planned import plan_sessions
+from .players import model_of, player_and_judge
+from .session import Rules, play
+from .simulated import Simulated
+from .track_users import users_of_folder
+from .users import SimulatedUser, checksum, read_users
+
+PASSAGES = 3
+"""Passages that a user reads in place of a response that a system doesn't write."""
+THREADS = 8
+"""Sessions at a time."""
+
+Users = str | Path | SimulatedUser | Iterable[SimulatedUser]
+
+
+class SessionsFailed(IkatError):
+    """Sessions ended with an error; all others are finished.
+
+    Attributes:
+        failures: (name of the run, user id, error) of each.
+        whole: the number of sessions.
+    """
+
+    def __init__(self, failures: list[tuple[str, str, IkatError]], whole: int) -> None:
+        super().__init__(failures, whole)
+        self.failures, self.whole = failures, whole
+        self._again = advice("call it again", "run the same command again")
+
+    def __str__(self) -> str:
+        (name, user, error), *others = self.failures
+        also = f"; also {list_first([f'{name} with user {user}' for name, user, _ in others])}" if others else ""
+        kept = any(getattr(error, "kept", False) for *_, error in self.failures)
+        return (
+            f"{len(self.failures)} of {self.whole} sessions failed: {name} with user {user} ({error}){also}; there are no scores without "
+            f"them. All finished turns are kept: {self._again} to continue these sessions"
+            + (", with cache=none for the LLM whose unusable completion would be read from the cache again" if kept else "")
+        )
+
+
+@checked
+def simulate(
+    systems: Systems,
+    users: Users,
+    user_llm: Any,
+    judge_llm: Any = None,
+    *,
+    out: str | Path,
+    samples: int = 1,
+    baseline: str | None = None,
+    passages: int = PASSAGES,
+    show_persona: bool = False,
+    history: int | None = HISTORY,
+    threads: int = THREADS,
+    ledger: Ledger | None = None,
+    **resources: Any,
+) -> Simulated:
+    """Let simulated users talk to systems, and compare the systems on the same users.
+
+    Each user talks to each system until every rubric is met or the patience is used up. An LLM writes the user's utterances; an LLM judges
+    after each turn which open rubrics are answered. Both read the system's response, or its best passages if it writes none. A system gets
+    the utterances and its own responses, never the need or a rubric.
+
+    Each system gets a folder in ``out`` with its conversations. Finished turns are kept, and an interrupted simulation continues.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`.
+        users: a users file (see :class:`~pyterrier_ikat.live.simulation.SimulatedUser`), ``"sample"``, users, or the folder of the
+            organisers' files of 2025 with arguments of :func:`~pyterrier_ikat.live.simulation.convert_track_users`, such as
+            ``"trec-ikat25 assessed=on"``.
+        user_llm: the model that plays the users, or any object with ``say``, such as a
+            :class:`~pyterrier_ikat.live.simulation.ScriptedPlayer`.
+        judge_llm: the model that judges, or any object with ``met``, such as a :class:`~pyterrier_ikat.live.simulation.ScriptedJudge`; by
+            default ``user_llm``.
+        out: the folder of the simulation.
+        samples: how often each user talks to each system, each time with new completions of all models.
+        baseline: the system that the others are compared with: two-sided paired t-test over users, Bonferroni.
+        passages: how many passages, at most 5, users and judge read in place of a response that the system doesn't write.
+        show_persona: whether systems get the persona as the user's PTKB; the track's interactive task shows them none.
+        history: the most tokens of history that a system sees; None for no limit.
+        threads: sessions at a time.
+        ledger: the account of the models that are given as text.
+        **resources: as for :func:`pyterrier_ikat.run`.
+
+    Returns:
+        The simulation's outcome, which shows its table; ``.table`` has a row per system with the measures of
+        :func:`~pyterrier_ikat.live.simulation.simulation_rows`, ``.folders`` the log of each run.
+
+    Raises:
+        UsageError: before anything is asked: for an unknown system, option or resource, a manual system, or a folder with another
+            simulation.
+        DataError: for a users file, index or recorded file that can't be used.
+        SessionsFailed: when sessions failed; it names them. All others are finished.
+        FatalLLMError, BudgetExceeded: when no call can succeed, or the budget is spent; finished turns are kept.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> from pyterrier_ikat.live.simulation import ScriptedJudge, ScriptedPlayer, SimulatedUser
+        >>> class Model:
+        ...     def generate(self, chats):
+        ...         return ["Rooibos has no caffeine." for chat in chats]
+        >>> user = SimulatedUser("u1", [], "Choosing a tea", ["Which tea has no caffeine?"], 3)
+        >>> judge = ScriptedJudge({"u1": {"r1": "rooibos"}})
+        >>> done = ikat.simulate({"answer": ikat.Answer(ikat.llm(Model()))}, [user], ScriptedPlayer(), judge, out="my-sims")
+        >>> done.table[["name", "rubrics met", "turns until satisfied"]].values.tolist()
+        [['answer', 1.0, 1.0]]
+    """
+    simulation = Simulation(
+        systems,
+        users,
+        user_llm,
+        judge_llm,
+        samples=samples,
+        baseline=baseline,
+        passages=passages,
+        show_persona=show_persona,
+        history=history,
+        ledger=ledger,
+        **resources,
+    )
+    return simulation.run(out, threads)
+
+
+class Simulation:
+    """Systems and simulated users, all checked: every name is known and every model loaded before anything is asked.
+
+    Args:
+        systems: as for :func:`pyterrier_ikat.run`.
+        users: see :func:`simulate`.
+        user_llm: see :func:`simulate`.
+        judge_llm: see :func:`simulate`.
+        samples: see :func:`simulate`.
+        baseline: see :func:`simulate`.
+        passages: see :func:`simulate`.
+        show_persona: see :func:`simulate`.
+        history: see :func:`simulate`.
+        ledger: the account of the models that are given as text.
+        only_plan: whether nothing is to be asked: no model is loaded.
+        **resources: as for :func:`pyterrier_ikat.run`.
+
+    Attributes:
+        systems: the systems; each sample is one.
+        users: the users.
+        rules: the rules of all sessions.
+        baseline: the system that the others are compared with.
+        ledger: the account.
+        notes: what was read of the organisers' files, a sentence each.
+
+    Raises:
+        UsageError, DataError: see :func:`simulate`.
+    """
+
+    def __init__(
+        self,
+        systems: Systems,
+        users: Users,
+        user_llm: Any,
+        judge_llm: Any = None,
+        *,
+        samples: int = 1,
+        baseline: str | None = None,
+        passages: int = PASSAGES,
+        show_persona: bool = False,
+        history: int | None = HISTORY,
+        ledger: Ledger | None = None,
+        only_plan: bool = False,
+        **resources: Any,
+    ) -> None:
+        _at_least_one(samples=samples, history=history)
+        if not 0 <= passages <= 5:
+            raise UsageError(f"{advice(f'passages={passages}', f'--passages {passages}')}: give a number from 0 to 5")
+        methods = methods_in(systems)
+        check_baseline([one.name for one in methods], baseline, "systems")
+        if samples_of := [one.name for one in methods if SAMPLE.fullmatch(one.name)]:
+            raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
+        of_track = users_of_folder(str(users)) if isinstance(users, str | Path) else None
+        self.users, self.notes = (of_track.users, of_track.notes) if of_track else (read_users(users), [])
+        self.ledger, self.baseline = ledger or Ledger(), baseline
+        opened = open_systems(methods, self.ledger, live=True, only_plan=only_plan, spare=("prompts",), **resources)
+        prompts = opened[0].resources.prompts
+        player, judge = player_and_judge(user_llm, judge_llm, None if prompts is None else str(prompts), self.ledger)
+        self.rules = Rules(player, judge, passages, show_persona, history)
+        if samples > 1:
+            played = (model_of(one) for one in (player, judge))
+            _warn_of_samples([*distinct_models(opened), *(model for model in played if model is not None)], samples)
+        self.systems = [replace(one, sample=number) for one in opened for number in range(1, samples + 1)]
+
+    def header(self, system: System) -> dict[str, Any]:
+        """Everything that decides the conversations of a system; the log refuses to continue others."""
+        rules, parts = self.rules, {"users": model_of(self.rules.player), "judge": model_of(self.rules.judge)}
+        return {
+            "kind": "simulated",
+            "system": system.method.name,
+            "sample": system.sample,
+            "users": len(self.users),
+            "users_sha256": checksum(self.users),
+            "user_llm": rules.player.identity,
+            "judge_llm": rules.judge.identity,
+            "passages": rules.passages,
+            "show_persona": rules.show_persona,
+            "history": rules.history,
+            "recorded": system.replays,
+            "recorded_parts": [part for part, model in parts.items() if model is not None and model.backend.replays],
+            "players_prompts": checksums_of(rules.player) | checksums_of(rules.judge),
+            **system.parameters(),
+        }
+
+    def plan(self, out: str | Path | None = None) -> PlanTable:
+        """The most that can be asked, see :func:`~pyterrier_ikat.live.simulation.planned.plan_sessions`."""
+        return plan_sessions(self, out)
+
+    def run(self, out: str | Path, threads: int = THREADS) -> Simulated:
+        """Play all sessions that are not finished, several at a time.
+
+        Raises:
+            UsageError: when a folder holds something else, or another process is at work in it.
+            SessionsFailed, FatalLLMError, BudgetExceeded: see :func:`simulate`.
+        """
+        _at_least_one(threads=threads)
+        folders = {one.name: Path(out) / one.name for one in self.systems}
+        check_places(folders, Path(out))
+        with lock_folders(*folders.values()), kept_as_they_are(one.pipeline for one in self.systems):
+            logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in self.systems}
+            self._play(logs, threads)
+        return Simulated.of(logs, self.rules, self.ledger, self.baseline)
+
+    def _play(self, logs: Mapping[str, Log], threads: int) -> None:
+        stop = threading.Event()
+        known = {name: {one.session: one for one in log.dialogues()} for name, log in logs.items()}
+        every = [(system, user) for user in self.users for system in self.systems]
+        left = [(system, user) for system, user in every if user.id not in known[system.name] or not known[system.name][user.id].end]
+
+        def session(system: System, user: SimulatedUser) -> None:
+            so_far = known[system.name].get(user.id)
+            with in_chain(system.sample - 1):
+                play(user, system, self.rules, logs[system.name], so_far, go_on=lambda: not stop.is_set())
+
+        failures: list[tuple[str, str, IkatError]] = []
+        with ExitStack() as opened:
+            workers = opened.enter_context(ThreadPoolExecutor(threads, thread_name_prefix="ikat-session"))
+            opened.callback(workers.shutdown, wait=False, cancel_futures=True)
+            opened.callback(stop.set)
+            sessions = {workers.submit(session, system, user): (system.name, user.id) for system, user in left}
+            for future in bar(as_completed(sessions), desc="sessions", total=len(sessions)):
+                _settle(future, sessions[future], failures)
+        if failures:
+            order = list(sessions.values())  # not that of time
+            raise SessionsFailed(sorted(failures, key=lambda one: order.index(one[:2])), len(every))
+
+
+def _settle(future: "Future[None]", whose: tuple[str, str], failures: list[tuple[str, str, IkatError]]) -> None:
+    """Note the failure of a session; an error that ends all of them is raised."""
+    try:
+        future.result()
+    except StageEnded:
+        raise
+    except IkatError as error:
+        failures.append((*whose, error))
+
+
+def _at_least_one(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise UsageError(f"{advice(f'{name}={number}', f'--{name} {number}')}: give 1 or more")
+
+
+def _warn_of_samples(models: Iterable[LLM], samples: int) -> None:
+    reasons = {model: why for model in {id(one): one for one in models}.values() if (why := model.backend.repeats(samples))}
+    if reasons:
+        told = "; ".join(f"{model!r} has {why}" for model, why in reasons.items())
+        warnings.warn(f"samples may be the same: {told}", SamplesWarning, stacklevel=4)
