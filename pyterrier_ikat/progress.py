@@ -1,7 +1,7 @@
-"""Progress: bars, one at a time, none where the output is no terminal, none of libraries that load a model; and steps in words."""
+"""Progress bars: one at a time, none where the output is no terminal, none of libraries that load a model."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -10,8 +10,6 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 from tqdm.auto import tqdm
-
-from .events import Observer, Step
 
 _within: ContextVar[str] = ContextVar("within", default="")
 _hidden: ContextVar[bool] = ContextVar("hidden", default=False)
@@ -82,24 +80,3 @@ def without_loading_bars() -> Iterator[None]:
     finally:
         if enabled:
             logging.enable_progress_bar()
-
-
-class Steps(Observer):
-    """Says what each stage begins to do, in the stage's own words.
-
-    Args:
-        tell: gets a few words, such as ``"searching 5 queries"``, unless the step before had the same.
-    """
-
-    def __init__(self, tell: Callable[[str], None] | None) -> None:
-        self._tell, self._said = tell, ""
-
-    def say(self, step: str) -> None:
-        """Say a step."""
-        if self._tell is not None and step and step != self._said:
-            self._said = step
-            self._tell(step)
-
-    def begin(self, step: Step) -> None:
-        """Say the step of a stage."""
-        self.say(step.stage.doing(step.inp))

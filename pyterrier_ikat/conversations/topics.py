@@ -188,6 +188,13 @@ def conversation(
         >>> ikat.conversation(chat, every_turn=True)["qid"].tolist()
         ['chat_1', 'chat_2']
     """
+    return conversation_frame(messages, ptkb, number, every_turn)
+
+
+def conversation_frame(
+    messages: Sequence[Mapping[str, str]], ptkb: Mapping[str, str] | Sequence[str] | None, number: str, every_turn: bool = False
+) -> pd.DataFrame:
+    """The frame of :func:`conversation`, of arguments of the right types."""
     _check_chat(messages, ptkb, every_turn)
     persona, said = statements_of(ptkb), [dict(message) for message in messages]
     asked = [place for place, message in enumerate(said) if message["role"] == "user"]

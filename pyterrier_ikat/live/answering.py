@@ -8,13 +8,12 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ..conversations import conversation
 from ..conversations.frame import column, histories, values, with_columns, without_result_warnings
+from ..conversations.topics import conversation_frame
 from ..errors import DataError, UsageError, advice
-from ..events import Heard, Observer, Step, hearing, observed_by
+from ..events import Exchange, Heard, Observer, Step, observed_by
 from ..llms import Completion, LLMFailure, StageError, TooLong
 from ..operator import Operator, label_of, stages
-from ..progress import Steps
 from ..runs.answered_turn import Turn, clean_text, statements_in
 from ..spend import Spend
 from ..study.systems import System
@@ -70,20 +69,20 @@ def answer(
         >>> answer(mine, [{"role": "user", "content": "Which tea has no caffeine?"}], tell=steps.append).response, steps
         ('Rooibos has none.', ['drafting an answer'])
     """
-    frame = conversation(said, ptkb, number=number)
+    frame = conversation_frame(said, ptkb, number)
     if turn is not None:
         frame = frame.assign(qid=column([f"{number}_{turn}"]), qturn=column([turn]))
-    limit, more, started = history, dict[str, Any](), time.perf_counter()
-    with hearing() as heard:
-        while True:
-            try:
-                found = _attempt(system.pipeline, frame, tell, limit)
-                return replace(found, **used(heard), method=system.name, more=more, seconds=time.perf_counter() - started)
-            except StageError as error:
-                limit = more["history"] = _halved(error, frame, limit, halvings)
-                halvings = None if halvings is None else halvings - 1
-                if tell is not None:
-                    tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
+    limit, more, heard, started = history, dict[str, Any](), list[Heard](), time.perf_counter()
+    while True:
+        try:
+            found = _attempt(system.pipeline, frame, limit, _Watch(heard, tell))
+            seconds = time.perf_counter() - started
+            return replace(found, spend=spent(heard), asked=asked(heard), method=system.name, more=more, seconds=seconds)
+        except StageError as error:
+            limit = more["history"] = _halved(error, frame, limit, halvings)
+            halvings = None if halvings is None else halvings - 1
+            if tell is not None:
+                tell(f"the prompt is too long for the model: asking again with at most {limit} tokens of history")
 
 
 def _halved(error: StageError, frame: pd.DataFrame, limit: int | None, halvings: int | None) -> int:
@@ -113,19 +112,17 @@ class StillTooLong(UsageError):
         self.reason, self.history = reason, history
 
 
-def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, tell: Tell | None, history: int | None) -> Turn:
+def _attempt(pipeline: pt.Transformer, turn: pd.DataFrame, history: int | None, watch: "_Watch") -> Turn:
     """The answer of a pipeline to a turn frame of one row."""
-    seen, omitted = shortened(turn, history)
-    steps, gathered = Steps(tell), _Gathered()
-    with observed_by(steps, gathered), without_result_warnings():
-        found = seen
+    found, omitted = shortened(turn, history)
+    with observed_by(watch), without_result_warnings():
         for stage in stages(pipeline):
             if not isinstance(stage, Operator | pt.RankCutoff):
-                steps.say(f"running {label_of(stage)}")
+                watch.say(f"running {label_of(stage)}")
             found = stage(found)
     _check_turn(found, turn)
     (number,), (utterance,) = values(turn, "qturn", 1), values(turn, "qutterance", "")
-    return Turn.of(int(number), utterance, found, **gathered.record(), omitted=omitted)
+    return Turn.of(int(number), utterance, found, **watch.record(), omitted=omitted)
 
 
 def _check_turn(found: Any, turn: pd.DataFrame) -> None:
@@ -163,40 +160,62 @@ def shortened(turn: pd.DataFrame, tokens: int | None) -> tuple[pd.DataFrame, int
     return with_columns(turn, qhistory=[history[first:]]), first
 
 
-class _Gathered(Observer):
-    """The queries, drafts and newest texts of one turn."""
+class _Watch(Observer):
+    """Says what each stage of an attempt begins to do, and gathers its queries, drafts and newest texts, and what models are asked.
 
-    def __init__(self) -> None:
+    Args:
+        heard: where the exchanges with models of all attempts are gathered.
+        tell: gets a few words, unless the step before had the same.
+    """
+
+    def __init__(self, heard: list[Heard], tell: Tell | None) -> None:
+        self._heard, self._tell, self._said = heard, tell, ""
         self.queries: dict[str, None] = {}
         self.drafts: dict[str, None] = {}
         self.written: dict[str, Any] = {}
 
+    def say(self, step: str) -> None:
+        """Say a step."""
+        if self._tell is not None and step and step != self._said:
+            self._said = step
+            self._tell(step)
+
+    def begin(self, step: Step) -> None:
+        """Say the step of a stage, in the stage's own words."""
+        if self._tell is not None:
+            self.say(step.stage.doing(step.inp))
+
     def end(self, step: Step) -> None:
-        """Keep the queries that a stage searched and the draft that it wrote."""
+        """Keep the queries that a stage searched and the newest texts, which a result without passages lacks."""
         inp, out = step.inp, step.out
         if not isinstance(out, pd.DataFrame):
             return
         if "query" in inp.columns and "docno" in out.columns and "docno" not in inp.columns:
             self.queries |= dict.fromkeys(inp["query"].astype(str))
-        self._note(out.head(1))
-
-    def _note(self, row: pd.DataFrame) -> None:
-        """Keep the newest texts, which a result without passages lacks, and all drafts: each branch of a fusion may write one."""
+        row = out.head(1)
         draft = "" if "used" in row.columns else next(iter(values(row, "qanswer", "")), "")
-        self.drafts |= dict.fromkeys(filter(None, [clean_text(draft)]))
+        self.drafts |= dict.fromkeys(filter(None, [clean_text(draft)]))  # all of them: each branch of a fusion may write one
         rewrite = next(iter(values(row, "qrewrite", "")), "")
         new = {"rewrite": clean_text(rewrite), "statements": statements_in(row)}
         self.written |= {name: value for name, value in new.items() if value}
+
+    def hear(self, llm: Any, exchanges: Sequence[Exchange]) -> None:
+        """Keep what a model was asked."""
+        self._heard += [(llm, exchange) for exchange in exchanges]
 
     def record(self) -> dict[str, Any]:
         """The fields of a `Turn`."""
         return {"queries": tuple(self.queries), "draft": "\n\n".join(self.drafts), **self.written}
 
 
-def used(heard: Sequence[Heard]) -> dict[str, Any]:
-    """What the completions came to that were heard, and the prompts and completions, as fields of a `Turn`."""
-    spend = sum((llm.spend(outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)), Spend())
-    return {"spend": spend, "asked": tuple(_as_record(*exchange) for _, exchange in heard)}
+def spent(heard: Sequence[Heard]) -> Spend:
+    """What the completions came to."""
+    return sum((llm.spend(outcome) for llm, (_, outcome) in heard if isinstance(outcome, Completion)), Spend())
+
+
+def asked(heard: Sequence[Heard]) -> tuple[dict[str, Any], ...]:
+    """The prompts and completions, as a `Turn` has them."""
+    return tuple(_as_record(*exchange) for _, exchange in heard)
 
 
 def _as_record(request: Any, outcome: Any) -> dict[str, Any]:

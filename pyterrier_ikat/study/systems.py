@@ -53,7 +53,7 @@ class System:
         """A pipeline that has all it needs."""
         return cls(Method(name, lambda: pipeline), pipeline)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of its run."""
         return sample_name(self.method.name, self.sample)

@@ -179,6 +179,8 @@ class Chat:
         if system.waits:
             raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
         self.method, self.system, self.script, self.notes, self._ready = system.name, system.pipeline, script, notes, system
+        models = [part for part in (*parts_of(self.system), self._memory.llm) if isinstance(part, LLM)]
+        self._ledgers = list({id(model.ledger): model.ledger for model in models}.values())
 
     def say(self, text: str, tell: Tell | None = None) -> Turn:
         """Say something, and get the system's turn.
@@ -211,10 +213,8 @@ class Chat:
     @contextmanager
     def _counted(self) -> Iterator[None]:
         """In the block, what the language models do is counted in ``spent``."""
-        models = [part for part in (*parts_of(self.system), self._memory.llm) if isinstance(part, LLM)]
-        ledgers = {id(model.ledger): model.ledger for model in models}
         with ExitStack() as stack:
-            for ledger in ledgers.values():
+            for ledger in self._ledgers:
                 stack.enter_context(ledger.followed_by(self.spent))
             yield
 

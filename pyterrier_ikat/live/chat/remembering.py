@@ -11,7 +11,7 @@ from ...generate import UserMemory
 from ...generate.user_memory import NothingLearnedWarning
 from ...llms import LLM, Ledger, StageError
 from ...runs.answered_turn import Turn
-from ..answering import used
+from ..answering import asked, spent
 
 ME = "me"
 """The id of the user in the memory of a chat: a file is one person's."""
@@ -86,7 +86,7 @@ class Remembering:
                 _warn(error)
                 if not heard and not llm.backend.replays:  # nobody hears of calls that were interrupted
                     return turn.with_calls(replace(account.total(), known=0, worth=0.0))
-        return turn.with_calls(**used(heard))
+        return turn.with_calls(spent(heard), asked(heard))
 
     def forget(self, turn: int) -> None:
         """Delete what was learned from a turn of this session and later ones."""

@@ -8,7 +8,7 @@ from ...events import hearing
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
 from ...study.systems import System
-from ..answering import answer, used
+from ..answering import answer, spent
 from .players import Player, RubricJudge, Situation
 from .users import SimulatedUser
 
@@ -106,7 +106,7 @@ def _turn(user: SimulatedUser, system: System, rules: Rules, known: Dialogue) ->
         number=situation.turn,
         citations={one.docno: one.score or 0.0 for one in answered.sources} if answered.response else {},
         met=tuple(rubric for rubric in situation.open if rubric in met),
-        more={**answered.more, "read": kind, "played": asdict(used([*spoken, *judged])["spend"])},
+        more={**answered.more, "read": kind, "played": asdict(spent([*spoken, *judged]))},
         asked=(),
     )
 
