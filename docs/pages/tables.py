@@ -5,7 +5,7 @@ import re
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import frame
 from pyterrier_ikat.conversations.datasets import full_names
-from pyterrier_ikat.llms.options import OPTIONS
+from pyterrier_ikat.llms.spec import OPTIONS
 
 from .text import as_markdown, table
 

@@ -154,10 +154,8 @@ class Provider:
 
         server = self.server
         try:
-            with self.backend.reaching(server, max(server.timeout, TRANSFER)):
-                found = work(server.client)
+            return self.backend.call(server, work, max(server.timeout, TRANSFER))
         except openai.APIStatusError as error:
-            server.answered = True
             if error.status_code == 404:
                 said = quoted(server, error.body)
                 raise FatalLLMError(f"{server.address.shown} {missing} (404: {said}): correct the key or base_url, or {repair}") from None
@@ -165,8 +163,6 @@ class Provider:
             raise FatalLLMError(failure.reason) from None
         except (openai.APIError, ValueError, AttributeError) as error:
             raise FatalLLMError(f"{server.address.shown} does not speak the protocol of batches: {server.clean(str(error))}") from None
-        server.answered = True
-        return found
 
 
 def status_of(batch: Mapping[str, Any]) -> str:

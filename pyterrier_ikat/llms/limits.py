@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import tenacity
 
 from ..portable import Remade
 from .failures import Transient
-from .network import CONNECT
 
 LONGEST_WAIT = 60.0
+CONNECT = 5.0
+"""Seconds until a server counts as not reached; a busy one takes less than one to accept a connection."""
 FIRST_ANSWER = 15.0
 """Seconds after which a server that has never answered is given up, because its address is probably wrong."""
 
@@ -141,9 +142,9 @@ class Throttle(Remade):
     def slot(self) -> Iterator[int]:
         """Wait for a free slot and hold it; gives the moment's mark for `shrink`."""
         with self._free:
-            if not self._free.wait_for(self._is_free, timeout=None if self._opened else self.patience):
-                self._open()
-                self._free.wait_for(self._is_free)
+            while self._busy >= int(self._limit):
+                if not self._free.wait(None if self._opened else self.patience):
+                    self._open()
             self._busy += 1
             mark = self._moment
         try:
@@ -170,9 +171,6 @@ class Throttle(Remade):
                 self._floor = max(1.0, self._limit / 2)
             self._limit = max(self._floor, self._limit - 1)
 
-    def _is_free(self) -> bool:
-        return self._busy < self.limit
-
     def _open(self) -> None:
         if not self._opened:
             self._limit, self._opened = float(self.most), True
@@ -187,89 +185,92 @@ class Stopped(Exception):  # noqa: N818 - no error: the task was not begun, beca
     """Raised by a task that finds the stage ended."""
 
 
-def run_all(
-    tasks: Sequence[Task],
-    work: Callable[[Task], Result],
-    *,
-    threads: int,
-    stop: Event,
-    done: Callable[[Result], Iterable[Task] | None],
-    interrupted: Callable[[], None] = lambda: None,
-    abandoned: Callable[[], None] = lambda: None,
-) -> tuple[list[Result | None], BaseException | None]:
-    """Run ``work`` on all ``tasks``, and on those that follow from their results, up to ``threads`` at a time.
+class Workers(Generic[Task, Result]):
+    """Threads that work on tasks, and on those that follow from their results, until all are done or one of them ends the stage.
 
     The program's end does not wait for the threads, other than for those of `concurrent.futures`: a second Ctrl-C has to end it.
 
     Args:
-        tasks: what to work on.
         work: called in the threads; an exception of any kind ends the stage: no task begins after it, those in flight are finished.
+        done: called in the thread of `run` with every result, in the order in which they arrive; gives the tasks that follow, which are
+            queued behind those that wait.
         threads: the most tasks at a time.
         stop: set when the stage ends early; ``work`` may look at it.
-        done: called in this thread with every result, in the order in which they arrive; gives the tasks that follow, which are queued
-            behind those that wait.
         interrupted: called at the first Ctrl-C, before the tasks in flight are waited for.
         abandoned: called at the second one, after which nobody waits for them.
 
-    Returns:
-        The results in the order of the tasks, None for those without, then those of what followed, and the first exception.
-
-    Raises:
-        KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
+    Attributes:
+        error: the first exception of a task.
     """
-    results: list[Result | None] = []
-    errors: list[BaseException] = []
-    left, arrived = SimpleQueue[tuple[int, Task] | None](), SimpleQueue[list[Result]]()
 
-    def add(task: Task) -> None:
-        results.append(None)
-        left.put((len(results) - 1, task))
+    def __init__(
+        self,
+        work: Callable[[Task], Result],
+        done: Callable[[Result], Iterable[Task] | None],
+        *,
+        threads: int,
+        stop: Event,
+        interrupted: Callable[[], None] = lambda: None,
+        abandoned: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.work, self.done, self.most, self.stop = work, done, threads, stop
+        self.interrupted, self.abandoned = interrupted, abandoned
+        self.error: BaseException | None = None
+        self._left = SimpleQueue[Task | None]()
+        self._arrived = SimpleQueue[list[Result]]()
+        self._open = 0
+        self._threads: list[Thread] = []
 
-    def serve() -> None:
-        while given := left.get():
-            arrived.put([] if stop.is_set() else serve_one(*given))
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Work on the tasks, and on what follows.
 
-    def serve_one(place: int, task: Task) -> list[Result]:
+        Raises:
+            KeyboardInterrupt: after the tasks in flight are finished, or at once at the second Ctrl-C.
+        """
+        self._add(tasks)
+        self._threads = [Thread(target=self._serve, name=f"ikat-llm_{place}", daemon=True) for place in range(min(self.most, len(tasks)))]
         try:
-            result = results[place] = work(task)
-            return [result]
+            for thread in self._threads:
+                thread.start()
+            while self._open:
+                for result in self._arrived.get():
+                    self._add(self.done(result) or ())
+                self._open -= 1
         except BaseException as error:
-            stop.set()
+            self.stop.set()
+            if isinstance(error, KeyboardInterrupt):
+                self.interrupted()
+            raise
+        finally:
+            self._dismiss()
+
+    def _add(self, tasks: Iterable[Task]) -> None:
+        for task in tasks:
+            self._open += 1
+            self._left.put(task)
+
+    def _serve(self) -> None:
+        while (task := self._left.get()) is not None:
+            self._arrived.put(self._work_on(task))
+
+    def _work_on(self, task: Task) -> list[Result]:
+        """The task's result; none when the stage has ended."""
+        try:
+            return [] if self.stop.is_set() else [self.work(task)]
+        except BaseException as error:
+            self.stop.set()
             if not isinstance(error, Stopped):
-                errors.append(error)
+                self.error = self.error or error
             return []
 
-    for task in tasks:
-        add(task)
-    workers = [Thread(target=serve, name=f"ikat-llm_{number}", daemon=True) for number in range(min(threads, len(tasks)))]
-
-    def dismiss() -> None:
-        for _ in workers:
-            left.put(None)
-
-    try:
-        for worker in workers:
-            worker.start()
-        seen = 0
-        while seen < len(results):
-            for result in arrived.get():
-                for task in done(result) or ():
-                    add(task)
-            seen += 1
-        dismiss()
-        for worker in workers:
-            worker.join()
-    except BaseException as error:
-        stop.set()
-        dismiss()
+    def _dismiss(self) -> None:
+        """Wait until all threads have finished what they are at."""
+        for _ in self._threads:
+            self._left.put(None)
         try:
-            if isinstance(error, KeyboardInterrupt):
-                interrupted()
-            for worker in workers:
-                if worker.is_alive():
-                    worker.join()
+            for thread in self._threads:
+                if thread.is_alive():
+                    thread.join()
         except KeyboardInterrupt:
-            abandoned()
+            self.abandoned()
             raise
-        raise
-    return results, errors[0] if errors else None

@@ -4,17 +4,16 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin
 
 from ..completions.outside import printable
 from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
 from .limits import seconds_of
-from .network import HIDDEN, Address, addresses, deadline
+from .network import HIDDEN, Address, addresses
 from .request import Backend, Reply, Request
-from .servers import Server, Servers, import_client
+from .servers import Found, Server, Servers, Work, import_client
 
 OPENAI = "https://api.openai.com/v1"
 PATIENCE_HERE = 0.05
@@ -82,7 +81,7 @@ class OpenAIBackend(Backend):
             FatalLLMError: when there is no key.
         """
         for server in self.servers.all:
-            _ = server.client
+            server.open()
 
     def close(self) -> None:
         """Close the connections; the next call opens them again."""
@@ -94,40 +93,44 @@ class OpenAIBackend(Backend):
         for server in self.servers.all:
             server.cut()
 
-    @contextmanager
-    def reaching(self, server: Server, seconds: float) -> Iterator[None]:
-        """Within, whatever ``server`` is asked has to be done in time.
+    def call(self, server: Server, work: Work[Found], seconds: float) -> Found:
+        """What ``work`` gets from ``server`` in time.
 
         Raises:
-            Transient: when it isn't, or the server is not reached.
+            Transient: when it isn't in time, or the server is not reached.
+            Exception: of ``work``.
         """
         import openai
 
         try:
-            with server.first_answer(), deadline(seconds):
-                yield
+            found = server.call(work, seconds)
         except (openai.APITimeoutError, TimeoutError):
             raise Transient(None, f"no answer within {seconds:g} seconds (timeout=...)") from None
         except (openai.APIConnectionError, ConnectionError) as error:
             server.silent_since = None
             reason = server.clean(f"no connection to {server.address.shown}: {error.__cause__ or error}")
             raise Transient(None, reason, unreached=self.servers.unreached(server)) from None
+        except UnicodeEncodeError:  # nothing was sent
+            raise
+        except Exception:
+            server.answered = True
+            raise
+        server.answered = True
+        return found
 
     def _ask(self, server: Server, request: Request) -> Reply | LLMFailure:
         import openai
 
+        body = self.body(server, request)
         try:
             # Without the client's typed layer, which takes half of its CPU time: a stage's threads share one interpreter lock.
-            with self.reaching(server, server.timeout):
-                answer = server.client.post("/chat/completions", cast_to=object, body=self.body(server, request))
+            answer = self.call(server, lambda client: client.post("/chat/completions", cast_to=object, body=body), server.timeout)
         except UnicodeEncodeError:
             return half_a_character(request)
         except openai.APIStatusError as error:
-            server.answered = True
             return self.refused(server, request, error.status_code, error.body, error.response.headers)
         except (openai.APIError, ValueError, RecursionError) as error:
             answer = getattr(error, "doc", str(error))
-        server.answered = True
         return completed(server, answer)
 
     def refused(self, server: Server, request: Request, status: int, body: Any, headers: Mapping[str, str]) -> LLMFailure:

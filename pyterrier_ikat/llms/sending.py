@@ -15,7 +15,7 @@ from ..completions.usable import usable_text
 from ..events import Exchange, tell
 from ..progress import bar as bar_of
 from .failures import BudgetExceeded, FatalLLMError, LLMFailure, StageEnded, Transient, Unavailable
-from .limits import Stopped, run_all
+from .limits import Stopped, Workers
 from .request import Completion, Reply, Request, as_read, failure_of, of_chain
 
 if TYPE_CHECKING:
@@ -70,15 +70,10 @@ class Sending:
                 bar.total = max(bar.total, len(known))
                 return self._batches(followers)
 
-            _, error = run_all(
-                self._batches(requests),
-                self._batch,
-                threads=self.llm.backend.concurrency,
-                stop=self.stop,
-                done=done,
-                interrupted=self._say_waiting,
-                abandoned=self.llm.backend.cut,
-            )
+            waits = {"interrupted": self._say_waiting, "abandoned": self.llm.backend.cut}
+            workers = Workers(self._batch, done, threads=self.llm.backend.concurrency, stop=self.stop, **waits)
+            workers.run(self._batches(requests))
+        error = workers.error
         if error is not None and not isinstance(error, Exception | KeyboardInterrupt):  # such as SystemExit, or a panic of a native library
             error = FatalLLMError(f"{self.llm.model} raised {type(error).__name__}: {error}")
         if isinstance(error, StageEnded):

@@ -236,7 +236,8 @@ def test_a_call_without_an_answer_times_out_and_is_tried_again(model, server):
 @pytest.mark.parametrize("times", [0, 2, 4])
 def test_time_outs_are_counted_exactly(model, server, monkeypatch, times):
     made = model()
-    client = made.backend.servers.all[0].client
+    made.open()
+    client = made.backend.servers.all[0].idle[0].client
     post, left = client.post, [None] * times
 
     def timing_out(*args, **kwargs):
@@ -551,11 +552,11 @@ def test_a_key_that_can_be_none_is_refused_before_anything_is_sent(model, server
 def test_closing_closes_the_connections_and_the_next_call_opens_them_again(model):
     made = model()
     made.open()
-    client = made.backend.servers.all[0].client
+    client = made.backend.servers.all[0].idle[0].client
     made.close()
     assert client.is_closed()
     assert made.ask(ask("a"))[0].text == "answer to a"
-    assert made.backend.servers.all[0].client is not client
+    assert made.backend.servers.all[0].idle[0].client is not client
 
 
 def test_a_local_server_needs_no_key(server, monkeypatch):
@@ -573,7 +574,7 @@ def test_fully_cached_needs_no_key_and_no_server(model, server, monkeypatch):
     assert [completion.text for completion in free] == [completion.text for completion in paid]
     assert all(completion.cached for completion in free)
     assert (row(again)["calls"], row(again)["known"], row(again)["cost"]) == (0, 2, 0)
-    assert again.backend.servers.all[0]._client is None
+    assert again.backend.servers.all[0].idle == []
 
 
 def test_a_budget_stops_before_the_next_call_and_resumes(model, server):

@@ -16,7 +16,7 @@ import pytest
 from chat_server import DROP, KEY, Answer, ask, refused, said
 from tqdm import TMonitor
 
-from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, network, servers
+from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, servers
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.llms.model import OtherModelWarning
@@ -185,7 +185,7 @@ def test_any_number_of_seconds_is_a_time(server, monkeypatch):
 def test_a_name_that_nobody_looks_up_in_time(server, monkeypatch):
     look_up, release = socket.getaddrinfo, threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: [release.wait(120), look_up(*given, **named)][1])
-    monkeypatch.setattr(network, "CONNECT", 0.2)
+    monkeypatch.setattr(servers, "CONNECT", 0.2)
     with pytest.raises(FatalLLMError, match="no connection to .*: it is not reached within 0.2 seconds .it has never answered, 1 try"):
         asked_of(server.url, options="timeout=5")
     release.set()

@@ -7,7 +7,7 @@ import pytest
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, Completion, Reply, Request
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.ledger import Budget
-from pyterrier_ikat.llms.limits import run_all
+from pyterrier_ikat.llms.limits import Workers
 
 
 class Adds(Backend):
@@ -117,12 +117,17 @@ def test_answers_that_another_thread_is_asking_are_followed(tmp_path):
 
 
 def test_tasks_follow_behind_those_that_wait():
-    begun = []
+    begun, found = [], []
 
     def work(task):
         begun.append(task)
         return task
 
-    found, error = run_all([0, 10, 20], work, threads=1, stop=threading.Event(), done=lambda task: [task + 1] if task % 10 < 2 else None)
+    def done(task):
+        found.append(task)
+        return [task + 1] if task % 10 < 2 else None
+
+    workers = Workers(work, done, threads=1, stop=threading.Event())
+    workers.run([0, 10, 20])
     assert sorted(found) == sorted(begun) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
-    assert error is None
+    assert workers.error is None

@@ -17,7 +17,7 @@ def test_two_minutes_and_32_calls_unless_said_otherwise():
 def test_the_connections_of_a_forgotten_backend_are_closed():
     backend = OpenAIBackend("m", base_url="http://127.0.0.1:9/v1")
     backend.open()
-    client = backend.servers.all[0].client
+    client = backend.servers.all[0].idle[0].client
     assert not client.is_closed()
     del backend
     gc.collect()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.llms.failures import Transient
-from pyterrier_ikat.llms.limits import Retry, Throttle, run_all, seconds_of
+from pyterrier_ikat.llms.limits import Retry, Throttle, Workers, seconds_of
 
 
 @given(st.text() | st.floats().map(str) | st.integers().map(str) | st.none(), st.floats(0, 4e9))
@@ -231,7 +231,7 @@ def test_a_slot_is_given_back_after_an_error():
 
 
 def test_after_an_error_nothing_new_begins_and_results_are_kept():
-    begun = []
+    begun, results = [], []
 
     def work(task):
         begun.append(task)
@@ -239,16 +239,20 @@ def test_after_an_error_nothing_new_begins_and_results_are_kept():
             raise ValueError("three")
         return task * 10
 
-    results, error = run_all(range(10), work, threads=1, stop=threading.Event(), done=lambda result: None)
-    assert results == [0, 10, 20, *[None] * 7]
-    assert str(error) == "three"
+    workers = Workers(work, results.append, threads=1, stop=threading.Event())
+    workers.run(range(10))
+    assert results == [0, 10, 20]
+    assert str(workers.error) == "three"
     assert begun == [0, 1, 2, 3]
 
 
 def test_tasks_that_find_the_stage_ended_are_no_error():
     stop = threading.Event()
     stop.set()
-    assert run_all(range(3), str, threads=2, stop=stop, done=lambda result: None) == ([None] * 3, None)
+    results = []
+    workers = Workers(str, results.append, threads=2, stop=stop)
+    workers.run(range(3))
+    assert (results, workers.error) == ([], None)
 
 
 def test_an_interrupt_cancels_what_has_not_begun_and_finishes_what_has():
@@ -266,6 +270,6 @@ def test_an_interrupt_cancels_what_has_not_begun_and_finishes_what_has():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_all(range(100), work, threads=2, stop=threading.Event(), done=interrupted)
+        Workers(work, interrupted, threads=2, stop=threading.Event()).run(range(100))
     assert sorted(begun) == sorted(finished)
     assert len(begun) < 100
