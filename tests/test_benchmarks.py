@@ -167,6 +167,7 @@ def passages(tmp_path, ikat_data, monkeypatch):
     return bm25, ikat.PassageIndex(tmp_path / "index"), texts
 
 
+@pytest.mark.linux
 def test_the_operator_searches_in_every_repeat_and_is_compared_with_a_frame_of_the_same_texts(passages, searches):
     bm25, index, texts = passages
     queries = bm25._queries(5)
@@ -181,6 +182,7 @@ def test_the_operator_searches_in_every_repeat_and_is_compared_with_a_frame_of_t
     assert len(written) == len(found)
 
 
+@pytest.mark.linux
 def test_every_row_of_pisa_alone_names_its_threads_and_stands_beside_as_many(passages, monkeypatch):
     bm25, index, _ = passages
     opened, bare = [], bm25._bare
@@ -238,6 +240,7 @@ def test_the_run_with_a_cross_encoder_scores_every_pair_it_found(tmp_path, ikat_
     assert figures["peak (MB)"] >= figures["of the run (MB)"] > 0
 
 
+@pytest.mark.linux
 def test_texts_are_read_the_same_by_every_way_that_is_timed(ikat_data, monkeypatch):
     module = importlib.import_module("passage_texts")
     for name, value in {"STORED": 800, "ASKED": 20, "ROUNDS": 2, "PASSAGES": PASSAGES, "DEPTH": DEPTH}.items():

@@ -391,6 +391,7 @@ def test_another_splade_model_for_queries_from_the_command_line(splade, sample_i
     assert f"--resources splade_query_model=... is for SPLADE vectors: omit it with the index {sample_index}" in refused.stderr
 
 
+@pytest.mark.linux
 def test_the_organisers_splade_index_from_the_command_line(first_words, theirs, splade, sample_index, tmp_path):
     assert "give it, --resources splade_model=NAME" in run(theirs, tmp_path / "theirs", "human_qr").stderr
     given = ("--resources", f"splade_model={splade}", "--resources", f"texts={sample_index}", "--turns", "1-1_1,1-1_2")

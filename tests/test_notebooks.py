@@ -23,7 +23,9 @@ make = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(make)
 
 NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
-WARM = f"""import gc, sys, matplotlib.pyplot, sentence_transformers, pyterrier_pisa
+WARM = f"""import contextlib, gc, sys, matplotlib.pyplot, sentence_transformers
+with contextlib.suppress(ImportError):
+    import pyterrier_pisa
 sys.path.append({str(ROOT / "tests")!r})
 import forked_python, remembering_encoder
 from pyterrier_ikat.retrieve import pisa

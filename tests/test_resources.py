@@ -132,6 +132,7 @@ def test_a_part_of_the_collection_is_run_with_a_warning(tmp_path):
     assert f"(200 passages, not the same 230): {known}" in done.stderr
 
 
+@pytest.mark.linux
 def test_an_index_of_pyterrier_is_compared_by_its_own_docnos(tmp_path, monkeypatch):
     from pyterrier_pisa import PisaIndex
 

@@ -210,14 +210,10 @@ def test_the_files_of_2025(ikat_2025):
 
 
 @pytest.fixture
-def ikat_2025():
-    import os
-    from pathlib import Path
-
-    place = Path(os.environ.get("IKAT_DATA", "/nowhere")).parent / "simulated-user"
-    if not place.is_dir():
-        pytest.skip("needs IKAT_DATA")
-    return place
+def ikat_2025(shared):
+    if not (shared / "simulated-user").is_dir():
+        pytest.skip("no released files of simulated users")
+    return shared / "simulated-user"
 
 
 def test_the_public_function_is_lazy():
