@@ -1,6 +1,5 @@
 """The documentation: generated texts are fresh, every name in it is there, every operator can be drawn."""
 
-import ast
 import itertools
 import json
 import re
