@@ -66,13 +66,17 @@ ikat serve --method ad --method my_systems.py:gate --index mini.index \\
 @click.option("--mcp", is_flag=True, help="also offer the tools ask and search by the Model Context Protocol, at /mcp")
 @click.option("--workers", type=click.IntRange(1), default=16, show_default=True, help="requests that systems work on at a time")
 @click.option("--waiting", type=click.IntRange(0), default=64, show_default=True, help="requests that may wait; more are refused with 503")
+@click.option(
+    "--save", "save_to", metavar="FOLDER", type=click.Path(), help="save the conversations whose clients name them, a log for each method"
+)
 @click.option("--dataset", help="with recorded completions, the dataset whose conversations they answer")
 @quiet
 def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) -> None:
     """Serve METHODs by OpenAI's chat protocol, with a search endpoint and a chat page.
 
-    Each method is a model. Requests hold the whole conversation, so nothing is stored. With the environment variable IKAT_TOKEN set,
-    every request needs this token as its API key. Ctrl-C or SIGTERM stops the server once the requests under way are finished.
+    Each method is a model. Requests hold the whole conversation, so nothing is stored without --save. With the environment variable
+    IKAT_TOKEN set, every request needs this token as its API key. Ctrl-C or SIGTERM stops the server once the requests under way are
+    finished.
     """
     from ..live.serving import Limits, serve
     from ..llms import Ledger

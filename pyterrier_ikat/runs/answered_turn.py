@@ -125,6 +125,11 @@ class Turn:
         """All fields as JSON has them, but the prompts."""
         return {name: value for name, value in asdict(replace(self, asked=())).items() if name != "asked"}
 
+    def without_texts(self) -> "Turn":
+        """What a log keeps of a turn of a person: the texts of passages stay in the index, and only what was cited has scores."""
+        sources = tuple(replace(source, text="") for source in self.sources)
+        return replace(self, sources=sources, citations={one.docno: one.score for one in sources if one.score is not None})
+
     def with_calls(self, spend: Spend, asked: Sequence[Mapping[str, Any]] = ()) -> "Turn":
         """The turn with further completions.
 

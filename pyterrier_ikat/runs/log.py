@@ -1,10 +1,10 @@
-"""The log of conversations with a system: chats, interactive runs of the track, and simulations.
+"""The log of conversations with a system: chats, served conversations, interactive runs of the track, and simulations.
 
 A folder has one file, ``log.jsonl``, to which a line is appended for each event, in the order of time:
 
 ============  ======================================================================================================
-``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"interactive"`` or ``"simulated"``), its
-              ``system``, and everything else that must not change when it is continued
+``log``       the first line describes the log: its ``kind`` (``"chat"``, ``"served"``, ``"interactive"`` or ``"simulated"``),
+              its ``system``, and everything else that must not change when it is continued
 ``continued`` another version of this package goes on with the log: ``packages``
 ``session``   a conversation begins: ``session``, ``user``, ``rubrics`` (id -> the question that is to be answered), ``more``
 ``turn``      the system has answered: the fields of :class:`~.answered_turn.Turn`; a later one of the same number replaces it
@@ -23,18 +23,20 @@ disk before the next step is taken; one that was cut by a kill is dropped when t
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
+from ..store.files import atomic_write
 from ..store.lines import append_line, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
 from .versions import with_package
 
 LOG = "log.jsonl"
+TOPICS = "topics.json"
 FORM = 2
 EARLIER = "dialogue.json"
 """The description in a folder that an earlier version made."""
@@ -182,7 +184,7 @@ class Log:
 
     def begin(self, session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> None:
         """Note that a conversation begins; ``more`` are other facts about it."""
-        self.note({"event": "session", "session": session, "user": user, "rubrics": dict(rubrics or {}), "more": more})
+        self.note(session_event(session, user, rubrics, **more))
 
     def append(self, turn: Turn) -> None:
         """Add a turn."""
@@ -238,6 +240,44 @@ class Log:
             except (KeyError, TypeError, AttributeError, StopIteration) as error:
                 raise DataError(f"{self.path}, line {number}, is not an event ({error!r}): remove the folder and run again") from None
         return list(found.values())
+
+    def topics(self) -> list[dict[str, Any]]:
+        """The conversations as a topics file, which :func:`write_topics` writes; those without turns are omitted."""
+        return [topics_of(one.session, one.more.get("ptkb", {}), one.turns) for one in self.dialogues() if one.turns]
+
+
+def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[Turn]) -> dict[str, Any]:
+    """A conversation as a topic of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
+    return {"number": number, "title": "", "ptkb": dict(ptkb), "turns": [_topic_turn(turn) for turn in turns]}
+
+
+def _topic_turn(turn: Turn) -> dict[str, Any]:
+    used = [source.docno for source in turn.sources] if turn.response else []
+    return {"turn_id": turn.number, "utterance": turn.utterance, "response": turn.response, "response_provenance": used}
+
+
+def write_topics(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:
+    """Write a topics file, whole or not at all.
+
+    Raises:
+        UsageError: when the file can't be written.
+    """
+    try:
+        with atomic_write(path, "wb") as file:
+            file.write(json.dumps(topics, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
+    except OSError as error:
+        raise not_saved(path, error) from None
+
+
+def not_saved(path: str | Path, error: OSError) -> UsageError:
+    """The error that a conversation can't be saved."""
+    repair = advice("save it elsewhere", "repair that, and the next turn saves all turns")
+    return UsageError(f"the chat can't be saved in {path} ({error.strerror}): {repair}")
+
+
+def session_event(session: str, user: str, rubrics: Mapping[str, str] | None = None, **more: Any) -> Event:
+    """The event that a conversation begins."""
+    return {"event": "session", "session": session, "user": user, "rubrics": dict(rubrics or {}), "more": more}
 
 
 def turn_event(turn: Turn) -> Event:

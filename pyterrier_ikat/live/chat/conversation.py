@@ -15,13 +15,14 @@ from ...generate import UserMemory
 from ...llms import LLM, Ledger
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, clean_text, messages_of
+from ...runs.log import topics_of, write_topics
 from ...runs.turn_drawn import plain, strip_controls, why_drawn
 from ...runs.turn_html import chat_html, why_html
 from ...study.systems import System
 from ..answering import HISTORY, StillTooLong, Tell, answer
 from ..persona import NUMBER
 from .remembering import Remembering
-from .saving import ChatFolder, topics_of, write_topics
+from .saving import ChatFolder
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +60,8 @@ class Chat:
         ptkb: the statements about the user: a dict id -> statement, or a list of statements.
         number: the conversation's name; qids are ``<number>_<turn>``.
         save_to: a new folder; the chat is saved in it after each turn, as a log and as a topics file, ``topics.json``.
-        continue_from: the folder of a saved chat, which is continued and saved there. It gives ``ptkb`` and ``number``.
+        continue_from: the folder of a saved chat, which is continued and saved there. It gives ``ptkb`` and ``number``; where a server has
+            saved several conversations in it, ``number`` chooses one.
         script: the required utterances, turn by turn, for an LLM that replays recorded completions, because these are recorded by turn;
             a method that is loaded by its name and replays none has no script.
         method: the system's name.
@@ -131,7 +133,7 @@ class Chat:
 
     def _continue(self, path: str | Path, number: str | None, ptkb: dict[str, str] | None) -> str:
         """Take over a saved chat; gives its session in a memory."""
-        self._folder = ChatFolder(path, continues=True)
+        self._folder = ChatFolder(path, continues=True, number=number)
         found = self._folder.begun
         if number not in (None, found.session) or ptkb not in (None, found.more["ptkb"]):
             other = f"is the conversation {found.session}" if number not in (None, found.session) else "has another persona"
@@ -273,7 +275,7 @@ class Chat:
 
     def topics(self) -> list[dict[str, Any]]:
         """The chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-        return topics_of(self.number, self.ptkb, self.turns)
+        return [topics_of(self.number, self.ptkb, self.turns)]
 
     def save(self, path: str | Path) -> Path:
         """Write the chat as a topics file that ``read_topics`` reads, whole or not at all.

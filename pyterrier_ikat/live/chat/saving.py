@@ -1,48 +1,19 @@
 """The folder of a chat: its log, by which it is continued, and a topics file that `ikat run` takes."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, UsageError, advice, option
+from ...errors import DataError, UsageError, advice, list_first, option
 from ...runs.answered_turn import Turn
-from ...runs.log import Dialogue, Log
-from ...store.files import atomic_write
+from ...runs.log import TOPICS, Dialogue, Log, not_saved, topics_of, write_topics
 from .remembering import ME
 
-TOPICS = "topics.json"
 HEADER = {"kind": "chat", "system": ""}
-
-
-def topics_of(number: str, ptkb: Mapping[str, str], turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """A chat as a topics file of TREC iKAT 2023 and 2024; ``response_provenance`` has the passages that were used."""
-    return [{"number": number, "title": "", "ptkb": dict(ptkb), "turns": [_topic_turn(turn) for turn in turns]}]
-
-
-def _topic_turn(turn: Turn) -> dict[str, Any]:
-    used = [source.docno for source in turn.sources] if turn.response else []
-    return {"turn_id": turn.number, "utterance": turn.utterance, "response": turn.response, "response_provenance": used}
-
-
-def write_topics(path: str | Path, topics: Sequence[Mapping[str, Any]]) -> None:
-    """Write a topics file, whole or not at all.
-
-    Raises:
-        UsageError: when the file can't be written.
-    """
-    try:
-        with atomic_write(path, "wb") as file:
-            file.write(json.dumps(topics, ensure_ascii=False, indent=1).encode("utf-8", "replace"))
-    except OSError as error:
-        raise _not_saved(path, error) from None
-
-
-def _not_saved(path: str | Path, error: OSError) -> UsageError:
-    repair = advice("save it elsewhere", "repair that, and the next turn saves all turns")
-    return UsageError(f"the chat can't be saved in {path} ({error.strerror}): {repair}")
+KINDS = ("chat", "served")
+"""The kinds of logs that a chat continues."""
 
 
 class ChatFolder:
@@ -51,6 +22,7 @@ class ChatFolder:
     Args:
         path: a new folder, or with ``continues`` that of a saved chat.
         continues: whether the folder exists already, and is continued.
+        number: the conversation to continue; needed where the folder has several, as that of a server.
 
     Attributes:
         path: the folder.
@@ -61,15 +33,16 @@ class ChatFolder:
         DataError: when a folder to continue is missing, or holds no chat.
     """
 
-    def __init__(self, path: str | Path, *, continues: bool = False) -> None:
+    def __init__(self, path: str | Path, *, continues: bool = False, number: str | None = None) -> None:
         self.path, self.turns = Path(path), list[Turn]()
         self._log: Log | None = None
+        self._others: list[Dialogue] = []
         self._told: Any = None
         if not continues:
             _require_new(self.path)
             return
-        self.begun = _read(self.path)
-        self._log = Log.create(self.path, HEADER)
+        self.begun, self._others = _read(self.path, number)
+        self._log = Log.create(self.path, Log(self.path).header)
         self.turns, self._told = list(self.begun.turns), (self.begun.session, self.begun.more)
 
     def save(self, number: str, ptkb: Mapping[str, str], memory: str, turns: Sequence[Turn]) -> None:
@@ -88,20 +61,15 @@ class ChatFolder:
                 self.turns.remove(gone)
             for place, turn in enumerate(turns):
                 if turn not in self.turns[place : place + 1]:
-                    log.append(_kept(turn, number))
+                    log.append(replace(turn.without_texts(), session=number))
                     self.turns[place : place + 1] = [turn]
         except OSError as error:
-            raise _not_saved(self.path, error) from None
-        if turns:
-            write_topics(self.path / TOPICS, topics_of(number, ptkb, turns))
+            raise not_saved(self.path, error) from None
+        topics = [topics_of(one.session, one.more["ptkb"], one.turns) for one in self._others if one.turns]
+        if topics := [*topics, *([topics_of(number, ptkb, turns)] if turns else [])]:
+            write_topics(self.path / TOPICS, topics)
         else:
             (self.path / TOPICS).unlink(missing_ok=True)
-
-
-def _kept(turn: Turn, number: str) -> Turn:
-    """What the log keeps of a turn: the texts of passages stay in the index."""
-    sources = tuple(replace(source, text="") for source in turn.sources)
-    return replace(turn, session=number, sources=sources, citations={one.docno: one.score for one in sources if one.score is not None})
 
 
 def _require_new(path: Path) -> None:
@@ -113,12 +81,17 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"the chat can't be saved in {path}: {there} can't be written to; give another folder")
 
 
-def _read(path: Path) -> Dialogue:
+def _read(path: Path, number: str | None) -> tuple[Dialogue, list[Dialogue]]:
+    """The conversation to continue, and the others of the folder."""
     if path.is_file():
         raise DataError(f"{path} is a file, in which earlier versions saved chats: begin a new chat with {option('save')}, a folder")
     if not Log.is_in(path):
         raise DataError(f"there is no chat {path} to continue: check the path, or begin a new chat with {option('save')}")
     log = Log(path)
-    if (kind := log.header.get("kind")) != "chat" or not (found := log.dialogues()):
+    if (kind := log.header.get("kind")) not in KINDS or not (found := log.dialogues()):
         raise DataError(f"{path} is not the folder of a chat ({kind}): give a folder that a chat was saved in")
-    return found[0]
+    chosen = found if len(found) == 1 else [one for one in found if one.session == number]
+    if not chosen:
+        names = list_first([one.session for one in found])
+        raise UsageError(f"{path} holds {len(found)} conversations ({names}): choose one with {advice('number=...', '--conversation')}")
+    return chosen[0], [one for one in found if one is not chosen[0]]

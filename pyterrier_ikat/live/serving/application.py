@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,13 +18,14 @@ from starlette.routing import BaseRoute, Route
 
 from ...errors import IkatError
 from ...runs.answered_turn import Turn
-from ...study.systems import System
 from .guard import log_defect
-from .requests import ChatRequest, RequestError, SearchRequest, read_chat, read_json, read_search
-from .served import answer_request, search
-from .waiting_line import FullError, Limits, Line
-from .wire import DONE, HEARTBEAT, Failure, Reply, as_json, event, failure_of, model_object
+from .requests import ChatRequest, read_json
+from .service import Service
+from .waiting_line import FullError
+from .wire import DONE, HEARTBEAT, Failure, Reply, RequestError, as_json, event, failure_of, model_object
 
+CONVERSATION = ("x-openwebui-chat-id", "x-conversation-id")
+"""The headers in which chat pages name the conversation."""
 PAGE = Path(__file__).with_name("page.html")
 PLACEHOLDER = (
     "<!doctype html><html lang=en><title>ikat serve</title><p>This server has no chat page. Its models are at /v1/models.</p></html>"
@@ -35,38 +35,6 @@ Result = TypeVar("Result")
 
 class GoneError(Exception):
     """The client left before its answer was there."""
-
-
-@dataclass
-class Service:
-    """What the server does, apart from HTTP.
-
-    Attributes:
-        systems: the systems by name.
-        limits: the bounds.
-        line: where requests wait.
-    """
-
-    systems: Mapping[str, System]
-    limits: Limits
-    line: Line
-
-    def read_chat(self, data: Mapping[str, Any]) -> ChatRequest:
-        """A checked chat request."""
-        return read_chat(data, list(self.systems), self.limits)
-
-    def read_search(self, data: Mapping[str, Any]) -> SearchRequest:
-        """A checked search request."""
-        return read_search(data, list(self.systems), self.limits)
-
-    async def answer(self, asked: ChatRequest, tell: Callable[[str], None]) -> Turn:
-        """The answer; ``tell`` is called in another thread."""
-        return await self.line.run(lambda: answer_request(self.systems[asked.model], asked, tell))
-
-    async def search(self, asked: SearchRequest) -> list[dict[str, Any]]:
-        """For each query its passages."""
-        found = await self.line.run(lambda: search(self.systems[asked.model], asked.queries, asked.k))
-        return [{"query": query, "passages": passages} for query, passages in zip(asked.queries, found, strict=True)]
 
 
 def application(
@@ -114,11 +82,13 @@ class _Routes:
 
     async def chat(self, request: Request) -> Response:
         """An answer, whole or as a stream."""
-        asked = self.service.read_chat(await _body(request))
+        asked = self.service.read_chat(await _body(request), [request.headers[name] for name in CONVERSATION if name in request.headers])
         if asked.stream:
             self.service.line.check()
             return StreamingResponse(_stream(self.service, asked), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
-        return _json(Reply(asked).completion(await _unless_gone(request, self.service.answer(asked, lambda step: None))))
+        return _json(
+            Reply(asked.model, asked.ignored).completion(await _unless_gone(request, self.service.answer(asked, lambda step: None)))
+        )
 
     async def search(self, request: Request) -> Response:
         """Passages of queries."""
@@ -128,7 +98,7 @@ class _Routes:
 
 async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
     """What the system does, then its finished answer: nothing of it is sent before it is whole and checked."""
-    reply, steps, loop = Reply(asked), asyncio.Queue[str | None](), asyncio.get_running_loop()
+    reply, steps, loop = Reply(asked.model, asked.ignored), asyncio.Queue[str | None](), asyncio.get_running_loop()
 
     def tell(step: str) -> None:
         with suppress(RuntimeError):  # the loop ended before the system did
@@ -149,21 +119,21 @@ async def _stream(service: Service, asked: ChatRequest) -> AsyncIterator[bytes]:
             if step is None:
                 break
             yield event(reply.activity(step))
-        async for part in _ending(reply, job):
+        async for part in _ending(reply, job, asked.usage):
             yield part
     finally:
         if not job.cancel() and not job.cancelled():
             job.exception()  # looked at: else the event loop prints it, with the user's words
 
 
-async def _ending(reply: Reply, job: "asyncio.Future[Turn]") -> AsyncIterator[bytes]:
+async def _ending(reply: Reply, job: "asyncio.Future[Turn]", usage: bool) -> AsyncIterator[bytes]:
     try:
         turn = await job
         parts = [event(chunk) for chunk in reply.text(turn)]
     except Exception as error:
         parts = [event(failure_for(error).record())]
     else:
-        parts += [event(reply.usage(turn))] if reply.asked.usage else []
+        parts += [event(reply.usage(turn))] if usage else []
     for part in [*parts, DONE]:
         yield part
 

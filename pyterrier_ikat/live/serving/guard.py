@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import UsageError, advice
-from .requests import RequestError
 from .waiting_line import FullError, Limits
-from .wire import Failure, as_json, failure_of
+from .wire import Failure, RequestError, as_json, failure_of
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -88,12 +87,14 @@ class Guard:
         limits: the bounds of a request.
         token: what requests need after ``Authorization: Bearer``; None for a server that only this machine reaches.
         origins: foreign pages that may use the server, such as ``https://chat.example.org``.
+        service: what the application does.
     """
 
     app: App
     limits: Limits
     token: str | None = field(default=None, repr=False)
     origins: frozenset[str] = frozenset()
+    service: Any = field(default=None, repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection's request."""

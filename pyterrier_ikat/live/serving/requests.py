@@ -1,15 +1,20 @@
 """Requests of OpenAI's chat protocol and of the search endpoint: read, checked, and bounded."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...conversations.frame import well_formed
-from ...errors import IkatError, list_first
-from .content import without_additions
+from ...errors import list_first
 from .waiting_line import Limits
+from .wire import RequestError, without_additions
 
+CONVERSATION = ("chat_id", "conversation_id", "session_id")
+"""The names in ``metadata`` by which clients tell which conversation a request belongs to."""
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""A conversation's id: it becomes a part of qids."""
 TAKEN = ("model", "messages", "stream", "stream_options", "metadata")
 """Parameters of a chat request that have an effect."""
 NO_EFFECT: Mapping[str, Sequence[Any]] = {
@@ -28,20 +33,6 @@ SHOWN = 60
 """Characters of a client's own word that a message repeats."""
 
 
-class RequestError(IkatError):
-    """A request that can't be served as it is.
-
-    Attributes:
-        status: the HTTP status.
-        param: the parameter that is wrong, in OpenAI's notation.
-        code: a word for programs.
-    """
-
-    def __init__(self, message: str, *, status: int = 400, param: str | None = None, code: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.param, self.code = status, param, code
-
-
 @dataclass(frozen=True)
 class ChatRequest:
     """A question with everything that was said before it.
@@ -53,6 +44,7 @@ class ChatRequest:
         stream: whether the answer is streamed.
         usage: whether a stream ends with the number of tokens.
         ignored: the parts of the request that have no effect.
+        conversation: the id by which the conversation is saved; empty for none.
     """
 
     model: str
@@ -61,6 +53,7 @@ class ChatRequest:
     stream: bool
     usage: bool
     ignored: list[str]
+    conversation: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +103,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) -> ChatRequest:
+def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits, named: Sequence[str] | None = None) -> ChatRequest:
     """A chat request, checked.
 
     Parameters that a pipeline does not have, such as ``temperature``, tools that a model may call, messages of the roles system and
@@ -121,6 +114,7 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) ->
         data: the body.
         models: the names of the systems.
         limits: bounds of messages and statements.
+        named: the ids of the conversation in the request's header; None where no conversation is saved.
 
     Raises:
         RequestError: naming the parameter that is missing, malformed, unknown or can't be followed.
@@ -140,10 +134,11 @@ def read_chat(data: Mapping[str, Any], models: Sequence[str], limits: Limits) ->
     if not isinstance(options, dict):
         raise RequestError(f"stream_options is a JSON {_kind(options)}: give an object", param="stream_options")
     messages, ignored = _messages(data.get("messages"), limits)
-    ptkb, more = _metadata(data.get("metadata"), limits)
+    ptkb, given, more = _metadata(data.get("metadata"), limits, saves=named is not None)
+    conversation = next((name for name in [*given, *(named or ())] if ID.fullmatch(name)), "")
     unused = [name for name, value in data.items() if name not in TAKEN and value is not None]
     shown = [well_formed(name)[:SHOWN] for name in [*ignored, *more, *unused]]
-    return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown)
+    return ChatRequest(model, messages, ptkb, stream, _flag(options, "include_usage"), shown, conversation)
 
 
 def _check_calls(data: Mapping[str, Any]) -> None:
@@ -264,14 +259,15 @@ def _text(message: Mapping[str, Any], where: str) -> str:
     return well_formed(content)
 
 
-def _metadata(given: Any, limits: Limits) -> tuple[dict[str, str] | None, list[str]]:
-    """The statements about the user, and the names of metadata without effect."""
+def _metadata(given: Any, limits: Limits, saves: bool) -> tuple[dict[str, str] | None, list[str], list[str]]:
+    """The statements about the user, the ids of the conversation, and the names of metadata without effect."""
     if given is None:
-        return None, []
+        return None, [], []
     if not isinstance(given, dict):
         raise RequestError(f"metadata is a JSON {_kind(given)}: give an object", param="metadata")
-    unused = [f"metadata.{name}" for name in given if name != "ptkb"]
-    return (None if given.get("ptkb") is None else read_statements(given["ptkb"], limits.statements)), unused
+    ids = {name: given[name] for name in CONVERSATION if saves and isinstance(given.get(name), str)}
+    unused = [f"metadata.{name}" for name in given if name != "ptkb" and name not in ids]
+    return (None if given.get("ptkb") is None else read_statements(given["ptkb"], limits.statements)), list(ids.values()), unused
 
 
 def read_statements(given: Any, most: int) -> dict[str, str]:

@@ -10,20 +10,19 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...conversations.frame import NoResultWarning
 from ...errors import UsageError, advice
 from ...llms import Ledger
 from ...store.cache import open_cache
 from ...study.systems import Systems, distinct_models
+from .conversation_logs import ConversationLogs
 from .guard import Guard, is_loopback, log, origins_of
-from .served import describe, open_served
+from .service import Service, open_served
 from .waiting_line import Limits, Line
-
-if TYPE_CHECKING:
-    from .application import Service
 
 TOKEN = "IKAT_TOKEN"
 SHORTEST_TOKEN = 16
@@ -39,6 +38,7 @@ def app(
     origins: Sequence[str] = (),
     limits: Limits | None = None,
     mcp: bool = False,
+    save_to: str | Path | None = None,
     dataset: str | None = None,
     ledger: Ledger | None = None,
     **resources: Any,
@@ -48,14 +48,15 @@ def app(
     Without a token it answers only clients on this machine that call it ``localhost`` or by a loopback address.
 
     Args:
-        systems: any pipelines, functions or names of methods, as for :func:`pyterrier_ikat.run`; each is a model.
+        systems: see :func:`serve`.
         token: what every request needs after ``Authorization: Bearer``; at least 16 characters.
-        origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
-        limits: the bounds.
-        mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
-        dataset: with recorded completions, the dataset whose conversations they answer.
-        ledger: the account that language models given as text count in.
-        resources: the resources of methods, see :class:`~pyterrier_ikat.study.Resources`.
+        origins: see :func:`serve`.
+        limits: see :func:`serve`.
+        mcp: see :func:`serve`.
+        save_to: see :func:`serve`; of several processes one may save, and ``application.service.logs.close()`` writes the topics files.
+        dataset: see :func:`serve`.
+        ledger: see :func:`serve`.
+        **resources: see :func:`serve`.
 
     Raises:
         UsageError: for a system that can't be served, a short token, or a missing package.
@@ -68,28 +69,18 @@ def app(
         ...         return ["Rooibos." for chat in chats]
         >>> application = app({"mine": ikat.Answer(ikat.llm(Model()))})  # doctest: +SKIP
     """
-    return _made(systems, token, origins, limits or Limits(), mcp, dataset, ledger or Ledger(), resources)[0]
-
-
-def _made(
-    systems: Systems,
-    token: str | None,
-    origins: Sequence[str],
-    limits: Limits,
-    mcp: bool,
-    dataset: str | None,
-    ledger: Ledger,
-    resources: dict[str, Any],
-) -> "tuple[Guard, Service]":
     check_token(token)
     with _needed():
-        from .application import Service, application
+        from .application import application
 
         if mcp:
             from .tools import tools_of
-    service = Service(open_served(systems, ledger, dataset=dataset, **resources), limits, Line(limits.workers, limits.waiting))
+    bounds = limits or Limits()
+    opened = open_served(systems, ledger or Ledger(), dataset=dataset, **resources)
+    logs = None if save_to is None else ConversationLogs(save_to, opened)
+    service = Service(opened, bounds, Line(bounds.workers, bounds.waiting), logs)
     made = application(service, *tools_of(service)) if mcp else application(service)
-    return Guard(made, limits, token, origins_of(origins)), service
+    return Guard(made, bounds, token, origins_of(origins), service)
 
 
 @contextmanager
@@ -143,19 +134,7 @@ class Running:
 
 
 @contextmanager
-def running(
-    systems: Systems,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    token: str | None = None,
-    origins: Sequence[str] = (),
-    limits: Limits | None = None,
-    mcp: bool = False,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    **resources: Any,
-) -> Iterator[Running]:
+def running(systems: Systems, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, **options: Any) -> Iterator[Running]:
     """Serve systems in a thread while the block runs, for a notebook or a test. The arguments are those of :func:`serve`.
 
     Example:
@@ -166,19 +145,19 @@ def running(
         >>> with running({"mine": ikat.Answer(ikat.llm(Model()))}) as server:  # doctest: +SKIP
         ...     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
     """
-    bounds, given = limits or Limits(), os.environ.get(TOKEN) if token is None else token
-    given = given or None
+    given = (os.environ.get(TOKEN) if token is None else token) or None
     listener = _bound(host, port, given)
     with listener, warnings.catch_warnings():
-        guard, service = _made(systems, given, origins, bounds, mcp, dataset, ledger or Ledger(), resources)
+        guard = app(systems, token=given, **options)
         from .connections import Server  # uvicorn is there: the application was made
 
+        service: Service = guard.service
         server = Server(guard, service.line)
         thread = threading.Thread(target=server.run, args=([listener],), name="ikat-serve", daemon=True)
         address, used = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         thread.start()
-        started = Running(f"http://{shown}:{used}", describe(service.systems), server, thread)
+        started = Running(f"http://{shown}:{used}", service.notes(), server, thread)
         try:
             warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
             if not server.listening.wait(60) or not thread.is_alive():
@@ -188,6 +167,8 @@ def running(
             started.stop()
             for model in distinct_models(service.systems.values()):
                 model.close()
+            if service.logs is not None:
+                service.logs.close()
 
 
 def serve(
@@ -199,6 +180,7 @@ def serve(
     origins: Sequence[str] = (),
     limits: Limits | None = None,
     mcp: bool = False,
+    save_to: str | Path | None = None,
     dataset: str | None = None,
     ledger: Ledger | None = None,
     echo: Callable[[str], None] = print,
@@ -218,6 +200,7 @@ def serve(
         origins: pages of other sites that may use it from a browser, such as ``"https://chat.example.org"``.
         limits: the bounds.
         mcp: whether the tools ``ask`` and ``search`` are offered by the Model Context Protocol at ``/mcp``.
+        save_to: a folder for the conversations whose clients name them, a log for each system; without it nothing is stored.
         dataset: with recorded completions, the dataset whose conversations they answer.
         ledger: the account that language models given as text count in.
         echo: prints a line.
@@ -236,7 +219,7 @@ def serve(
     if memory.path is None:
         memory.max_bytes = min(memory.max_bytes, MEMORY)
     options: dict[str, Any] = {"host": host, "port": port, "token": token, "origins": origins, "limits": limits}
-    options |= {"mcp": mcp, "dataset": dataset, "ledger": ledger}
+    options |= {"mcp": mcp, "save_to": save_to, "dataset": dataset, "ledger": ledger}
     with _logged(), running(systems, **options, **resources) as server, _stopped_by_signals(stopped):
         echo(f"chat page      {server.url}/\nmodels         {server.url}/v1\nsearch         {server.url}/search")
         if mcp:

@@ -11,9 +11,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from .application import Service, failure_for
-from .content import content_of
-from .wire import citations
+from .application import failure_for
+from .service import Service
+from .wire import citations, content_of
 
 ABOUT = "Conversational search over a collection of passages. Answers cite their passages as [1], [2], ..."
 Running = Callable[[Starlette], AbstractAsyncContextManager[None]]

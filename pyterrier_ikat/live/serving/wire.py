@@ -1,10 +1,11 @@
-"""Answers, streams and errors in the form of OpenAI's chat protocol, with citations."""
+"""Answers, streams and errors in the form of OpenAI's chat protocol; what the server adds to a text never reaches a prompt."""
 
 import json
 import math
+import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,8 +16,6 @@ from ...runs.answered_turn import Turn
 from ...spend import Spend
 from ...study.systems import System
 from ..answering import StillTooLong
-from .content import content_of, pieces_of
-from .requests import ChatRequest, RequestError
 from .waiting_line import FullError
 
 DONE = b"data: [DONE]\n\n"
@@ -25,6 +24,72 @@ DONE_BY = ("rewrite", "queries", "statements", "draft", "seconds", "method", "om
 HEARTBEAT = b": still working\n\n"
 TRY_LATER = 10
 """Seconds after which a client may ask again when the language model was not available."""
+PASSAGES_ONLY = "(This method writes no response. Its best passages:)"
+NOTHING_FOUND = "(No passage was found.)"
+_CITED = re.compile(r"\[(\d+)(?:\s*[,–-]\s*\d+)*\]")
+_SOURCES = re.compile(r"\n\nSources: \[1\](?:, \[\d+\])*\s*\Z")
+
+
+class RequestError(IkatError):
+    """A request that can't be served as it is.
+
+    Attributes:
+        status: the HTTP status.
+        param: the parameter that is wrong, in OpenAI's notation.
+        code: a word for programs.
+    """
+
+    def __init__(self, message: str, *, status: int = 400, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.param, self.code = status, param, code
+
+
+def content_of(turn: Turn) -> str:
+    r"""The text that a client gets as the assistant's message.
+
+    A response that cites one of its passages, as ``[2]``, is sent as it is. To any other response that is based on passages, a last line
+    adds their numbers. In the place of a response that the method doesn't write, there are the beginnings of its best passages.
+
+    Example:
+        >>> from pyterrier_ikat.runs import Source
+        >>> content_of(Turn(1, "Which tea?", "Rooibos.", (Source("d1", "Rooibos is red."), Source("d2", "Mint."))))
+        'Rooibos.\n\nSources: [1], [2]'
+    """
+    numbers = [f"[{number}]" for number in range(1, len(turn.sources) + 1)]
+    if turn.response:
+        cited = any(1 <= int(number) <= len(numbers) for number in _CITED.findall(turn.response))
+        return turn.response + (f"\n\nSources: {', '.join(numbers)}" if numbers and not cited else "")
+    if not numbers:
+        return NOTHING_FOUND
+    shown = [f"{number} {source.beginning or source.docno}" for number, source in zip(numbers, turn.sources, strict=True)]
+    return "\n\n".join([PASSAGES_ONLY, *shown])
+
+
+def without_additions(text: str) -> str:
+    r"""The response in an assistant's message that a client sends back, without what :func:`content_of` added.
+
+    Example:
+        >>> without_additions('Rooibos.\n\nSources: [1], [2]'), without_additions(NOTHING_FOUND)
+        ('Rooibos.', '')
+    """
+    if text.lstrip().startswith((PASSAGES_ONLY, NOTHING_FOUND)):
+        return ""
+    return _SOURCES.sub("", text)
+
+
+def pieces_of(text: str, length: int = 40) -> list[str]:
+    """The text in pieces of whole words, of about ``length`` characters, as a stream sends it.
+
+    Example:
+        >>> pieces_of("Rooibos has no caffeine.", 10)
+        ['Rooibos has ', 'no caffeine.']
+    """
+    pieces = [""]
+    for word in re.findall(r"\S+\s*|\s+", text):
+        if len(pieces[-1]) >= length:
+            pieces.append("")
+        pieces[-1] += word
+    return pieces
 
 
 def usage(spend: Spend) -> dict[str, int] | None:
@@ -62,10 +127,11 @@ def citations(turn: Turn) -> list[dict[str, Any]]:
     return [{"id": source.docno, "text": source.text, "score": source.score} for source in turn.sources]
 
 
-def account(turn: Turn, asked: ChatRequest) -> dict[str, Any]:
+def account(turn: Turn, ignored: Sequence[str]) -> dict[str, Any]:
     """How an answer came about."""
     told = {name: getattr(turn, name) for name in DONE_BY}
-    return {"response": turn.response, **told, **asdict(turn.spend), "tokens": turn.spend.tokens, "ignored": asked.ignored}
+    kept = {"ignored": ignored, "saved": bool(turn.more.get("saved"))}
+    return {"response": turn.response, **told, **asdict(turn.spend), "tokens": turn.spend.tokens, **kept}
 
 
 @dataclass(frozen=True)
@@ -73,10 +139,12 @@ class Reply:
     """The objects of one reply, which share an id.
 
     Args:
-        asked: the request.
+        model: the name of the system.
+        ignored: the parts of the request that have no effect.
     """
 
-    asked: ChatRequest
+    model: str
+    ignored: Sequence[str] = ()
     id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -105,13 +173,13 @@ class Reply:
         return self._object("chat.completion.chunk", []) | {"usage": usage(turn.spend)}
 
     def _more(self, turn: Turn) -> dict[str, Any]:
-        return {"citations": citations(turn), "ikat": account(turn, self.asked)}
+        return {"citations": citations(turn), "ikat": account(turn, self.ignored)}
 
     def _chunk(self, delta: dict[str, str], finish_reason: str | None = None) -> dict[str, Any]:
         return self._object("chat.completion.chunk", [{"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}])
 
     def _object(self, kind: str, choices: list[Any]) -> dict[str, Any]:
-        return {"id": self.id, "object": kind, "created": self.created, "model": self.asked.model, "choices": choices}
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model, "choices": choices}
 
 
 def model_object(system: System, created: int) -> dict[str, Any]:

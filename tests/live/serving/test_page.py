@@ -1,5 +1,6 @@
 """The chat page in Chromium: once against a real server on the sample, else against one that answers what the test queues."""
 
+import re
 from itertools import islice
 
 import pandas as pd
@@ -166,7 +167,9 @@ def test_two_systems_answer_the_same_words_with_their_own_histories(browser, ser
         said = [{"role": "user", "content": "Which tea?"}]
         later = [*said, {"role": "assistant", "content": first}, {"role": "user", "content": "And how?"}]
         assert server.told(model) == [said, later]
-    assert all(body["stream"] and body["metadata"] == {"ptkb": ["I avoid caffeine.", "I like mint."]} for body in server.asked)
+    assert all(body["stream"] and body["metadata"]["ptkb"] == ["I avoid caffeine.", "I like mint."] for body in server.asked)
+    (name,) = {body["metadata"]["chat_id"] for body in server.asked}  # one conversation, whoever answers
+    assert re.fullmatch(r"chat-\d{14}-[0-9a-f]+", name)
     assert browser.errors == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving.requests import read_chat
-from pyterrier_ikat.live.serving.served import answer_request, open_served
+from pyterrier_ikat.live.serving.service import answer_request, open_served
 from pyterrier_ikat.live.serving.waiting_line import Limits
 from pyterrier_ikat.live.serving.wire import Reply, as_json
 from pyterrier_ikat.llms import Ledger
@@ -50,7 +50,7 @@ def answers(index, workers):
             said.append({"role": "user", "content": words[(person * TURNS + turn) % len(words)]})
             data = {"messages": said, "metadata": {"ptkb": [f"I am person {person}.", words[person]]}}
             answered = answer_request(served, read_chat(data, ["one"], Limits()), lambda step: None)
-            reply = Reply(read_chat(data, ["one"], Limits()), "id", 0).completion(answered)
+            reply = Reply("one", [], "id", 0).completion(answered)
             reply["ikat"]["seconds"] = 0
             found.append(as_json(reply))
             said.append({"role": "assistant", "content": answered.response})

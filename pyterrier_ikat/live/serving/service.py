@@ -1,8 +1,8 @@
-"""The systems of a server: opened before it listens, asked by requests."""
+"""What a server does, apart from HTTP: its systems are opened before it listens, asked by requests, and their conversations saved."""
 
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,54 @@ from ...llms import LLM, Ledger
 from ...runs.answered_turn import Turn
 from ...study.systems import System, Systems, open_systems
 from ..answering import answer
-from .requests import ChatRequest, RequestError
+from .conversation_logs import ConversationLogs
+from .requests import ChatRequest, SearchRequest, read_chat, read_search
+from .waiting_line import Limits, Line
+from .wire import RequestError
+
+
+@dataclass
+class Service:
+    """What the server does, apart from HTTP.
+
+    Attributes:
+        systems: the systems by name.
+        limits: the bounds.
+        line: where requests wait.
+        logs: where conversations are saved; None where nothing is.
+    """
+
+    systems: Mapping[str, System]
+    limits: Limits
+    line: Line
+    logs: ConversationLogs | None = None
+
+    def read_chat(self, data: Mapping[str, Any], named: Sequence[str] = ()) -> ChatRequest:
+        """A checked chat request; ``named`` are the ids of its conversation in the header."""
+        return read_chat(data, list(self.systems), self.limits, None if self.logs is None else named)
+
+    def read_search(self, data: Mapping[str, Any]) -> SearchRequest:
+        """A checked search request."""
+        return read_search(data, list(self.systems), self.limits)
+
+    async def answer(self, asked: ChatRequest, tell: Callable[[str], None]) -> Turn:
+        """The answer, which is saved where the request names its conversation; ``tell`` is called in another thread."""
+
+        def work() -> Turn:
+            turn = answer_request(self.systems[asked.model], asked, tell)
+            return turn if self.logs is None or not asked.conversation else self.logs.save(asked, turn)
+
+        return await self.line.run(work)
+
+    async def search(self, asked: SearchRequest) -> list[dict[str, Any]]:
+        """For each query its passages."""
+        found = await self.line.run(lambda: search(self.systems[asked.model], asked.queries, asked.k))
+        return [{"query": query, "passages": passages} for query, passages in zip(asked.queries, found, strict=True)]
+
+    def notes(self) -> list[str]:
+        """What the server's user should know."""
+        silent = [f"{one.name} writes no response: its answers list passages" for one in self.systems.values() if not one.writes_response]
+        return silent + ([] if self.logs is None else [f"conversations whose clients name them are saved in {self.logs.folder}"])
 
 
 def answer_request(system: System, asked: ChatRequest, tell: Any) -> Turn:
@@ -102,8 +149,3 @@ def _recorded(models: list[LLM], dataset: str | None) -> tuple[Conversation, ...
             f"the completions of {replaying[0].spec} are recorded for a dataset's turns: name it with {given}, or give a live LLM"
         )
     return tuple(dataset_named(name).conversations)
-
-
-def describe(systems: Mapping[str, System]) -> list[str]:
-    """A line for each system that writes no response."""
-    return [f"{one.name} writes no response: its answers list passages" for one in systems.values() if not one.writes_response]

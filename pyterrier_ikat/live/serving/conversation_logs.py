@@ -1,0 +1,128 @@
+"""The conversations of a server as logs, where its operator asks for them: a log for each system, whose sessions the clients name."""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...errors import IkatError, UsageError
+from ...runs.answered_turn import Turn
+from ...runs.log import TOPICS, Event, Log, session_event, turn_event, write_topics
+from ...store.locks import lock_folders
+from ...study.in_folders import check_places
+from ...study.systems import System
+from .requests import ChatRequest
+
+NOT_DECIDING = ("on_error",)
+log = logging.getLogger("pyterrier_ikat.live.serving")
+
+
+@dataclass
+class _Known:
+    """What a log has of a conversation: the statements about its user, and the words and response of each turn."""
+
+    ptkb: dict[str, str] | None = None
+    said: list[tuple[str, str]] = field(default_factory=list)
+
+
+class ConversationLogs:
+    """The logs of a server.
+
+    A request holds the whole conversation, so that its log follows it: where the user has changed an earlier question, the turns from there
+    on are replaced; a turn that was answered elsewhere is noted as the client tells it. Where a client gives a system other answers as its
+    history than the system's own, the log keeps the system's, and the turn that saw the others has ``other_history`` in ``more``.
+
+    Args:
+        folder: each system gets a folder in it.
+        systems: the systems by name.
+
+    Attributes:
+        folder: as given.
+
+    Raises:
+        UsageError: when a folder holds the conversations of another system, another process writes into it, or it can't be made.
+    """
+
+    def __init__(self, folder: str | Path, systems: Mapping[str, System]) -> None:
+        self.folder = Path(folder)
+        check_places(systems, self.folder)
+        self._lock, self._held = threading.Lock(), ExitStack()
+        self._held.enter_context(lock_folders(*(self.folder / name for name in systems)))
+        try:
+            self._logs = {name: Log.create(self.folder / name, _header(system)) for name, system in systems.items()}
+            self._known = {
+                (name, one.session): _Known(dict(one.more["ptkb"]), [(turn.utterance, turn.response) for turn in one.turns])
+                for name, written in self._logs.items()
+                for one in written.dialogues()
+            }
+        except BaseException:
+            self._held.close()
+            raise
+
+    def save(self, asked: ChatRequest, turn: Turn) -> Turn:
+        """Note a turn in the conversation that the request names; the turn says whether it is saved.
+
+        A log that can't be written is told in the server's own log: the answer is there, and goes to its user.
+        """
+        try:
+            with self._lock:
+                known = self._known.setdefault((asked.model, asked.conversation), _Known())
+                said = list(exchanges(asked.messages))
+                self._logs[asked.model].note(*_events(asked, turn, known, said))
+                known.ptkb, known.said = asked.ptkb or {}, [*_kept(known, said), (said[-1][0], turn.response)]
+        except (OSError, UsageError) as error:
+            log.error("a conversation with %s can't be saved: %s", asked.model, getattr(error, "strerror", None) or error)
+            return turn
+        return replace(turn, more={**turn.more, "saved": True})
+
+    def close(self) -> None:
+        """Write each log's topics file, and let others write into the folders."""
+        with self._held:
+            for name, written in self._logs.items():
+                try:
+                    if topics := written.topics():
+                        write_topics(written.folder / TOPICS, topics)
+                except IkatError as error:
+                    log.error("there is no topics file of the conversations with %s: %s", name, error)
+
+
+def _header(system: System) -> dict[str, object]:
+    facts = {name: value for name, value in system.parameters().items() if name not in NOT_DECIDING}
+    return {"kind": "served", "system": system.name, "recorded": system.replays, **facts}
+
+
+def _kept(known: _Known, said: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The earlier turns of a request: those that the log has, then those that only the client knows."""
+    pairs = list(zip(known.said, said[:-1], strict=False))
+    same = next((place for place, (ours, theirs) in enumerate(pairs) if ours[0] != theirs[0]), len(pairs))
+    return [*known.said[:same], *said[same:-1]]
+
+
+def _events(asked: ChatRequest, turn: Turn, known: _Known, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
+    """What a request says of its conversation that the log doesn't have."""
+    session, ptkb, earlier = asked.conversation, asked.ptkb or {}, _kept(known, said)
+    if known.ptkb != ptkb:
+        yield session_event(session, session, ptkb=ptkb, memory="")
+    for number, (utterance, response) in enumerate(earlier, 1):
+        if known.said[number - 1 : number] != [(utterance, response)]:
+            yield turn_event(Turn(number, utterance, response, session=session))
+    others = any(ours.split() != theirs.split() for (_, ours), (_, theirs) in zip(earlier, said, strict=False))
+    more = {**turn.more, "other_history": True} if others else turn.more
+    yield turn_event(replace(turn.without_texts(), session=session, number=len(said), more=more))
+    for number in range(len(known.said), len(said), -1):
+        yield {"event": "undone", "session": session, "turn": number}
+
+
+def exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    """The user's words and what was said next, of each turn; what the assistant says before the first is omitted.
+
+    Example:
+        >>> said = [("assistant", "Welcome!"), ("user", "Hi"), ("user", "Which tea?"), ("assistant", "Rooibos."), ("user", "And cold?")]
+        >>> list(exchanges([{"role": role, "content": text} for role, text in said]))
+        [('Hi', ''), ('Which tea?', 'Rooibos.'), ('And cold?', '')]
+    """
+    asked = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    for place, following in zip(asked, [*asked[1:], len(messages)], strict=True):
+        yield messages[place]["content"], "\n".join(message["content"] for message in messages[place + 1 : following])

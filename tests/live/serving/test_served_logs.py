@@ -1,0 +1,164 @@
+"""Served conversations as logs: only where the operator asks, only where the client names them, and as the user has them."""
+
+import json
+import logging
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+from talking import Client, Talks, says, served
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.live.chat import Chat
+from pyterrier_ikat.live.serving import running
+from pyterrier_ikat.runs import Log
+from pyterrier_ikat.show import report
+
+NAMED = {"metadata": {"chat_id": "7d1-a", "ptkb": ["I like tea."]}}
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a server that saves conversations with two systems that say what they are told to."""
+    application = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=tmp_path / "served")
+    yield Client(application)
+    application.service.logs.close()
+
+
+def logged(tmp_path, name="talks"):
+    """Session -> its turns as (number, words, response)."""
+    return {one.session: [(turn.number, turn.utterance, turn.response) for turn in one.turns] for one in log_of(tmp_path, name).dialogues()}
+
+
+def log_of(tmp_path, name="talks"):
+    return Log(tmp_path / "served" / name)
+
+
+def test_a_conversation_that_its_client_names_is_a_log(client, tmp_path):
+    _, first = client.chat(says("Which tea?", **NAMED))
+    said = first["choices"][0]["message"]["content"]
+    _, second = client.chat(says("Which tea?", said, "And cold?", **NAMED))
+    assert (first["ikat"]["saved"], second["ikat"]["saved"], second["ikat"]["ignored"]) == (True, True, [])
+    assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
+    (one,) = log_of(tmp_path).dialogues()
+    assert (one.more["ptkb"], log_of(tmp_path).header["kind"]) == ({"1": "I like tea."}, "served")
+    turn = one.turns[1]
+    assert ([source.docno for source in turn.sources], turn.method) == (["d1-And cold?", "d2-And cold?"], "talks")
+    assert {source.text for source in turn.sources} == {""}
+    assert "other_history" not in turn.more
+    assert logged(tmp_path, "other") == {}
+
+
+def test_without_a_name_or_without_the_option_nothing_is_stored(client, tmp_path):
+    for body in (says("Which tea?"), says("Which tea?", metadata={"chat_id": 7}), says("Which tea?", metadata={"chat_id": "../up"})):
+        status, answer = client.chat(body)
+        assert (status, answer["ikat"]["saved"]) == (200, False)
+    assert logged(tmp_path) == {}
+    before = sorted(tmp_path.rglob("*"))
+    _, answer = Client(served()).chat(says("Which tea?", **NAMED), headers={"X-OpenWebUI-Chat-Id": "7d1-a"})
+    assert (answer["ikat"]["saved"], answer["ikat"]["ignored"]) == (False, ["metadata.chat_id"])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("header", ["X-OpenWebUI-Chat-Id", "X-Conversation-Id"])
+def test_a_header_names_a_conversation_too(client, tmp_path, header):
+    client.chat(says("Which tea?"), headers={header: "9"})
+    assert list(logged(tmp_path)) == ["9"]
+
+
+def test_the_log_follows_what_the_user_has_changed(client, tmp_path):
+    for words in (["Which tea?"], ["Which tea?", "Rooibos.", "And cold?"], ["Which tea?", "Rooibos.", "And cold?", "Rooibos.", "Why?"]):
+        client.chat(says(*words, **NAMED))
+    client.chat(says("Which tea?", "Rooibos.", "And hot?", **NAMED))
+    assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And hot?", "Rooibos.")]}
+    client.chat(says("Which coffee?", **NAMED))
+    assert logged(tmp_path) == {"7d1-a": [(1, "Which coffee?", "Rooibos.")]}
+
+
+def test_turns_that_were_answered_elsewhere_are_as_the_client_tells_them(client, tmp_path):
+    client.chat(says("Hi.", "Hello.", "Which tea?", "Mate.", "And cold?", **NAMED))
+    assert logged(tmp_path)["7d1-a"] == [(1, "Hi.", "Hello."), (2, "Which tea?", "Mate."), (3, "And cold?", "Rooibos.")]
+    methods = [turn.method for turn in log_of(tmp_path).dialogues()[0].turns]
+    assert methods == ["", "", "talks"]
+
+
+def test_other_answers_in_the_history_do_not_replace_the_system_s_own(client, tmp_path):
+    client.chat(says("Which tea?", **NAMED))
+    client.chat(says("Which tea?", "Mate.", "And cold?", **NAMED))  # as the page does where systems share a history
+    (one,) = log_of(tmp_path).dialogues()
+    assert [turn.response for turn in one.turns] == ["Rooibos.", "Rooibos."]
+    assert [turn.more.get("other_history") for turn in one.turns] == [None, True]
+
+
+def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
+    systems = {"talks": Talks("Rooibos."), "other": Talks("Mate.")}
+    with running(systems, save_to=tmp_path / "served") as server:
+        assert [note for note in server.notes if "saved in" in note]
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+            for model, name in (("talks", "a"), ("other", "a"), ("talks", "b")):
+                told = {"chat_id": name, "ptkb": "I like tea."}
+                reply = client.chat.completions.create(model=model, messages=says("Tea?")["messages"], metadata=told)
+                assert reply.ikat["saved"]
+        with pytest.raises(ikat.UsageError, match="is being made by"), running(systems, save_to=tmp_path / "served"):
+            pass
+    folders = [tmp_path / "served" / name for name in systems]
+    assert "Rooibos." in (page := report(folders).html)
+    assert "Mate." in page
+    assert [(one.number, one.ptkb, one.turns[0].response) for one in read_topics(folders[0] / "topics.json")] == [
+        ("a", {"1": "I like tea."}, "Rooibos."),
+        ("b", {"1": "I like tea."}, "Rooibos."),
+    ]
+    assert ikat.dataset(folders[0] / "topics.json").get_topics()["qid"].tolist() == ["a_1", "b_1"]
+    with pytest.raises(ikat.UsageError, match=r"holds 2 conversations \(a, b\): choose one with number"):
+        Chat(Talks("Mint."), continue_from=folders[0])
+    chat = Chat(Talks("Mint."), continue_from=folders[0], number="b")
+    assert (chat.ptkb, [turn.response for turn in chat.turns]) == ({"1": "I like tea."}, ["Rooibos."])
+    chat.say("Cold?")
+    assert [[turn.response for turn in one.turns] for one in read_topics(folders[0] / "topics.json")] == [
+        ["Rooibos."],
+        ["Rooibos.", "Mint."],
+    ]
+    with running(systems, save_to=tmp_path / "served"):
+        pass  # the server goes on with it
+    assert logged(tmp_path)["b"] == [(1, "Tea?", "Rooibos."), (2, "Cold?", "Mint.")]
+    with (
+        pytest.raises(ikat.UsageError, match="holds other conversations"),
+        running({"talks": Talks("x") >> Talks()}, save_to=folders[0].parent),
+    ):
+        pass
+
+
+def test_a_log_that_can_not_be_written_costs_no_answer_and_no_words(client, tmp_path, caplog):
+    client.chat(says("Which tea?", **NAMED))
+    path = log_of(tmp_path).path
+    with path.open("a") as file:
+        file.write("\n")  # another program
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        status, answer = client.chat(says("A secret question?", **NAMED))
+    assert (status, answer["ikat"]["saved"]) == (200, False)
+    assert re.search(r"a conversation with talks can't be saved: another program has changed .*log\.jsonl", caplog.text)
+    assert "secret" not in caplog.text
+
+
+def test_many_at_once_are_each_in_their_own_conversation(tmp_path):
+    with running({"talks": Talks()}, save_to=tmp_path / "served") as server:
+
+        def talk(person):
+            with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+                said = []
+                for turn in range(3):
+                    said.append({"role": "user", "content": f"Person {person}, question {turn}?"})
+                    reply = client.chat.completions.create(model="talks", messages=said, metadata={"chat_id": f"p{person}"})
+                    said.append({"role": "assistant", "content": reply.choices[0].message.content})
+
+        with ThreadPoolExecutor(6) as people:
+            list(people.map(talk, range(6)))
+    found = logged(tmp_path)
+    assert {name: [words for _, words, _ in turns] for name, turns in found.items()} == {
+        f"p{person}": [f"Person {person}, question {turn}?" for turn in range(3)] for person in range(6)
+    }
+    for name, turns in found.items():
+        person = name[1:]
+        assert all(json.loads(response)[2] == words and f"Person {person}," in response for _, words, response in turns)
