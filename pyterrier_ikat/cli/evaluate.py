@@ -271,7 +271,7 @@ def submit(folder: str, dataset_name: str | None, run_id: str, run_type: str, te
 
     A submission that `ikat validate` refuses is not written. That of an interactive run has the form of the server's dump.
     """
-    from ..live.interactive.submitting import write_interactive
+    from ..live.interactive.submission import write_interactive
     from ..runs import RunFolder
     from ..runs.log import Log
     from ..submit import write_submission

@@ -21,8 +21,8 @@ from ...runs.turn_html import chat_html, why_html
 from ...study.systems import System
 from ..answering import HISTORY, StillTooLong, Tell, answer
 from ..persona import NUMBER
-from .remembering import Remembering
-from .saving import ChatFolder
+from .chat_folder import ChatFolder
+from .chat_memory import Remembering
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,24 +1,27 @@
-"""A chat in the terminal: lines in, answers and commands' results out, and what the system is doing meanwhile."""
+"""A chat in the terminal: lines and commands in, answers and commands' results out, and what the system is doing meanwhile."""
 
+import difflib
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 import pandas as pd
 
-from ...errors import IkatError, Terminated, was_interrupted
+from ...errors import IkatError, Terminated, UsageError, was_interrupted
 from ...llms import LLM
 from ...llms.failures import KEPT
 from ...operator import parts_of
 from ...progress import without_bars
 from ...runs.turn_drawn import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from ..answering import Tell
-from .commands import Command, list_commands, read_command
 from .conversation import Chat
 
+MARK = "/"
+"""Begins a line that no model ever sees."""
 PROMPT = "\nyou> "
 
 
@@ -148,7 +151,7 @@ def _take(chat: Chat, line: str, screen: Screen) -> None:
     try:
         command = read_command(line)
         if isinstance(command, Command):
-            RUN[command.name](chat, command.argument, screen)
+            COMMANDS[command.name].run(chat, command.argument, screen)
         else:
             _say(chat, command, screen)
     except IkatError as error:
@@ -219,5 +222,78 @@ def _help(chat: Chat, argument: str, screen: Screen) -> None:
     screen.show(help_drawn([*list_commands(), *keys]))
 
 
-RUN = {"why": _why, "sources": _sources, "undo": _undo, "method": _method, "help": _help}
-"""The function of each command."""
+@dataclass(frozen=True)
+class _Kind:
+    """What a command takes and does.
+
+    Attributes:
+        does: one line for ``/help``.
+        run: does it.
+        argument: the name of the argument that it may take; empty where it takes none.
+    """
+
+    does: str
+    run: Callable[[Chat, str, Screen], None]
+    argument: str = ""
+
+
+COMMANDS = {
+    "why": _Kind("show how the last answer came about: queries, prompts, completions, calls and cost", _why),
+    "sources": _Kind("show the whole passages of the last answer, with their scores", _sources),
+    "undo": _Kind("undo the last turn, also in the saved chat", _undo),
+    "method": _Kind("show the method, or continue with the method NAME", _method, "NAME"),
+    "help": _Kind("list the commands", _help),
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that the user typed.
+
+    Attributes:
+        name: one of ``COMMANDS``, without the slash.
+        argument: the words after it; empty where there are none.
+    """
+
+    name: str
+    argument: str = ""
+
+
+def read_command(line: str) -> Command | str:
+    """A line as a command, or as the words to say.
+
+    Args:
+        line: what the user typed. A line that begins with two slashes is said with one.
+
+    Raises:
+        UsageError: for an unknown command, or an argument that the command does not take.
+
+    Example:
+        >>> read_command("/method gtr"), read_command("Which tea?"), read_command("//etc is full, why?")
+        (Command(name='method', argument='gtr'), 'Which tea?', '/etc is full, why?')
+    """
+    line = line.strip()
+    if not line.startswith(MARK):
+        return line
+    if line.startswith(MARK * 2):
+        return line.removeprefix(MARK)
+    typed, _, argument = line.removeprefix(MARK).partition(" ")
+    name, argument = typed.lower(), argument.strip()
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        repair = f"did you mean /{near[0]}?" if near else "/help lists the commands"
+        raise UsageError(f"there is no command /{typed}: {repair} (to say a line that begins with a slash, begin it with two)")
+    if argument and not COMMANDS[name].argument:
+        raise UsageError(f"/{name} takes nothing after it: type /{name} alone")
+    return Command(name, argument)
+
+
+def list_commands() -> list[tuple[str, str]]:
+    """Each command as it is typed, and what it does.
+
+    Example:
+        >>> [typed for typed, _ in list_commands()]
+        ['/why', '/sources', '/undo', '/method [NAME]', '/help', '//TEXT']
+    """
+    typed = [(f"{MARK}{name}" + f" [{kind.argument}]" * bool(kind.argument), kind.does) for name, kind in COMMANDS.items()]
+    return [*typed, ("//TEXT", "say /TEXT: a line that begins with two slashes is no command")]

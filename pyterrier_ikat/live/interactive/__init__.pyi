@@ -1,7 +1,7 @@
 from .client import TrackServer as TrackServer
 from .interactive_run import InteractiveRun as InteractiveRun
 from .interactive_run import interact as interact
-from .messages import UserMessage as UserMessage
-from .personas import Memory as Memory
+from .playing import Memory as Memory
 from .response_limits import count_spacy_tokens as count_spacy_tokens
 from .response_limits import cut_to_tokens as cut_to_tokens
+from .server_answers import UserMessage as UserMessage

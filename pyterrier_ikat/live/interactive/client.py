@@ -18,10 +18,21 @@ from ...errors import DataError, UsageError
 from ...llms.failures import Transient, shorten
 from ...llms.limits import Retry, seconds_of
 from ..answering import Tell
-from .access import TOKEN, Token, safe_address
-from .call_failures import Failed, KeepsFailing, Late, ResponseTooLong, ServerDown, ServerRefusal, Unsure, Untaken
-from .messages import RunStatus, UserMessage, cleaned
 from .response_limits import TOKENS
+from .server_access import (
+    TOKEN,
+    Failed,
+    KeepsFailing,
+    Late,
+    ResponseTooLong,
+    ServerDown,
+    ServerRefusal,
+    Token,
+    Unsure,
+    Untaken,
+    safe_address,
+)
+from .server_answers import RunStatus, UserMessage, cleaned
 
 T = TypeVar("T")
 TIMEOUT = 300.0
@@ -115,7 +126,7 @@ class TrackServer:
         return RunStatus.of(self._read("run/status", {"run_id": run_id}))
 
     def dump(self, run_id: str) -> list[Any]:
-        """The objects of the run file, which :func:`~.dumps.read_dump` reads: one for each response that the server took.
+        """The objects of the run file, which :func:`~.server_answers.read_dump` reads: one for each response that the server took.
 
         Raises:
             KeepsFailing: when the server fails twice, as the released one does before it has a response.

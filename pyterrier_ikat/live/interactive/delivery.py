@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from ...errors import DataError
 from ...runs.answered_turn import Turn
 from ..answering import Tell
-from .call_failures import ResponseTooLong, ServerDown, ServerRefusal, Unsure
 from .client import AGAIN, TrackServer
-from .dumps import more_than, read_dump
 from .journal import Journal
-from .messages import UserMessage
 from .response_limits import count_spacy_tokens, fit_response
+from .server_access import ResponseTooLong, ServerDown, ServerRefusal, Unsure
+from .server_answers import UserMessage, more_than, read_dump
 from .settling import Settled, settle, settle_start
 
 ATTEMPTS = 10

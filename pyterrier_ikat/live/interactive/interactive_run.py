@@ -22,16 +22,14 @@ from ...study.identity import checksums_of, kept_as_they_are
 from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import Table, of_frame
 from ..answering import HISTORY, Tell
-from .call_failures import ServerDown, ServerRefusal
 from .client import TIMEOUT, TrackServer
-from .comparing import DumpDiffersError, as_dump, differences
-from .dumps import read_dump
 from .journal import Journal
-from .personas import Memory, Personas
-from .playing import Player
+from .playing import Memory, Personas, RunPlayer
 from .response_limits import tokenizer
+from .server_access import ServerDown, ServerRefusal
+from .server_answers import read_dump
+from .submission import DUMP, DumpDiffersError, as_dump, differences
 
-DUMP = "dump.json"
 NOT_DECIDING = ("on_error",)
 """A run may continue without the answers that a model refuses to give."""
 
@@ -173,7 +171,7 @@ def interact(
             live.open_models()
         if journal.message is None and not journal.asking:
             _check_budget(server, debug)
-        Player(server, run_id, live, journal, personas, memory, history, tell, sleep).play(said, most=sessions)
+        RunPlayer(server, run_id, live, journal, personas, memory, history, tell, sleep).play(said, most=sessions)
         finished = bool(journal.message and journal.message.ends_run)
         if not debug:
             _check_topics(server, run_id, finished)

@@ -21,8 +21,7 @@ from typing import Any
 
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Event, Log, take, turn_event
-from .dumps import DumpEntry, more_than
-from .messages import UserMessage
+from .server_answers import DumpEntry, UserMessage, more_than
 
 
 class Journal:

@@ -6,10 +6,9 @@ from enum import Enum
 
 from ...errors import DataError
 from ...runs.answered_turn import Turn
-from .call_failures import KeepsFailing, ServerDown, ServerRefusal
 from .client import AGAIN, TrackServer
-from .dumps import DumpEntry, more_than, read_dump
-from .messages import UserMessage
+from .server_access import KeepsFailing, ServerDown, ServerRefusal
+from .server_answers import DumpEntry, UserMessage, more_than, read_dump
 
 WAITS = (2.0, 8.0, 30.0, 60.0, 120.0)
 """Seconds between two questions to a server that may still be at work on a response."""

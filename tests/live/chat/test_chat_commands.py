@@ -3,8 +3,7 @@
 import pytest
 
 from pyterrier_ikat import UsageError
-from pyterrier_ikat.live.chat.commands import COMMANDS, Command, read_command
-from pyterrier_ikat.live.chat.terminal import RUN
+from pyterrier_ikat.live.chat.terminal import Command, read_command
 
 
 @pytest.mark.parametrize(
@@ -36,7 +35,3 @@ def test_a_line_is_a_command_or_words(line, read):
 def test_what_is_no_command_is_an_error_and_never_said(line, message):
     with pytest.raises(UsageError, match=message):
         read_command(line)
-
-
-def test_each_command_does_something():
-    assert RUN.keys() == COMMANDS.keys()

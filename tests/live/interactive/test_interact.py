@@ -11,7 +11,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.interactive import client, interact, playing
 from pyterrier_ikat.live.interactive.client import TrackServer
-from pyterrier_ikat.live.interactive.comparing import DumpDiffersError
+from pyterrier_ikat.live.interactive.submission import DumpDiffersError
 from pyterrier_ikat.llms.failures import FatalLLMError
 from pyterrier_ikat.llms.limits import Retry
 from pyterrier_ikat.runs import Log

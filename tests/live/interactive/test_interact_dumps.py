@@ -16,9 +16,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.live.interactive import delivery, interactive_run, journal
 from pyterrier_ikat.live.interactive.client import ServerDown
-from pyterrier_ikat.live.interactive.comparing import DumpDiffersError, as_dump, differences
-from pyterrier_ikat.live.interactive.dumps import read_dump
-from pyterrier_ikat.live.interactive.submitting import write_interactive
+from pyterrier_ikat.live.interactive.server_answers import read_dump
+from pyterrier_ikat.live.interactive.submission import DumpDiffersError, as_dump, differences, write_interactive
 from pyterrier_ikat.runs import Dialogue, Log, Turn, log
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -13,7 +13,7 @@ from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, TOPICS, InProcess,
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.interactive import client, delivery, interactive_run, journal, playing
 from pyterrier_ikat.live.interactive.client import ServerDown
-from pyterrier_ikat.live.interactive.messages import UserMessage
+from pyterrier_ikat.live.interactive.server_answers import UserMessage
 from pyterrier_ikat.live.interactive.settling import is_taken
 from pyterrier_ikat.runs import Log, Turn, log
 from pyterrier_ikat.store import lines
@@ -68,7 +68,7 @@ def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: N
     steps = journal.Journal(Log.create(folder, header))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(playing, "answer", answers)
-        playing.Player(server, "mine", None, steps, sleep=sleep).play("Ours.")
+        playing.RunPlayer(server, "mine", None, steps, sleep=sleep).play("Ours.")
     interactive_run._compare(server, steps)
     return interactive_run.InteractiveRun(folder, steps.log, steps.message.ends_run)
 

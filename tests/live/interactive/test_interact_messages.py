@@ -8,7 +8,7 @@ from track_server import LAST_WORDS, TOKEN, Run, Track, TrackServer
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.live.interactive import client, interactive_run, playing
-from pyterrier_ikat.live.interactive.messages import UserMessage
+from pyterrier_ikat.live.interactive.server_answers import UserMessage
 from pyterrier_ikat.llms.limits import Retry
 
 ONE = (("1-1", "ann", ("Why?", "How?")),)

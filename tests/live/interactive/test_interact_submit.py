@@ -10,7 +10,7 @@ from track_server import Track
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.interactive.submitting import write_interactive
+from pyterrier_ikat.live.interactive.submission import write_interactive
 from pyterrier_ikat.submit import RefusedError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import DataError, UsageError, advice, list_first, option
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Log, not_saved, topics_of, write_topics
-from .remembering import ME
+from .chat_memory import ME
 
 HEADER = {"kind": "chat", "system": ""}
 KINDS = ("chat", "served")
