@@ -4,9 +4,18 @@ PYTHON = {"running": "study"}
 """Name in `pyterrier_ikat` -> the new one."""
 OF_RESOURCES = ("second_llm", "retriever", "dense", "rewriter", "expander", "prompts", "texts", "splade_model", "splade_query_model")
 """Resources that had an option of their own."""
-OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in OF_RESOURCES}
-"""Option of the command line -> the new one."""
+OPTIONS = {f"--{name.replace('_', '-')}": f"--resources {name}=..." for name in OF_RESOURCES} | {
+    "agree --run": "`ikat agree FIRST SECOND RUN...`",
+    "evaluate --bem": "--judge bem=FOLDER",
+    "evaluate --measure": "--measures",
+    "index --threads": "threads= of ikat.PassageIndex(PATH).index(...)",
+    "interact --timeout": "timeout= of ikat.interact(...)",
+    "paper --prompts": 'a line prompts = "FOLDER" in the file of --resources',
+    "simulate --passages": "passages= of ikat.simulate(...)",
+}
+"""Option of the command line, with its command where others have the option -> the new one."""
 COMMANDS = {
+    "breakdown": "`ikat evaluate --by depth`",
     "evaluate-ptkb": "`ikat evaluate --of statements`",
     "evaluate-responses": "`ikat evaluate --of responses`",
     "evaluate-actions": "`ikat evaluate --of actions`",

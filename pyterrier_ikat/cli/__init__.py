@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from . import analyse, catalogue, evaluate, inspect, judge, live, paper, run, simulate
+from . import catalogue, evaluate, inspect, judge, live, paper, run
 from .main import main
 
-__all__ = ["analyse", "catalogue", "evaluate", "inspect", "judge", "live", "main", "paper", "run", "simulate"]
+__all__ = ["catalogue", "evaluate", "inspect", "judge", "live", "main", "paper", "run"]

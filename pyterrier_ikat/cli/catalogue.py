@@ -7,7 +7,8 @@ import click
 
 from ..errors import UsageError
 from ..tables import Cell, Column, Table, of_frame, wrapped
-from .main import FORMAT, dataset_named, main
+from .main import main
+from .options import FORMAT, dataset_named
 from .output import show
 
 if TYPE_CHECKING:

@@ -1,31 +1,44 @@
-"""Commands that evaluate runs, and write and check submissions."""
+"""The command that evaluates runs: their passages, or the statements, responses and actions of their systems."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, UsageError, list_first
-from ..tables import wrapped
-from .main import (
+from ..errors import UsageError, did_you_mean, list_first
+from ..tables import Table, of_frame, wrapped
+from .main import main
+from .options import (
     BASELINE,
     DATASET,
     FORMAT,
     MEASURES,
+    PLOT,
     QRELS,
     RUNS,
     TURNS,
     dataset_named,
-    main,
-    quiet,
+    judged_by,
+    load_runs,
+    text_loader_of,
+    turns_of,
 )
-from .outcomes import JUDGES, OF, check_options, show_actions, show_responses, show_statements
 from .output import show
 
 if TYPE_CHECKING:
     import pandas as pd
+
+JUDGES = ("rouge-l", "groundedness", "completeness", "relevance", "naturalness", "preference", "nuggets")
+BEM = "bem="
+OF = ("passages", "statements", "responses", "actions")
+TAKEN_BY = {
+    "passages": {"qrels", "turns", "measures", "baseline", "pairwise", "samples", "by", "plot"},
+    "statements": {"qrels", "turns"},
+    "responses": {"qrels", "turns", "judges", "llm", "index"},
+    "actions": {"turns"},
+}
+"""What is evaluated -> the options that it takes beside the dataset."""
 
 
 @main.command(
@@ -33,6 +46,7 @@ if TYPE_CHECKING:
     example="""\
 ikat evaluate runs/* --dataset ikat:2023-mini --baseline raw \\
     --measures "nDCG@5,P(rel=1)@20"
+ikat evaluate runs/* --by depth --plot depth.png
 ikat evaluate runs/rtg --of statements --dataset ikat:2023-mini \\
     --qrels ptkb_nist
 ikat evaluate runs/* --of responses --dataset ikat:2024 \\
@@ -52,72 +66,109 @@ ikat evaluate runs/* --of actions --dataset mtrag:mini""",
     is_flag=True,
     help="treat NAME, NAME.sample-2, ... as samples of one system: show their mean, deviation and shares of variance",
 )
+@click.option("--by", type=click.Choice(["depth", "conversation"]), help="means of one measure by depth of the turn or by conversation")
+@PLOT
 @click.option(
     "--judge",
     "judges",
     multiple=True,
-    type=click.Choice(JUDGES),
     metavar="JUDGE",
-    help=f"of responses, may be repeated: {', '.join(JUDGES)}; by default rouge-l, all others need --llm",
+    help=f"of responses, may be repeated: {', '.join(JUDGES)}; by default rouge-l, all others need --llm; bem=FOLDER for a classifier of "
+    "answer equivalence",
 )
 @click.option("--llm", help="the model that judges responses")
-@click.option("--bem", help="folder of a classifier of answer equivalence, for responses")
 @click.option("--index", help="the passage index with the texts, for groundedness of responses")
 @FORMAT
-@quiet
-def evaluate(
-    paths: tuple[str, ...],
-    of: str,
-    dataset_name: str | None,
-    qrels: str | None,
-    turns: str | None,
-    measures: str | None,
-    baseline: str | None,
-    pairwise: bool,
-    samples: bool,
-    form: str,
-    **judging: Any,
-) -> None:
+def evaluate(paths: tuple[str, ...], of: str, dataset_name: str | None, form: str, **given: Any) -> None:
     """Evaluate RUNs: their passages, or with --of the statements that they chose, their responses or their actions.
 
     A RUN is a folder made by `ikat run`, a TREC run file or a submission. Folders know their dataset. Scores are means over all judged
     turns; a turn without results counts 0. Turns of a run or of the judgements that match nothing are named. --of statements takes folders
     and submissions; responses and actions (whether a run abstains and asks back where it should) take folders.
     """
-    options = {"qrels": qrels, "turns": turns, "measures": measures, "baseline": baseline, "pairwise": pairwise, "samples": samples}
-    check_options(of, dataset=dataset_name, **options, **judging)
-    if of == "statements" and dataset_name:
-        show_statements(paths, dataset_name, judged_by(dataset_name, qrels or "ptkb", turns), form)
-    elif of == "responses" and dataset_name:
-        show_responses(paths, dataset_name, turns_of(dataset_name, qrels, turns), form, judging.pop("index"), **judging)
-    elif of == "actions" and dataset_name:
-        show_actions(paths, dataset_name, turns_of(dataset_name, None, turns), form)
+    _check_options(of, dataset_name, given)
+    qrels, turns = given["qrels"], given["turns"]
+    if of == "passages" and given["by"]:
+        _show_groups(paths, judged_by(dataset_name, qrels, turns, paths), dataset_name, given, form)
+    elif of == "passages":
+        _show_passages(paths, dataset_name, given, form)
+    elif of == "statements":
+        _show_statements(paths, str(dataset_name), judged_by(dataset_name, qrels or "ptkb", turns), form)
+    elif of == "responses":
+        wanted = turns_of(str(dataset_name), qrels, turns)
+        _show_responses(paths, str(dataset_name), wanted, given["index"], _judges(given["judges"], given["llm"]), form)
     else:
-        _evaluate_passages(paths, dataset_name, qrels, turns, measures, baseline, pairwise, samples, form)
+        _show_actions(paths, str(dataset_name), turns_of(str(dataset_name), None, turns), form)
 
 
-def _evaluate_passages(
-    paths: tuple[str, ...],
-    dataset_name: str | None,
-    qrels: str | None,
-    turns: str | None,
-    measures: str | None,
-    baseline: str | None,
-    pairwise: bool,
-    samples: bool,
-    form: str,
-) -> None:
+def _check_options(of: str, dataset_name: str | None, given: Mapping[str, Any]) -> None:
+    """Check that what is evaluated takes the options.
+
+    Raises:
+        UsageError: when it doesn't, or lacks its dataset.
+    """
+    there = {"judge" if name == "judges" else name: name for name, value in given.items() if value}
+    for shown, name in there.items():
+        if name not in TAKEN_BY[of]:
+            others = " and ".join(other for other in OF if name in TAKEN_BY[other])
+            raise UsageError(f"--{shown} is for {others}: omit it with --of {of}")
+    if of != "passages" and not dataset_name:
+        raise UsageError(f"--of {of} needs the dataset: give --dataset, such as ikat:2023-mini")
+    if given["by"] and (tests := sorted(there.keys() & {"baseline", "pairwise", "samples"})):
+        raise UsageError(f"--by {given['by']} compares nothing: omit --{tests[0]}")
+    if given["plot"] and not given["by"]:
+        raise UsageError("--plot draws the means of --by: give --by depth or --by conversation")
+    if given["pairwise"] and given["baseline"]:
+        raise UsageError("--pairwise compares all runs with each other: omit --baseline")
+
+
+def _show_groups(paths: Sequence[str], judged: "pd.DataFrame", dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
+    """The mean of each conversation or depth, beside the number of its turns."""
+    from ..evaluation import as_measures, breakdown
+
+    wanted = as_measures(given["measures"] or "nDCG@5")
+    if len(wanted) > 1:
+        raise UsageError(f"--by {given['by']} shows one measure: give one, such as --measures nDCG@5")
+    topics = None if dataset_name is None else dataset_named(dataset_name).get_topics()
+    table = breakdown(load_runs(paths), judged, wanted[0], given["by"], topics=topics)
+    if given["plot"] is not None:
+        from ..show.plots import plot_breakdown, save_plot
+
+        save_plot(plot_breakdown(table), given["plot"])
+    show(of_frame(table), form)
+
+
+def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
     from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, turn_scores
     from ..evaluation.experiment_table import experiment_table
     from ..evaluation.measures import TRACK_2023, as_measures
     from ..evaluation.samples import AVERAGED, averaged, sampled_rows
     from ..store.trec import name_runs
 
-    wanted = list(TRACK_2023) if measures is None else as_measures(measures)
+    qrels, samples, baseline = given["qrels"], given["samples"], given["baseline"]
+    wanted = list(TRACK_2023) if given["measures"] is None else as_measures(given["measures"])
     named = name_runs(paths)
-    judged = _judged(dataset_name, qrels, turns, paths)
+    judged = _judged(dataset_name, qrels, given["turns"], paths)
     groups = _groups(named, samples)
     rankings = {name: _ranking(name, path) for name, path in named.items()}
+    _check_judged(judged, rankings, dataset_name, qrels)
+    check_baseline(groups, baseline)
+    scores = turn_scores(rankings.items(), Evaluator(judged, wanted))
+    of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
+    if given["pairwise"]:
+        from ..evaluation.pairwise import pairwise_table
+
+        show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * samples), form)
+    else:
+        show(experiment_table(sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)), form)
+    for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=given["turns"] is not None):
+        click.echo(wrapped(line), err=form != "text")
+
+
+def _check_judged(
+    judged: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Mapping[str, Any]], dataset_name: str | None, qrels: str | None
+) -> None:
+    """Whether there are judgements, and of passages."""
     shares = any(judged[qid].keys() & ranking[qid] for ranking in rankings.values() for qid in judged.keys() & ranking)
     if dataset_name is not None and not shares:
         from ..study.study import refuse_statements
@@ -125,19 +176,6 @@ def _evaluate_passages(
         refuse_statements(dataset_name, qrels)
     if not judged:
         raise UsageError(f"{dataset_name} has no judgements: give --qrels FILE instead of --dataset")
-    check_baseline(groups, baseline)
-    if pairwise and baseline is not None:
-        raise UsageError("--pairwise compares all runs with each other: omit --baseline")
-    scores = turn_scores(rankings.items(), Evaluator(judged, wanted))
-    of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
-    if pairwise:
-        from ..evaluation.pairwise import pairwise_table
-
-        show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * samples), form)
-    else:
-        show(experiment_table(sampled_rows(of_systems, wanted, baseline) if samples else experiment_rows(scores, wanted, baseline)), form)
-    for line in _unmatched(rankings, judged, dataset_name, qrels, chosen=turns is not None):
-        click.echo(wrapped(line), err=form != "text")
 
 
 def _unmatched(
@@ -185,52 +223,6 @@ def _judged(dataset_name: str | None, qrels: str | None, turns: str | None, path
     return judgements_by_turn(judged_by(dataset_name, qrels, turns, paths).itertuples(index=False, name=None))
 
 
-def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()) -> "pd.DataFrame":
-    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two those that the run folders know.
-
-    Raises:
-        UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
-    """
-    from ..conversations import check_qrels, read_qrels
-    from ..conversations.choice import find_qrels, of_turns
-
-    if dataset_name is None:
-        if qrels is not None:
-            return of_turns(read_qrels(qrels), turns, qrels)
-        from ..evaluation.finished import folders_in, qrels_of
-        from ..store.trec import name_runs
-
-        if not paths or not (folders := folders_in(name_runs(paths))):
-            raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
-        return of_turns(qrels_of(folders), turns, "the dataset of the runs")
-    data = dataset_named(dataset_name)
-    found, name = find_qrels(qrels, data), f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
-    return of_turns(found if found.empty else check_qrels(found), turns, name)
-
-
-def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[str] | None:
-    """The turns that ``--qrels`` and ``--turns`` name; None without either.
-
-    Raises:
-        UsageError: when a turn isn't there, or isn't judged.
-    """
-    from ..conversations.choice import read_turns
-
-    if qrels is not None:
-        return list(judged_by(dataset_name, qrels, turns)["qid"].drop_duplicates())
-    return None if turns is None else read_turns(turns, dataset_named(dataset_name).get_topics()["qid"], dataset_named(dataset_name).name)
-
-
-def unjudged_turns(dataset_name: str) -> set[str]:
-    """The turns that the dataset's qrels don't judge (Generate then Retrieve, section 4); none where no qrels are at hand."""
-    data = dataset_named(dataset_name)
-    try:
-        judged = set(data.get_qrels()["qid"])
-    except DataError:
-        return set()
-    return set(data.get_topics()["qid"]) - judged if judged else set()
-
-
 def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
     """The scores of a run by turn; those of a run file are read without a frame, which takes longer to import than to fill."""
     from ..store.trec import is_run_file, read_rankings
@@ -242,68 +234,81 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
     return ranking_of(name, path)
 
 
-def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
-    """Runs by their names, that of the folder or the file."""
-    from ..evaluation.finished import results_of
+def _show_statements(paths: Sequence[str], dataset_name: str, judged: "pd.DataFrame", form: str) -> None:
+    """The PTKB statements that runs, which are folders or submissions, chose."""
+    from ..evaluation.ptkb import evaluate_ptkb
+    from ..store.trec import name_runs
+    from ..submit import read_submission
+
+    dataset = dataset_named(dataset_name)
+    systems = {name: read_submission(path, dataset).turns if path.is_file() else path for name, path in name_runs(paths).items()}
+    show(of_frame(evaluate_ptkb(systems, judged)), form)
+
+
+def _show_responses(
+    paths: Sequence[str], dataset_name: str, turns: Sequence[str] | None, index_path: str | None, judges: Sequence[Any], form: str
+) -> None:
+    """The mean of each judge over the responses in run folders."""
+    import pandas as pd
+
+    from ..evaluation.responses import evaluate_responses, response_means, response_turns
+    from ..papers.responses import answers_of
+    from ..runs import RunFolder
+
+    wanted, texts = response_turns(dataset_named(dataset_name).conversations, turns), text_loader_of(index_path)
+    tables = []
+    for path in map(Path, paths):
+        answers = answers_of(RunFolder(path), texts)
+        if answers is None:
+            raise UsageError(f"{path} has no responses: its system writes none")
+        tables.append(response_means(evaluate_responses(wanted, answers, judges)).assign(run=path.name))
+    table = pd.concat(tables)
+    show(of_frame(table[["run", *(name for name in table.columns if name != "run")]]), form)
+
+
+def _show_actions(paths: Sequence[str], dataset_name: str, wanted: Sequence[str] | None, form: str) -> None:
+    """Whether run folders abstain and ask back where they should; csv has the first table alone."""
+    from ..evaluation.actions import count_actions
+    from ..evaluation.actions import evaluate_actions as evaluated
     from ..store.trec import name_runs
 
-    return {name: results_of(name, path) for name, path in name_runs(paths).items()}
+    answers = dataset_named(dataset_name).get_answers()
+    if wanted is not None:
+        answers = answers[answers["qid"].isin(wanted)]
+    named = name_runs(paths)
+    show(_with_intervals(evaluated(named, answers)), form)
+    for name, path in named.items() if form != "csv" else ():
+        click.echo()
+        show(of_frame(count_actions(path, answers, name=name), title=name), form)
 
 
-@main.command(
-    section="Submit",
-    example="""\
-ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\
-    --run-type automatic --team OURS --out rtg.jsonl
-ikat submit live/gtr --run-id gtr --run-type interactive --out gtr.json""",
-)
-@click.argument("folder", metavar="RUN", type=click.Path())
-@click.option("--dataset", "dataset_name", help="such as ikat:2025; an interactive run needs none")
-@click.option("--run-id", required=True, help="the run's name, without spaces")
-@click.option(
-    "--run-type", required=True, help="automatic or manual; 2024 also only_response; 2025 generation-only; interactive for `ikat interact`"
-)
-@click.option("--team", help="the team's id, for 2025 only")
-@click.option("--out", required=True, type=click.Path(), help="the file to write")
-@quiet
-def submit(folder: str, dataset_name: str | None, run_id: str, run_type: str, team: str | None, out: str) -> None:
-    """Write the submission of RUN, a folder made by `ikat run` or `ikat interact`.
+def _with_intervals(scores: "pd.DataFrame") -> Table:
+    from ..evaluation.actions import MEASURES
 
-    A submission that `ikat validate` refuses is not written. That of an interactive run has the form of the server's dump.
-    """
-    from ..live.interactive.submission import write_interactive
-    from ..runs import RunFolder
-    from ..runs.log import Log
-    from ..submit import write_submission
-    from ..submit.problem import format_problems
-
-    if Log.is_in(folder) or run_type == "interactive":
-        problems = write_interactive(folder, out, run_id=run_id, run_type=run_type, team=team)
-    elif dataset_name is None:
-        raise UsageError("a submission is of a dataset: give --dataset, such as ikat:2025")
-    else:
-        problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
-    for line in format_problems(problems):
-        click.echo(line, err=True)
-    click.echo(out)
+    shown = scores.copy()
+    for measure in MEASURES:
+        triples = zip(shown.pop(measure), shown.pop(f"{measure}_low"), shown.pop(f"{measure}_high"), strict=True)
+        shown[measure] = [f"{value:.3f} [{low:.3f}, {high:.3f}]" if value == value else "" for value, low, high in triples]
+    return Table(scores, of_frame(shown).columns, ["In brackets: intervals of 95 %."])
 
 
-@main.command(section="Submit", example="ikat validate rtg.jsonl --dataset ikat:2025")
-@click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
-@quiet
-def validate(path: str, dataset_name: str) -> None:
-    """Check a submission file; exit with code 1 when it has errors.
+def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
+    """The judges of responses."""
+    from ..evaluation import response_judges
+    from ..evaluation.answer_equivalence import AnswerEquivalence
+    from ..evaluation.responses import RougeL
+    from ..llms import llm
 
-    The submission may come from any system.
-    """
-    from ..submit import validate as check
-    from ..submit.problem import format_problems, select_errors
-
-    problems = check(path, dataset_named(dataset_name))
-    lines, wrong = format_problems(problems), len(select_errors(problems))
-    for line in lines:
-        click.echo(line)
-    click.echo(f"{path}: {wrong} errors, {len(lines) - wrong} warnings")
-    if wrong:
-        sys.exit(1)
+    folders = [name.removeprefix(BEM) for name in names if name.startswith(BEM)]
+    named = [name for name in names if not name.startswith(BEM)]
+    asking = [name for name in named if name != "rouge-l"]
+    if unknown := [name for name in named if name not in JUDGES]:
+        near = did_you_mean(unknown[0], JUDGES) or f"choose among {', '.join(JUDGES)}, or give bem=FOLDER"
+        raise UsageError(f"--judge {unknown[0]} is unknown: {near}")
+    if asking and spec is None:
+        raise UsageError(f"--judge {asking[0]} needs a language model: give --llm")
+    model = None if spec is None else llm(spec)
+    classes = ("Groundedness", "Completeness", "Relevance", "Naturalness", "Preference")
+    known = {name.casefold(): getattr(response_judges, name) for name in classes} | {"nuggets": response_judges.NuggetRecall}
+    found: list[Any] = [RougeL()] if "rouge-l" in named or not names else []
+    return found + [known[name](model) for name in asking] + [AnswerEquivalence(folder) for folder in folders]

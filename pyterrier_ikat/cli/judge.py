@@ -1,12 +1,13 @@
-"""Commands that judge passages with an LLM and compare judgements."""
+"""Commands that judge passages with an LLM, compare judgements, and write and check submissions."""
 
+import sys
 from pathlib import Path
 
 import click
 
 from ..errors import UsageError
-from .evaluate import load_runs, turns_of, unjudged_turns
-from .main import FORMAT, JUDGED_TURNS, TEXTS, TURNS, dataset_named, main, quiet, text_loader_of
+from .main import main
+from .options import FORMAT, JUDGED_TURNS, TEXTS, TURNS, dataset_named, load_runs, text_loader_of, turns_of, unjudged_turns
 from .output import show
 
 
@@ -30,7 +31,6 @@ from .output import show
 @TURNS
 @click.option("--depth", default=10, show_default=True, help="passages judged of each run and turn")
 @click.option("--out", required=True, type=click.Path(), help="file for the new qrels")
-@quiet
 def judge(
     paths: tuple[str, ...],
     pairs: str | None,
@@ -74,18 +74,17 @@ def judge(
 
 @main.command(
     section="Evaluate",
-    example="ikat agree judged.qrels official.qrels --run runs/raw --run runs/human_qr",
+    example="ikat agree judged.qrels official.qrels runs/raw runs/human_qr",
 )
 @click.argument("first", type=click.Path())
 @click.argument("second", type=click.Path())
+@click.argument("paths", nargs=-1, metavar="[RUN]...")
 @click.option("--threshold", default=2, show_default=True, help="the lowest label that counts as relevant")
-@click.option("--run", "paths", multiple=True, metavar="RUN", help="may be repeated: do both order these runs alike (Kendall's tau)?")
 @FORMAT
-@quiet
-def agree(first: str, second: str, threshold: int, paths: tuple[str, ...], form: str) -> None:
+def agree(first: str, second: str, paths: tuple[str, ...], threshold: int, form: str) -> None:
     """Compare two qrels files: confusion matrix, agreement, Cohen's kappa.
 
-    In csv only the matrix of all labels is printed.
+    With RUNs also whether both order them alike (Kendall's tau). In csv only the matrix of all labels is printed.
     """
     from ..conversations.qrels import read_qrels
     from ..evaluation import agreement
@@ -96,3 +95,60 @@ def agree(first: str, second: str, threshold: int, paths: tuple[str, ...], form:
     if form != "csv":
         click.echo()
         show(binary, form)
+
+
+@main.command(
+    section="Submit",
+    example="""\
+ikat submit runs/rtg --dataset ikat:2025 --run-id rtg \\
+    --run-type automatic --team OURS --out rtg.jsonl
+ikat submit live/gtr --run-id gtr --run-type interactive --out gtr.json""",
+)
+@click.argument("folder", metavar="RUN", type=click.Path())
+@click.option("--dataset", "dataset_name", help="such as ikat:2025; an interactive run needs none")
+@click.option("--run-id", required=True, help="the run's name, without spaces")
+@click.option(
+    "--run-type", required=True, help="automatic or manual; 2024 also only_response; 2025 generation-only; interactive for `ikat interact`"
+)
+@click.option("--team", help="the team's id, for 2025 only")
+@click.option("--out", required=True, type=click.Path(), help="the file to write")
+def submit(folder: str, dataset_name: str | None, run_id: str, run_type: str, team: str | None, out: str) -> None:
+    """Write the submission of RUN, a folder made by `ikat run` or `ikat interact`.
+
+    A submission that `ikat validate` refuses is not written. That of an interactive run has the form of the server's dump.
+    """
+    from ..live.interactive.submission import write_interactive
+    from ..runs import RunFolder
+    from ..runs.log import Log
+    from ..submit import write_submission
+    from ..submit.problem import format_problems
+
+    if Log.is_in(folder) or run_type == "interactive":
+        problems = write_interactive(folder, out, run_id=run_id, run_type=run_type, team=team)
+    elif dataset_name is None:
+        raise UsageError("a submission is of a dataset: give --dataset, such as ikat:2025")
+    else:
+        problems = write_submission(RunFolder(folder), dataset_named(dataset_name), out, run_id=run_id, run_type=run_type, team=team)
+    for line in format_problems(problems):
+        click.echo(line, err=True)
+    click.echo(out)
+
+
+@main.command(section="Submit", example="ikat validate rtg.jsonl --dataset ikat:2025")
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--dataset", "dataset_name", required=True, help="such as ikat:2025")
+def validate(path: str, dataset_name: str) -> None:
+    """Check a submission file; exit with code 1 when it has errors.
+
+    The submission may come from any system.
+    """
+    from ..submit import validate as check
+    from ..submit.problem import format_problems, select_errors
+
+    problems = check(path, dataset_named(dataset_name))
+    lines, wrong = format_problems(problems), len(select_errors(problems))
+    for line in lines:
+        click.echo(line)
+    click.echo(f"{path}: {wrong} errors, {len(lines) - wrong} warnings")
+    if wrong:
+        sys.exit(1)

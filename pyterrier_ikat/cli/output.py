@@ -3,11 +3,15 @@
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..tables import HIGHER, LOWER, Cell, Column, Table
+
+if TYPE_CHECKING:
+    from ..llms import Ledger
+    from ..planning import PlanTable
 
 BETWEEN = 2
 COLOURS = {HIGHER: "green", LOWER: "red"}
@@ -125,3 +129,18 @@ def _cell(cell: Cell, column: Column, text: Any) -> Any:
     if column.marked:
         shown = text.assemble((cell.text, style), (cell.mark or " ", COLOURS.get(cell.mark, "")))
     return shown
+
+
+def print_ledger(ledger: "Ledger", about: str = "", *, err: bool = False) -> None:
+    """Print the account of the LLM calls, where there were any."""
+    if len(ledger.frame()):
+        click.echo(err=err)
+        show(ledger.shown(f"LLM ledger{about}"), err=err)
+
+
+def show_plan(plan: "PlanTable", form: str) -> None:
+    """Print a plan."""
+    if form == "text" and not len(plan):
+        click.echo(str(plan))
+    else:
+        show(plan.shown(), form)

@@ -6,9 +6,9 @@ import click
 
 from ..errors import UsageError
 from ..tables import of_frame, wrapped
-from .main import FORMAT, QRELS, TURNS, main, quiet
-from .output import show
-from .run import show_plan
+from .main import main
+from .options import FORMAT, QRELS, TURNS
+from .output import show, show_plan
 
 if TYPE_CHECKING:
     from ..papers.published import Part
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 )
 @click.argument("name", required=False, metavar="[PAPER]")
 @click.argument("number", required=False, metavar="[TABLE]")
-@click.option("--resources", help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0"; or sample, to run offline')
+@click.option(
+    "--resources",
+    help='TOML file of lines such as "gpt-4" = "openai:gpt-4-0613 temperature=0" and prompts = "FOLDER"; or sample, to run offline',
+)
 @click.option("--dataset", help="instead of the table's own year, such as ikat:2023-mini")
 @QRELS
 @click.option("--judged-by", help="who made --qrels: NIST, or a model; `ikat judge` writes it beside its file")
 @TURNS
-@click.option("--prompts", type=click.Path(), help="folder of your own prompt templates")
 @click.option("--systems", help="only these rows, separated by commas")
 @click.option("--out", default="papers", show_default=True, type=click.Path(), help="folder of the runs, which are resumed")
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
 @FORMAT
-@quiet
 def paper(name: str | None, number: str | None, resources: str | None, only_plan: bool, form: str, **options: Any) -> None:
     """Reproduce a TABLE or figure of a PAPER: our scores beside the published ones.
 
@@ -66,7 +67,7 @@ def _reproduction(name: str, resources: Any, options: dict[str, Any]) -> "Reprod
     from ..papers.reproduction import Reproduction
 
     systems = None if options["systems"] is None else [one.strip() for one in options["systems"].split(",")]
-    given = {key: options[key] for key in ("dataset", "out", "qrels", "judged_by", "turns", "prompts")}
+    given = {key: options[key] for key in ("dataset", "out", "qrels", "judged_by", "turns")}
     return Reproduction(name, resources, systems=systems, **given)
 
 

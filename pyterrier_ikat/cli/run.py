@@ -9,11 +9,11 @@ import click
 
 from ..errors import UsageError
 from ..tables import of_frame, wrapped
-from .main import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, main, print_ledger, quiet, resources
-from .output import show
+from .main import main
+from .options import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, resources
+from .output import print_ledger, show, show_plan
 
 if TYPE_CHECKING:
-    from ..planning import PlanTable
     from ..runs import RunFolder
     from ..study import Results
 
@@ -47,9 +47,7 @@ OF_DENSE = ("query_prefix", "passage_prefix", "similarity")
 @click.option("--stemmer", help="porter2 or none; by default porter2")
 @click.option("--stops", help="stop words of queries: lucene (33 words), terrier (733) or none; by default lucene")
 @click.option("--engine", help="what searches it: eager, pisa or both; by default eager up to 500,000 passages, then pisa if installed")
-@click.option("--threads", type=int, help="threads that compress texts and invert; by default 2")
 @click.option("--expected", type=int, help="how many passages SOURCE has; any other number is an error")
-@quiet
 def index(source: str, path: str, splade: str | None, dense: str | None, **options: Any) -> None:
     """Build an index of the passages of SOURCE in the folder PATH.
 
@@ -118,7 +116,6 @@ ikat run aqd my_systems.py:gate --dataset ikat:2023-mini --index mini.index \\
 @click.option("--plan", "only_plan", is_flag=True, help="only estimate LLM calls, tokens and cost")
 @click.option("--profile", "with_profile", is_flag=True, help="show the seconds and the share of each stage")
 @FORMAT
-@quiet
 def run(
     names: tuple[str, ...],
     dataset_name: str,
@@ -181,18 +178,9 @@ def _print(results: "Results", form: str = "text") -> None:
         click.echo(f"\n{line}", err=beside)
 
 
-def show_plan(plan: "PlanTable", form: str) -> None:
-    """Print a plan."""
-    if form == "text" and not len(plan):
-        click.echo(str(plan))
-    else:
-        show(plan.shown(), form)
-
-
 @main.command(section="Run", example="ikat demo\nikat demo --all --out demo-of-all")
 @click.option("--out", default="demo-out", show_default=True, type=click.Path(), help="folder for the index, the runs and the report")
 @click.option("--all", "everything", is_flag=True, help="run every method of the catalogue")
-@quiet
 def demo(out: str, everything: bool) -> None:
     """Compare systems on the bundled sample, offline, with recorded completions.
 

@@ -13,31 +13,13 @@ from ..errors import DataError, UsageError, advice, list_first, option
 from ..order import scores_by_turn, strictly_decreasing
 from ..runs import RunFolder, read_run
 from ..runs.turns import checksum_of
-from ..store.trec import is_run_file, name_runs
+from ..store.trec import is_run_file
 from ..submit.reading import read_ranking
 from .evaluator import Ranking
 
 Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
 RANKING = ("qid", "docno", "score", "rank")
 Finished: TypeAlias = Mapping[str, Source] | Sequence[RunFolder | str | Path] | RunFolder | str | Path
-
-
-def name_finished(runs: Finished) -> dict[str, Source]:
-    """The runs by name; that of a folder or a file is its own.
-
-    Raises:
-        UsageError: when there is none, two have one name, or one has none.
-    """
-    if isinstance(runs, Mapping):
-        found = dict(runs)
-    else:
-        given = list(runs) if isinstance(runs, list | tuple) else [runs]
-        if nameless := [type(one).__name__ for one in given if not isinstance(one, RunFolder | str | Path)]:
-            raise UsageError(f'the runs are of type {nameless[0]}: give each frame its name, {{"name": frame, ...}}, or give run folders')
-        found = dict(name_runs([str(one.path if isinstance(one, RunFolder) else one) for one in given]))  # type: ignore[union-attr]
-    if not found:
-        raise UsageError("there is no run: give at least one")
-    return found
 
 
 def results_of(name: str, run: Source) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from ..arguments import checked
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
+from ..store.trec import name_runs
 from .evaluator import (
     Evaluator,
     check_baseline,
@@ -22,7 +23,7 @@ from .evaluator import (
     warn_of_other_turns,
 )
 from .experiment_table import experiment_table
-from .finished import Finished, check_ranking, folders_in, name_finished, qrels_of, ranking_of
+from .finished import Finished, check_ranking, folders_in, qrels_of, ranking_of
 from .measures import TRACK_2023, as_measures, label
 
 GROUPS = ("conversation", "depth")
@@ -91,7 +92,7 @@ def evaluate(
         >>> evaluate({"one": run}, qrels, [nDCG @ 5])[["name", "nDCG@5", "turns"]].values.tolist()
         [['one', 0.5, 2]]
     """
-    named = name_finished(runs)
+    named = name_runs(runs)
     check_baseline(named, baseline)
     if qrels is None:
         if not (folders := folders_in(named)):

@@ -101,7 +101,7 @@ class PassageIndex(IndexArtifact):
         if engine in ("pisa", "both"):
             require_pisa(self.path)
         if threads < 1:
-            raise UsageError(f"{advice(f'threads={threads!r}', f'--threads {threads}')}: give at least one")
+            raise UsageError(f"threads={threads!r}: give at least one")
         if (Path(self.path) / META).exists():
             self._check_engine(engine)
             self._check_same(corpus, expected, stemmer=stemmer, stops=stops)

@@ -73,7 +73,7 @@ def test_qrels_are_a_frame_a_variant_or_a_file(made, monkeypatch):
 COMMANDS = {
     "run": ["run", "raw", "--dataset", "ikat:sample", "--index", "INDEX", "--out", "NEW"],
     "evaluate": ["evaluate", "RUNS/raw", "RUNS/rtg", "--dataset", "ikat:sample"],
-    "breakdown": ["breakdown", "RUNS/raw", "--dataset", "ikat:sample"],
+    "evaluate-by": ["evaluate", "--by", "depth", "RUNS/raw", "--dataset", "ikat:sample"],
     "evaluate-ptkb": ["evaluate", "--of", "statements", "RUNS/rtg", "--dataset", "ikat:sample"],
     "evaluate-responses": ["evaluate", "--of", "responses", "RUNS/rtg", "--dataset", "ikat:sample"],
     "judge": ["judge", "RUNS/raw", "--dataset", "ikat:sample", "--llm", "recorded:sample", "--out", "NEW"],
@@ -121,7 +121,7 @@ def test_turns_and_qrels_decide_what_scores_are_means_of(made, tmp_path):
 
 def test_the_other_commands_take_the_same_turns(made, tmp_path):
     turns = ("--turns", made / "one-turn")
-    broken = call(*filled(made, tmp_path, "breakdown"), *turns, "--format", "csv").output
+    broken = call(*filled(made, tmp_path, "evaluate-by"), *turns, "--format", "csv").output
     assert [line.split(",")[:1] for line in broken.splitlines()[1:]] == [["2"]]
     statements = filled(made, tmp_path, "evaluate-ptkb")
     assert " 2 " in call(*statements, "--qrels", made / "statements.txt").output.splitlines()[1] + " "
@@ -182,3 +182,40 @@ def test_a_long_help_text_has_its_options_in_groups_each_once():
         shown.count(f"\n  {option} ") == 1 for option in ("--index", "--resources", "--dataset", "--baseline", "--out", "--batch", "--help")
     )
     assert "Systems:" not in call("ledger", "--help").output
+
+
+def test_means_by_depth_are_of_one_measure_and_compare_nothing(made, tmp_path):
+    by = filled(made, tmp_path, "evaluate-by")
+    for options, said in (
+        (("--measures", "P@1,R@2"), "--by depth shows one measure: give one, such as --measures nDCG@5"),
+        (("--pairwise",), "--by depth compares nothing: omit --pairwise"),
+        (("--judge", "bem=folder"), "--judge is for responses: omit it with --of passages"),
+    ):
+        refused = call(*by, *options)
+        assert (refused.exit_code, refused.output) == (2, f"ikat: {said}\n")
+    lacks = call("evaluate", made / "runs" / "raw", "--dataset", "ikat:sample", "--plot", tmp_path / "x.svg")
+    assert "--plot draws the means of --by: give --by depth" in lacks.output
+    assert call(*by, "--measures", "P@1", "--plot", tmp_path / "x.svg").exit_code == 0
+    assert (tmp_path / "x.svg").exists()
+
+
+def test_a_judge_that_is_none_is_named(made):
+    asked = ("evaluate", "--of", "responses", made / "runs" / "rtg", "--dataset", "ikat:sample", "--judge")
+    assert "--judge relevant is unknown: did you mean relevance?" in call(*asked, "relevant").output
+    assert "can't load the answer equivalence model 'nowhere'" in call(*asked, "bem=nowhere").output
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        (("breakdown", "runs/raw"), "`ikat breakdown` is `ikat evaluate --by depth` now"),
+        (("agree", "a", "b", "--run", "runs/raw"), "--run is `ikat agree FIRST SECOND RUN...` now"),
+        (("evaluate", "runs/raw", "--bem", "folder"), "--bem is --judge bem=FOLDER now"),
+        (("paper", "nii_2024", "I", "--prompts", "mine"), '--prompts is a line prompts = "FOLDER" in the file of --resources now'),
+        (("run", "raw", "--prompts", "mine"), "--prompts is --resources prompts=... now"),
+        (("simulate", "raw", "--passages", "3"), "--passages is passages= of ikat.simulate(...) now"),
+    ],
+)
+def test_what_was_there_before_is_answered_with_the_new_one(old, now):
+    done = call(*old)
+    assert (done.exit_code, done.output) == (2, f"ikat: {now}\n")

@@ -52,7 +52,7 @@ def test_folders_are_evaluated_as_they_were_run(made, given):
     assert done.exit_code == 0, done.output
     assert f"Mean over {3 if given else 24} judged turns" in done.output
     assert evaluate(*made.folders, "--turns", TURNS[0]).exit_code == 0
-    shown = CliRunner().invoke(main, ["breakdown", *map(str, made.folders)])
+    shown = CliRunner().invoke(main, ["evaluate", "--by", "depth", *map(str, made.folders)])
     assert shown.exit_code == 0, shown.output
 
 

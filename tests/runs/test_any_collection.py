@@ -62,9 +62,9 @@ def test_turns_keep_their_names_in_runs_and_reports(collection, runs, tmp_path):
 
 def test_depths_come_from_the_dataset_and_are_asked_for_without(collection, runs):
     folder, _ = collection
-    shown = said("breakdown", runs / "raw", "--dataset", folder, "--format", "csv").splitlines()
+    shown = said("evaluate", "--by", "depth", runs / "raw", "--dataset", folder, "--format", "csv").splitlines()
     assert [line.split(",")[0::2] for line in shown] == [["depth", "turns"], ["1", "3"], ["2", "4"]]
-    by_chat = said("breakdown", runs / "raw", "--dataset", folder, "--by", "conversation", "--format", "csv")
+    by_chat = said("evaluate", runs / "raw", "--dataset", folder, "--by", "conversation", "--format", "csv")
     assert {line.split(",")[0] for line in by_chat.splitlines()[1:]} == set(QIDS)
     with pytest.raises(DataError, match=r"turn 'dd6b<::>2' is not .* nothing says its conversation and depth: give topics=\.\.\."):
         ikat.breakdown({"raw": read_run(runs / "raw" / "run.trec")}, ikat.dataset(folder).get_qrels(), by="depth")

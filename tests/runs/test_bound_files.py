@@ -17,7 +17,7 @@ from pyterrier_ikat.runs import RunFolder
 SUBMIT = ("--run-id", "a", "--run-type", "automatic", "--out", "s.json")
 READERS = {
     "evaluate": ("evaluate", "FOLDER", "--dataset", "ikat:sample"),
-    "breakdown": ("breakdown", "FOLDER", "--dataset", "ikat:sample"),
+    "breakdown": ("evaluate", "--by", "depth", "FOLDER", "--dataset", "ikat:sample"),
     "submit": ("submit", "FOLDER", "--dataset", "ikat:sample", *SUBMIT),
     "report": ("report", "FOLDER", "--dataset", "ikat:sample", "--out", "r.html"),
     "ledger": ("ledger", "FOLDER"),

@@ -79,7 +79,7 @@ def test_fewer_queries_are_the_first_of_each_turn(given, runs):
     [
         ("gtr", {"second_llm": "recorded:sample-claude"}, "retrieves several times"),
         ("hqe", {}, "retrieves several times"),
-        ("llama10", {}, "LLMRerank asks a model about the passages"),
+        ("llama10", {}, "it ranked by ikat.LLMRerank"),
         ("aqd_a", {"reranker": ikat.Ensemble([Letters(), Letters()])}, "it ranked by ikat.RerankAgainst.ikat.Ensemble"),
     ],
 )

@@ -241,7 +241,7 @@ def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
     "words",
     [
         ["evaluate", "--dataset", "ikat:sample"],
-        ["breakdown", "--dataset", "ikat:sample"],
+        ["evaluate", "--by", "depth", "--dataset", "ikat:sample"],
         ["tradeoff", "--dataset", "ikat:sample"],
         ["evaluate", "--of", "statements", "--dataset", "ikat:sample"],
         ["evaluate", "--of", "responses", "--dataset", "ikat:sample"],

@@ -194,7 +194,7 @@ class Simulation:
     ) -> None:
         _at_least_one(samples=samples, history=history)
         if not 0 <= passages <= 5:
-            raise UsageError(f"{advice(f'passages={passages}', f'--passages {passages}')}: give a number from 0 to 5")
+            raise UsageError(f"passages={passages}: give a number from 0 to 5")
         methods = methods_in(systems)
         check_baseline([one.name for one in methods], baseline, "systems")
         if samples_of := [one.name for one in methods if SAMPLE.fullmatch(one.name)]:

@@ -14,12 +14,13 @@ from ...conversations import datasets
 from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
+from ...store.trec import name_runs
 from .calls import pack
 from .dialogues import find_logs, refuse_arguments, report_sessions
 from .page import OF_RANKINGS, Report, render, shown_first
 from .reasons import reasons_by_turn, relevant_by_turn
 from .results import Scores, mean_scores, measures_to_show, passages_by_turn, scores_by_turn
-from .runs import Runs, find_material, name_runs, only_turns, read_runs
+from .runs import Runs, find_material, only_turns, read_runs
 from .turns import build_conversations, turns_to_show
 
 __all__ = ["Report", "report"]
@@ -81,7 +82,7 @@ def report(
     """
     if passages < 1:
         raise UsageError(f"{advice(f'passages={passages!r}', f'--passages {passages}')}: show at least one")
-    named = name_runs(runs)
+    named = name_runs(runs, "run")
     if logs := find_logs(named):
         refuse_arguments(dataset=dataset, qrels=qrels, turns=turns, measures=measures)
         return report_sessions(logs, texts, passages)

@@ -22,6 +22,7 @@ from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.log import Log
 from ...runs.turns import as_json, chosen_statements, used_marks
+from ...store.trec import name_runs
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
 from .calls import Call, read_kept
@@ -70,41 +71,7 @@ def read_runs(runs: Runs, dataset: IkatDataset | None = None) -> list[RunData]:
         UsageError: when there is no run, two have one name, or something is no run of topics.
         DataError: when a file can't be read.
     """
-    return [_read(name, run, dataset) for name, run in name_runs(runs).items()]
-
-
-def name_runs(runs: Runs) -> dict[str, RunSource]:
-    """The runs by their names.
-
-    Raises:
-        UsageError: when there is none, or two have one name.
-    """
-    if isinstance(runs, Mapping):
-        named = [(str(name), run) for name, run in runs.items()]
-    else:
-        several = list(runs) if isinstance(runs, list | tuple) else [runs]
-        named = [(_run_name(run), run) for run in several]
-    if not named:
-        raise UsageError("there is no run: give at least one")
-    found: dict[str, RunSource] = {}
-    for name, run in named:
-        if name in found:
-            raise UsageError(f"two runs are named {name}: {advice('give each its name, {name: run, ...}, or rename', 'rename')} a file")
-        found[name] = run
-    return found
-
-
-def _run_name(run: Any) -> str:
-    if isinstance(run, RunFolder):
-        return run.path.name
-    if isinstance(run, Log):
-        return run.folder.resolve().name
-    if isinstance(run, Submission):
-        return run.run_id
-    if isinstance(run, str | Path):
-        path = Path(run)
-        return path.resolve().name if path.is_dir() else path.stem
-    return "run"
+    return [_read(name, run, dataset) for name, run in name_runs(runs, "run").items()]
 
 
 def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:

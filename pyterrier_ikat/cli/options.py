@@ -1,0 +1,175 @@
+"""The options that commands share, and what they name: datasets, judgements, turns, runs, resources."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import reduce, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from ..errors import DataError, UsageError, did_you_mean
+from ..tables import FORMS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
+MEASURES = click.option("--measures", help="ir_measures names or your own as FILE.py:NAME, with commas; by default the track's")
+TURNS = click.option("--turns", help="only these turns: ids separated by commas, or a file with one id on each line")
+QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
+JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")
+TEXTS = click.option("--index", "index_path", help="the passage index that has the texts")
+DATASET = click.option(
+    "--dataset", "dataset_name", help="evaluate against this dataset's qrels, such as ikat:2023-mini; run folders know theirs"
+)
+FORMAT = click.option("--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="how tables are printed")
+BASELINE = click.option("--baseline", help="the system that all others are compared with; significant differences are marked")
+PLOT = click.option("--plot", type=click.Path(), help="also draw it into this .png, .svg or .pdf file")
+
+RESOURCES = (
+    click.option("--index", help="folder made by `ikat index`, or a PISA index of SPLADE vectors"),
+    click.option("--llm", help='the language model: "openai:gpt-4o temperature=0", hf:MODEL, recorded:FILE or recorded:sample'),
+    click.option(
+        "--reranker",
+        help="a cross-encoder's name, bi:NAME for a bi-encoder, colbert:NAME, monot5:NAME, listwise:LLM, ensemble, or several separated "
+        "by commas",
+    ),
+    click.option(
+        "--resources",
+        "given",
+        multiple=True,
+        metavar="FILE|NAME=VALUE",
+        help='a TOML file of lines such as second_llm = "openai:gpt-4o", which may have more than a method takes; sample, for recorded '
+        "completions; or one line as NAME=VALUE. May be repeated. Names: index, llm, reranker, second_llm, retriever, dense, rewriter, "
+        "expander, prompts, texts, splade_model, splade_query_model",
+    ),
+)
+
+
+def resources(command: Command, every: bool = False) -> Command:
+    """The options that name what a method runs on: index, LLMs, models; with ``every`` also what only other methods take."""
+
+    @wraps(command)
+    def run(*args: Any, given: tuple[str, ...], **options: Any) -> Any:
+        if given:
+            found = resources_in(given, None if every else options.get("names") or [options["name"]])
+            options |= {name: value for name, value in found.items() if options.get(name) is None}
+        return command(*args, **options)
+
+    return cast(Command, reduce(lambda decorated, option: option(decorated), reversed(RESOURCES), run))
+
+
+def resources_in(given: Sequence[str], methods: Sequence[str] | None) -> dict[str, str]:
+    """Name -> resource, of what the user gave.
+
+    Args:
+        given: files, and texts as ``NAME=VALUE``.
+        methods: of a file only what one of these takes; None for all of it.
+
+    Raises:
+        UsageError: for a name that no resource has, one that is given twice, or an empty value.
+        DataError: for a file that can't be read.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        new = _alone(one) if "=" in one and not Path(one).exists() else _in_file(one, methods)
+        if twice := found.keys() & new.keys():
+            raise UsageError(f"--resources gives {min(twice)} twice: give it once")
+        found |= new
+    return found
+
+
+def _alone(text: str) -> dict[str, str]:
+    from ..study.systems import ALL
+
+    name, _, value = (part.strip() for part in text.partition("="))
+    if name not in ALL:
+        known = did_you_mean(name, ALL) or f"give a file, or one of {', '.join(ALL)}"
+        raise UsageError(f"--resources {text}: there is no resource {name!r}: {known}")
+    if not value:
+        raise UsageError(f"--resources {name} is empty: give a value, or omit it")
+    return {name: os.path.expanduser(value) if value.startswith("~/") else value}
+
+
+def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
+    from ..papers.resources import OF_THE_SAMPLE, SAMPLE, read_resources
+    from ..study.resources import taken_by
+    from ..study.systems import ALL, methods_in
+
+    lines = OF_THE_SAMPLE if path == SAMPLE else read_resources(path)
+    taken = set(ALL) if methods is None else taken_by(methods_in(list(methods)))
+    if taken & {"llm", "second_llm"}:
+        taken.add("prompts")
+    return {name: text for name, text in lines.items() if name in taken}
+
+
+def dataset_named(name: str) -> Any:
+    """The dataset of that name."""
+    from ..conversations import dataset
+
+    return dataset(name)
+
+
+def text_loader_of(index_path: str | None) -> Any:
+    """What adds the texts of the index of ``--index``; None without one."""
+    from ..retrieve import Index
+
+    return None if index_path is None else Index(index_path).text_loader()
+
+
+def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = None, paths: Sequence[str] = ()) -> "pd.DataFrame":
+    """The judgements that ``--dataset``, ``--qrels`` and ``--turns`` name; without the first two those that the run folders know.
+
+    Raises:
+        UsageError: when neither a dataset nor qrels are named, or a turn isn't judged.
+    """
+    from ..conversations import check_qrels, read_qrels
+    from ..conversations.choice import find_qrels, of_turns
+
+    if dataset_name is None:
+        if qrels is not None:
+            return of_turns(read_qrels(qrels), turns, qrels)
+        from ..evaluation.finished import folders_in, qrels_of
+        from ..store.trec import name_runs
+
+        if not paths or not (folders := folders_in(name_runs(paths))):
+            raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
+        return of_turns(qrels_of(folders), turns, "the dataset of the runs")
+    data = dataset_named(dataset_name)
+    found, name = find_qrels(qrels, data), f"{data.name}'s qrels" + (f" {qrels}" if qrels else "")
+    return of_turns(found if found.empty else check_qrels(found), turns, name)
+
+
+def turns_of(dataset_name: str, qrels: str | None, turns: str | None) -> list[str] | None:
+    """The turns that ``--qrels`` and ``--turns`` name; None without either.
+
+    Raises:
+        UsageError: when a turn isn't there, or isn't judged.
+    """
+    from ..conversations.choice import read_turns
+
+    if qrels is not None:
+        return list(judged_by(dataset_name, qrels, turns)["qid"].drop_duplicates())
+    data = dataset_named(dataset_name)
+    return None if turns is None else read_turns(turns, data.get_topics()["qid"], data.name)
+
+
+def unjudged_turns(dataset_name: str) -> set[str]:
+    """The turns that the dataset's qrels don't judge (Generate then Retrieve, section 4); none where no qrels are at hand."""
+    data = dataset_named(dataset_name)
+    try:
+        judged = set(data.get_qrels()["qid"])
+    except DataError:
+        return set()
+    return set(data.get_topics()["qid"]) - judged if judged else set()
+
+
+def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
+    """Runs by their names, that of the folder or the file."""
+    from ..evaluation.finished import results_of
+    from ..store.trec import name_runs
+
+    return {name: results_of(name, path) for name, path in name_runs(paths).items()}
