@@ -1,6 +1,6 @@
 """The estimated cost of a comparison, before any request is sent: each stage gives the plan its requests and its output frame."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import pandas as pd
@@ -28,6 +28,12 @@ COLUMNS = ("system", "stage", "model", "calls", "cached", "shared", "new", "prom
 
 class PlanTable(pd.DataFrame):
     """The estimated requests of systems, one row per system, stage and model; printed with the total below."""
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "PlanTable":
+        """The table of the rows of plans."""
+        whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
+        return cls(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
 
     @property
     def total(self) -> dict[str, Any]:
@@ -91,8 +97,7 @@ def estimate(systems: Iterable[tuple[str, pt.Transformer, pd.DataFrame, int]]) -
         with in_chain(chain):
             estimated.follow(pipeline, turns)
         rows += estimated.rows
-    whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
-    return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
+    return PlanTable.of_rows(rows)
 
 
 class Asks(Protocol):

@@ -204,7 +204,7 @@ def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
     """The runs of each system; without --samples each is a system."""
     if not samples:
         return {name: [name] for name in named}
-    from ..runs.samples import check_samples, grouped
+    from ..runs.sample_names import check_samples, grouped
 
     groups = grouped(named)
     for names in groups.values():

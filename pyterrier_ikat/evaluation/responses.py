@@ -12,7 +12,7 @@ from ..arguments import checked
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.frame import is_missing, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
-from ..runs.turns import as_json, response_column, used_marks
+from ..runs.turns_file import as_json, response_column, used_marks
 from .evaluator import check_turn_names, describe_mismatch
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]

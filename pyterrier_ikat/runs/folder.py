@@ -34,7 +34,7 @@ from . import ir_metadata
 from . import stages as stages_file
 from .log import Log
 from .trec import read_run, write_run
-from .turns import Part, check_turns, write_turns
+from .turns_file import Part, check_turns, write_turns
 from .versions import OtherVersionsWarning, describe_difference, versions
 
 FILES = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv")

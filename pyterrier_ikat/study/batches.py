@@ -26,7 +26,7 @@ from ..operator import stages
 from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
 from ..runs.stages import TurnStages
-from ..runs.turns import PER_TURN, Part, as_stored, check_turns, used_marks
+from ..runs.turns_file import PER_TURN, Part, as_stored, check_turns, used_marks
 from ..runs.versions import OURS, describe_difference, versions, with_package
 from ..store.files import atomic_write
 from ..unread import without_unread_texts

@@ -16,7 +16,7 @@ from ..events import Exchange, Observer, Step, observed_by
 from ..llms import LLMFailure
 from ..order import Floats
 from ..runs.stages import TurnStages
-from ..runs.turns import as_json
+from ..runs.turns_file import as_json
 
 OF_ROWS = ("qid", "qid_0", "qquery", "qsub", "qweight")
 """Columns of a sub-query that begin as a turn's."""

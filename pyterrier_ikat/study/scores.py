@@ -9,7 +9,7 @@ import pandas as pd
 from ..evaluation import TRACK_2023, as_measures, label, per_turn
 from ..evaluation.measures import computable, is_own
 from ..runs import RunFolder, ir_metadata
-from ..runs.turns import Part, checksum_of
+from ..runs.turns_file import Part, checksum_of
 from ..store.files import atomic_write
 
 

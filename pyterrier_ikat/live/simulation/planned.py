@@ -57,8 +57,7 @@ def plan_sessions(simulation: "Simulation", out: str | Path | None = None) -> Pl
                 plan.follow(system.pipeline, pd.concat([frame for *_, frame in turns], ignore_index=True))
             of_users.append(plan.rows)
         rows += _summed(of_users)
-    whole = {**dict.fromkeys(COLUMNS[3:-1], "Int64"), "cost": "Float64"}
-    return PlanTable(pd.DataFrame(rows, columns=list(COLUMNS)).astype(whole))
+    return PlanTable.of_rows(rows)
 
 
 Planned = tuple[Situation, str, str, pd.DataFrame]

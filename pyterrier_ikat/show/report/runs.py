@@ -21,7 +21,7 @@ from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.log import Log
-from ...runs.turns import as_json, chosen_statements, used_marks
+from ...runs.turns_file import as_json, chosen_statements, used_marks
 from ...store.trec import name_runs
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
