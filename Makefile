@@ -38,7 +38,7 @@ demo: $(VENV)/demo
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-# Of the whole, or of TESTS="tests/retrieve tests/runs".
+# Of the whole, or of TESTS="tests/retrieve tests/runs tests/study".
 test-portable: $(VENV)/dev
 	IKAT_TEST_PORTABLE=1 OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTS)
 

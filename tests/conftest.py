@@ -38,6 +38,9 @@ gc.disable()
 # Several processes test at once: threads that wait for one another on the same cores take six times the computing.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Tests end processes, never the machine: none waits for the disk. Tests of what is flushed put a function of their own here.
+os.fsync = os.fstat
+
 os.environ["PT_TEST_TRANSFORMER_REPORTS"] = "0"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"

@@ -249,7 +249,7 @@ def test_agree_prints_the_agreement_of_the_package(tmp_path):
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("hand_in", Path(__file__).parents[1] / "experiments" / "hand_in.py")
+    spec = importlib.util.spec_from_file_location("hand_in", Path(__file__).parents[2] / "experiments" / "hand_in.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sqlite3
-import sys
 import tarfile
 from pathlib import Path
 
@@ -356,10 +355,8 @@ def theirs(tmp_path):
 
 @pytest.fixture(scope="module")
 def splade(tmp_path_factory):
-    sys.path.insert(0, str(Path(__file__).parent / "retrieve"))
-    from tiny_splade import save_splade
+    from retrieve.tiny_splade import save_splade
 
-    sys.path.pop(0)
     return save_splade(tmp_path_factory.mktemp("model") / "tiny")
 
 
@@ -371,10 +368,8 @@ def test_a_splade_index_from_the_command_line(splade, sample_index, tmp_path):
 
 
 def test_another_splade_model_for_queries_from_the_command_line(splade, sample_index, tmp_path):
-    sys.path.insert(0, str(Path(__file__).parent / "retrieve"))
-    from tiny_splade import save_splade
+    from retrieve.tiny_splade import save_splade
 
-    sys.path.pop(0)
     tuned, other = save_splade(tmp_path / "tuned", seed=5), save_splade(tmp_path / "other", extra_dimensions=2)
     assert call("index", "ikat:sample", tmp_path / "s", "--splade", splade).exit_code == 0
     assert run(tmp_path / "s", tmp_path / "out", "disco").exit_code == 0
@@ -556,7 +551,7 @@ def test_the_mini_collection_end_to_end(ikat_data, tmp_path):
         line.split() for line in done.output.splitlines() if line.split()[:1] and line.split()[0] in ("raw", "all_utterances", "human_qr")
     ]
     figures = {row[0]: row[2] for row in rows}
-    page = (__import__("pathlib").Path(__file__).parents[1] / "docs" / "get_started.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "get_started.md").read_text()
     for row in rows:
         assert " ".join(row) in " ".join(page.split())
     assert figures["all_utterances"] < figures["raw"] < figures["human_qr"]
