@@ -7,7 +7,6 @@ that the stages behind can go on. One process at a time sends and collects.
 
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import uuid4
 
@@ -20,26 +19,11 @@ from .failures import BatchUnderWay, BudgetExceeded, FatalLLMError, LLMFailure, 
 from .ledger import CHARACTERS_PER_TOKEN
 from .openai import OpenAIBackend, half_a_character
 from .request import Request
-from .sending import Outcome, Sending
+from .sending import BatchSettings, Outcome, Sending
 
 SETTLED = 60.0
 """Seconds after which a batch whose creation was interrupted is listed, if it was created."""
 KEPT = "; without batch=on it is asked again"
-
-
-@dataclass
-class BatchSettings:
-    """The settings of batches.
-
-    Attributes:
-        requests: the most in one batch.
-        bytes: the most in one file.
-        at_most: what the batches that this process has seen under way may cost, in US dollars, by name.
-    """
-
-    requests: int
-    bytes: int
-    at_most: dict[str, float] = field(default_factory=dict)
 
 
 class BatchSending(Sending):
@@ -57,7 +41,7 @@ class BatchSending(Sending):
         self.settings, self.cache = cast(BatchSettings, llm.batches), cast(CompletionCache, llm.cache)
         self.provider = Provider(cast(OpenAIBackend, llm.backend), llm.retry)
         self.jobs = jobs_of(self.cache)
-        llm.open()
+        llm.backend.open()
         outcomes, under_way = dict[str, Outcome](), UnderWay()
         with self.jobs.alone():
             self._tidy()

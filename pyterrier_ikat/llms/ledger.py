@@ -102,7 +102,7 @@ class Ledger(Remade):
 
     def _price(self, where: Place, key: str, increments: dict[str, float | None]) -> None:
         """Count a distinct request once, at the stage that asked it first and with the latest price."""
-        named = next((name for name in ("cost", "worth") if name in increments), None)
+        named = "cost" if "cost" in increments else "worth" if "worth" in increments else None
         if named is None:
             return
         first, price = key not in self._alone, increments[named]
@@ -183,11 +183,14 @@ class _Row:
     served: set[str] = field(default_factory=set)
 
     def add(self, increments: Mapping[str, float | None]) -> None:
-        paid: dict[str, Any] = {name: value for name, value in increments.items() if name not in OTHERS}
+        paid = dict[str, Any]()
+        for name, value in increments.items():
+            if name in OTHERS:
+                self.amounts[name] = plus(self.amounts[name], value)
+            else:
+                paid[name] = value
         if paid:
             self.spend += Spend(**paid)
-        for name in increments.keys() - paid.keys():
-            self.amounts[name] = plus(self.amounts[name], increments[name])
 
     def value(self, name: str) -> float | None:
         return self.amounts[name] if name in OTHERS else getattr(self.spend, name)

@@ -1,43 +1,26 @@
 """A language model on any backend: requests are cached, retried, counted and limited by a budget."""
 
-import re
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
+from ..events import Exchange, tell
 from ..spend import Spend
-from .batch import BatchSending, BatchSettings
+from .batch import BatchSending
 from .batch_jobs import jobs_of
 from .cache import CompletionCache
 from .failures import LLMFailure
 from .ledger import Budget, Ledger
-from .limits import Retry, Throttle
+from .limits import Retry
 from .request import Backend, Completion, Request, as_read, failure_of, of_chain
-from .sending import Asking, Follow, Outcome, Sending, Then
+from .sending import BatchSettings, Means, Outcome, Sending, longest_beginnings_first
 
-_SNAPSHOT = re.compile(
-    r"[-_@:](?:20\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?"  # 2024-08-06, 20241022, 202501
-    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])-20\d\d"  # 0613, 04-17, 08-2024
-    r"|2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?)"  # 2411, 250115
-)
+Then = Callable[[int, Outcome], Request | None]
+"""What follows the outcome of the request at a place, or of the one that followed it before."""
 
 
-class OtherModelWarning(UserWarning):
-    """The server's model is not the requested one."""
-
-
-def same_model(asked: str, served: str) -> bool:
-    """Whether ``served`` is the requested name, or a dated snapshot of it.
-
-    Example:
-        >>> [same_model("gpt-4o", name) for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-mini", "gpt-4o-mini-2024-07-18")]
-        [True, True, False, False]
-    """
-    asked, served = asked.casefold(), served.casefold()
-    return served == asked or (served.startswith(asked) and _SNAPSHOT.fullmatch(served, len(asked)) is not None)
-
-
-class LLM:
+class LLM(Means):
     """A language model; made by `llm`.
 
     Two models are equal when they have the same provider, model, base URL, decoding parameters and ``on_error``. Those made from objects
@@ -71,19 +54,9 @@ class LLM:
         batches: BatchSettings | None = None,
         text: str | None = None,
     ) -> None:
-        self.backend, self.model = backend, backend.model
-        self.ledger = Ledger() if ledger is None else ledger
-        self.cache, self.budget, self.retry = cache, budget or Budget(), retry or Retry()
-        self.throttle, self.on_error, self.batches = Throttle(backend.concurrency, backend.patience), on_error, batches
-        self._warned_of: dict[str, object] = {}
+        super().__init__(backend, ledger, cache, budget, retry, batches)
+        self.on_error = on_error
         self.spec = backend.model if text is None else text
-
-    @property
-    def kept_in(self) -> str:
-        """Where finished calls are kept: in a ``"file"``, in this ``"process"`` only, or nowhere (``""``)."""
-        if self.cache is None:
-            return "file" if self.backend.replays else ""
-        return "process" if self.cache.path == ":memory:" else "file"
 
     def ask(self, requests: Sequence[Request], then: Then | None = None, calls: int = 0) -> list[Completion | LLMFailure]:
         """Ask all requests concurrently, each distinct request once.
@@ -116,10 +89,6 @@ class LLM:
             ['HI']
         """
         return Asking(self, requests, then, calls).run()
-
-    def sending(self, follow: Follow, calls: int) -> Sending:
-        """The sender of the requests of one `ask`, see `Sending`."""
-        return (Sending if self.batches is None else BatchSending)(self, follow=follow, calls=calls)
 
     def peek(self, request: Request) -> Completion | None:
         """The completion known without a call, from the cache or the recorded file, or None. Nothing is counted."""
@@ -155,14 +124,6 @@ class LLM:
         if self.cache is not None:
             self.cache.close()
 
-    def check_served(self, served: str | None) -> None:
-        """Warn once of each model that answers instead of the requested one; a dated snapshot is the same model."""
-        first = object()  # of several threads one tells
-        if not served or self.backend.replays or same_model(self.model, served) or self._warned_of.setdefault(served, first) is not first:
-            return
-        known = f"{served!r} answers instead of {self.model!r}, says the server: the ledger and run.json name it"
-        warnings.warn(f"{known}; ask for that model if you want it, or correct base_url", OtherModelWarning, stacklevel=2)
-
     def spend(self, completion: Completion) -> Spend:
         """What a completion came to: paid, or known before from the cache or a recording."""
         cost = self.budget.cost(completion)
@@ -173,14 +134,6 @@ class LLM:
     def hits(self, keys: Iterable[str]) -> dict[str, Completion]:
         """The cached values of those keys."""
         return {} if self.cache is None else self.cache.get(keys)
-
-    def count_repeat(self, key: str, request: Request, outcome: Outcome) -> None:
-        """Count a request whose outcome is known without a call of its own."""
-        if isinstance(outcome, LLMFailure):
-            self.ledger.count(request.stage, self.model, failures=1)
-            return
-        self.ledger.count(request.stage, self.model, served=outcome.model, key=key, known=1, worth=self.budget.cost(outcome))
-        self.check_served(outcome.model)
 
     def __copy__(self) -> "LLM":
         return self  # what a copy asks is counted in the same account and paid from the same budget
@@ -196,3 +149,84 @@ class LLM:
 
     def __hash__(self) -> int:
         return hash(self.backend)
+
+
+class Asking:
+    """One `LLM.ask`: which requests are open, who waits for each of them, and what follows an answer.
+
+    Args:
+        llm: who is asked.
+        requests: the first ones.
+        then: gives what follows them.
+        calls: how many that makes in all.
+    """
+
+    def __init__(self, llm: LLM, requests: Sequence[Request], then: Then | None, calls: int) -> None:
+        self.llm, self.then, self.calls = llm, then, calls
+        self._results: dict[int, Outcome] = {}
+        self._exchanges: dict[int, list[Exchange]] = {}
+        self._answers: dict[str, Outcome] = {}
+        self._open: dict[str, list[tuple[int, Request]]] = {}
+        self._repeats: list[tuple[str, Request, Outcome]] = []
+        self._numbers = count()
+        for place, request in enumerate(requests):
+            self._add(place, of_chain(request))
+
+    def run(self) -> list[Outcome]:
+        """Ask; see `LLM.ask`."""
+        sending = (Sending if self.llm.batches is None else BatchSending)(self.llm, follow=self._follow, calls=self.calls)
+        free = list(self._open)
+        while free:
+            while hits := self.llm.hits(free):
+                sending.hits += len(hits)
+                followers = self._follow(dict(hits))
+                free = [*(key for key in free if key not in hits), *followers]
+            if free:
+                fresh = {key: self._open[key][0][1] for key in free}
+                sending.run(longest_beginnings_first(fresh) if self.llm.backend.keeps_beginnings else fresh)
+            free = self.llm.cache.wait(list(self._open)) if self._open and self.llm.cache is not None else []
+        for key, request, outcome in self._repeats:  # once nothing can end the stage: what an ended one did not give is not counted
+            self._count_repeat(key, request, outcome)
+        tell(self.llm, [exchange for place in sorted(self._exchanges) for exchange in self._exchanges[place]])
+        return [self._results[place] for place in range(len(self._results))]
+
+    def _add(self, place: int, request: Request) -> tuple[str, bool]:
+        """Let a place wait for the answer to a request; gives its key, and whether nobody has asked it yet."""
+        key = str(next(self._numbers)) if self.llm.backend.replays else request.key(self.llm.backend.identity)
+        fresh = key not in self._open and key not in self._answers
+        self._open.setdefault(key, []).append((place, request))
+        return key, fresh
+
+    def _follow(self, answers: Mapping[str, Outcome]) -> dict[str, Request]:
+        """Give answers to whoever waits for them; gives the requests that follow and are still to be asked."""
+        followers = dict[str, Request]()
+        known = [(key, outcome, isinstance(outcome, Completion) and outcome.cached) for key, outcome in answers.items()]
+        for key, outcome, repeated in known:  # it grows: what follows may be answered already
+            self._answers[key] = outcome
+            for place, request in self._open.pop(key, []):
+                self._results[place] = self._again(key, request, outcome) if repeated else outcome
+                repeated = True
+                self._exchanges.setdefault(place, []).append((request, self._results[place]))
+                follower = self.then and self.then(place, self._results[place])
+                if follower:
+                    following, fresh = self._add(place, of_chain(follower))
+                    if fresh:
+                        followers[following] = self._open[following][0][1]
+                    elif following in self._answers:
+                        known.append((following, self._answers[following], True))
+        return followers
+
+    def _count_repeat(self, key: str, request: Request, outcome: Outcome) -> None:
+        """Count a request whose outcome is known without a call of its own."""
+        llm = self.llm
+        if isinstance(outcome, LLMFailure):
+            llm.ledger.count(request.stage, llm.model, failures=1)
+            return
+        llm.ledger.count(request.stage, llm.model, served=outcome.model, key=key, known=1, worth=llm.budget.cost(outcome))
+        llm.check_served(outcome.model)
+
+    def _again(self, key: str, request: Request, outcome: Outcome) -> Outcome:
+        self._repeats.append((key, request, outcome))
+        if isinstance(outcome, LLMFailure):
+            return type(outcome)(request.stage, request.qid, outcome.reason, kept=outcome.kept)
+        return replace(outcome, cached=True)

@@ -154,22 +154,18 @@ class Reply:
         if not isinstance(text, str | None):
             raise TypeError
         reason = "error" if choice.get("error") else choice.get("finish_reason")
-        if str(reason or "").casefold() in WHOLE and any(message.get(name) for name in CALLS):
+        # A call of a tool: none was offered, so that the text announces the call and is no answer.
+        if (message.get("tool_calls") or message.get("function_call")) and str(reason or "").casefold() in WHOLE:
             reason = "tool_calls"
-        text = None if text is None else _hidden(text, clean)
-        model, refusal, reason = (_hidden(_as_text(one or ""), clean) for one in (answer.get("model"), message.get("refusal"), reason))
-        read, written = (_told(usage, name) for name in ("prompt_tokens", "completion_tokens"))
-        kept = _told(_told(usage, "prompt_tokens_details"), "cached_tokens")
-        reasoned = thought or any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
         return cls(
-            text,
-            model if isinstance(answer.get("model"), str) and model else None,
-            reason or None,
-            read,
-            written,
-            refusal or None,
-            reasoned,
-            kept,
+            None if text is None else _hidden(text, clean),
+            _hidden(answer["model"], clean) or None if isinstance(answer.get("model"), str) else None,
+            _hidden(_as_text(reason or ""), clean) or None,
+            _told(usage, "prompt_tokens"),
+            _told(usage, "completion_tokens"),
+            _hidden(_as_text(message.get("refusal") or ""), clean) or None,
+            bool(thought or message.get("reasoning_content") or message.get("reasoning") or message.get("thinking")),
+            _told(_told(usage, "prompt_tokens_details"), "cached_tokens"),
         )
 
     def completion(self, model: str, seconds: float) -> Completion:
@@ -179,35 +175,25 @@ class Reply:
         return Completion(text, name, self.finish_reason, *tokens, seconds=seconds, cached=False, cached_tokens=self.cached_tokens)
 
 
-CALLS = ("tool_calls", "function_call")
-"""Where a message asks for a tool: none was offered, so that its text announces the call and is no answer."""
-
 MOST_TOKENS = 10**9
 """No call has more: a larger number is none."""
 
 
 def _check_numbers(told: "Reply | Completion") -> None:
     """Make unknown what can be no number of tokens, and one line of each word of the server."""
-    read, written, kept = (_tokens(one) for one in (told.prompt_tokens, told.completion_tokens, told.cached_tokens))
-    kept = None if kept is None or read is None or kept > read else kept
-    words = {"model": _word(told.model), "finish_reason": _reason(told.finish_reason)}
-    for name, value in {**words, "prompt_tokens": read, "completion_tokens": written, "cached_tokens": kept}.items():
+    words = {"model": told.model, "finish_reason": told.finish_reason}
+    cleaned: dict[str, Any] = {name: None if word is None else one_line(str(word)) for name, word in words.items()}
+    if told.finish_reason is not None and not str(told.finish_reason).strip().isprintable():
+        cleaned["finish_reason"] = f"unreadable: {cleaned['finish_reason']}"  # one with codes in it is none that is known
+    for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
+        number = getattr(told, name)
+        is_number = isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS
+        cleaned[name] = number if is_number else None
+    kept, read = cleaned["cached_tokens"], cleaned["prompt_tokens"]
+    if kept is not None and (read is None or kept > read):
+        cleaned["cached_tokens"] = None
+    for name, value in cleaned.items():
         object.__setattr__(told, name, value)
-
-
-def _tokens(number: Any) -> int | None:
-    """A number of tokens reported by a server or a library, or None."""
-    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= MOST_TOKENS else None
-
-
-def _word(value: Any) -> str | None:
-    return None if value is None else one_line(str(value))
-
-
-def _reason(value: Any) -> str | None:
-    """A reason to stop; one with codes in it is none that is known."""
-    reason = _word(value)
-    return reason if reason is None or str(value).strip().isprintable() else f"unreadable: {reason}"
 
 
 def _told(value: Any, name: str) -> Any:
@@ -223,7 +209,7 @@ def _hidden(text: str, clean: Callable[[str], str]) -> str:
 
 def _as_text(value: Any) -> str:
     """A word of a server, which may be of any type."""
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value, default=str)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _written(content: Any) -> tuple[Any, bool]:

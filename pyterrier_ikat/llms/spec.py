@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UsageError, did_you_mean
-from .batch import BatchSettings
 from .cache import IN_MEMORY, CompletionCache, default_path
 from .generator import GeneratorBackend, told_by
 from .hf import HFBackend
@@ -22,6 +21,7 @@ from .network import HIDDEN, SECRET_NAME, Address, addresses
 from .openai import OpenAIBackend
 from .recorded import RecordedBackend
 from .request import Backend
+from .sending import BatchSettings
 
 
 class Kind(NamedTuple):

@@ -33,9 +33,8 @@ from pyterrier_ikat.llms import (
 )
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.model import OtherModelWarning, same_model
 from pyterrier_ikat.llms.request import WHOLE, fault_of
-from pyterrier_ikat.llms.sending import Sending
+from pyterrier_ikat.llms.sending import OtherModelWarning, Sending, same_model
 
 
 def row(model, stage="answer"):

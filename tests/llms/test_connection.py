@@ -19,7 +19,7 @@ from tqdm import TMonitor
 from pyterrier_ikat.llms import Completion, FatalLLMError, Unavailable, llm, servers
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.limits import Retry
-from pyterrier_ikat.llms.model import OtherModelWarning
+from pyterrier_ikat.llms.sending import OtherModelWarning
 from pyterrier_ikat.llms.servers import ServerLeftOutWarning, SilentServerWarning
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
