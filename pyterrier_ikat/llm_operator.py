@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from weakref import WeakValueDictionary
 
 import pandas as pd
@@ -13,11 +13,12 @@ import pyterrier as pt
 
 from .arguments import one_of
 from .completions.refusals import is_refusal
+from .completions.structured import Structure
 from .completions.usable import readable, without_reasoning
 from .conversations.frame import each_turn_once, histories, personas, question_column, questions_in, values
 from .errors import UsageError
 from .llms import LLM, Completion, LLMFailure, Request, StageError, llm
-from .llms.failures import Refused
+from .llms.failures import NotStructured, Refused
 from .operator import Operator, parts_of, with_fields
 from .prompts import STYLES, checksum_of, history_text, pick_statements, prompts_or_default, ptkb_text, render
 
@@ -91,9 +92,29 @@ class AsksLLM:
         """A user message made from a template."""
         return {"role": "user", "content": render(template, self.style, self.prompts, **values)}
 
+    @property
+    def structure(self) -> Structure | None:
+        """The form of its answers as JSON, for a model with ``structured=on``; None where free text is asked."""
+        return None
+
+    @property
+    def _asked_form(self) -> Structure | None:
+        return self.structure if getattr(self.llm, "structured", False) else None
+
+    def from_json(self, said: dict[str, Any]) -> Any:
+        """What :meth:`parse` would give, from an answer of this structure; ``None`` when it holds nothing usable."""
+        return said[cast(Structure, self.structure).name]
+
     def request(self, qid: str, values: dict[str, Any], template: str, item: str = "") -> Request:
         """A request of one message, made from a template."""
-        return Request([self.message(template, values)], stage=self.stage, qid=qid, prompt=self.prompt_of(template), item=item)
+        return self.request_of([self.message(template, values)], qid, template, item)
+
+    def request_of(self, messages: list[dict[str, str]], qid: str, template: str, item: str = "") -> Request:
+        """A request of messages, the last of which is made from a template."""
+        form = self._asked_form
+        if form is not None:
+            messages = [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n\n{form.instruction}"}]
+        return Request(messages, self.stage, qid, self.prompt_of(template), item, structure=form)
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
         """The parsed completion of each request (see :meth:`parse`), or its `LLMFailure`; failures are counted.
@@ -127,6 +148,14 @@ class AsksLLM:
         self.llm.ask(requests, follow, calls)
         return found
 
+    def read(self, text: str) -> tuple[Any, list[str]]:
+        """What a completion holds, ``None`` for nothing usable; and what was omitted before it was read, in words."""
+        if (form := self._asked_form) is not None:
+            said = form.read(text)
+            return None if said is None else self.from_json(said), []
+        text, omitted = readable(text, whole=self.keeps_text)
+        return self.parse(text), omitted
+
     def parse(self, text: str) -> Any:
         """Read a completion; ``None`` when it holds nothing usable."""
         raise NotImplementedError
@@ -142,17 +171,20 @@ class AsksLLM:
     def _read(self, qid: str, outcome: Completion | LLMFailure) -> Any:
         if isinstance(outcome, LLMFailure):  # the LLM has counted it
             return outcome
-        text, omitted = readable(outcome.text, whole=self.keeps_text)
+        value, omitted = self.read(outcome.text)
         if omitted:
             self.count(dropped=len(omitted))
             log.info("stage %s: turn %s: dropped %s", self.stage, qid, "; ".join(omitted))
-        value = self.parse(text)
         if value is not None:
             return value
         self.count(failures=1)
         said = without_reasoning(outcome.text)
         if is_refusal(said):
             return Refused(self.stage, qid, f"the model refused: {outcome.text[:80]!r}")
+        if self._asked_form is not None:
+            reason = f"the completion of {len(said)} characters isn't the JSON that structured=on asks for"
+            reason += "; where the server ignores the schema, omit structured=on"
+            return NotStructured(self.stage, qid, reason, kept=bool(said))
         return LLMFailure(self.stage, qid, self.describe_unusable(outcome.text), kept=bool(said))
 
 

@@ -7,7 +7,6 @@ import pandas as pd
 import pyterrier as pt
 
 from .chains import in_chain
-from .completions.usable import readable
 from .conversations.frame import column, object_frame
 from .llms import LLM, Request
 from .llms.ledger import CHARACTERS_PER_TOKEN
@@ -110,8 +109,8 @@ class Asks(Protocol):
         """The requests for ``frame``, in order; nothing is asked."""
         ...
 
-    def parse(self, text: str) -> Any:
-        """Read a completion."""
+    def read(self, text: str) -> tuple[Any, list[str]]:
+        """What a completion holds, and what was omitted before."""
         ...
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:
@@ -180,7 +179,7 @@ class Plan:
         """Count the requests of a stage on ``frame``; return cached completions, and typical outcomes for the others."""
         requests, stand_ins = stage.requests(frame), stage.typical(frame)
         known = [stage.llm.peek(request) for request in requests]
-        parsed = [None if completion is None else _read(stage, completion.text) for completion in known]
+        parsed = [None if completion is None else stage.read(completion.text)[0] for completion in known]
         left = zip(requests, known, stage.llm.in_batches(requests), strict=True)
         missing = [request for request, completion, in_batch in left if completion is None and not in_batch]
         new = [request for request in missing if self._first(stage.llm, request)]
@@ -211,11 +210,6 @@ def _asks_nothing(stage: pt.Transformer) -> bool:
     if isinstance(stage, Operator):
         return not any(isinstance(value, LLM) for value in stage.arguments().values())
     return type(stage).__module__.partition(".")[0] == "pyterrier"
-
-
-def _read(stage: Asks, text: str) -> Any:
-    """What the stage reads of a completion, as when it runs."""
-    return stage.parse(readable(text, whole=getattr(stage, "keeps_text", False))[0])
 
 
 def _cost(llm: LLM, new: Sequence[Request], typical: Sequence[Any]) -> dict[str, Any]:

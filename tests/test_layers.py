@@ -18,8 +18,7 @@ def imported(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*here[: len(here) - node.level], *(node.module or "").split(".")]
-            for name in [".".join(filter(None, base)), *(".".join(filter(None, [*base, one.name])) for one in node.names)]:
-                yield name
+            yield from (".".join(filter(None, [*base, name])) for name in ("", *(one.name for one in node.names)))
         elif isinstance(node, ast.ImportFrom | ast.Import):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
             yield from (name for name in names if name.startswith("pyterrier_ikat."))

@@ -1,5 +1,6 @@
 """An LLM as assessor: relevance labels for the passages of a pool."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
@@ -12,6 +13,7 @@ import pyterrier as pt
 
 from ..arguments import checked
 from ..completions.numbers import grade, without_scale
+from ..completions.structured import Structure, answer_in, one_of
 from ..completions.usable import without_reasoning
 from ..conversations import IkatDataset, datasets
 from ..conversations.frame import column, object_frame, question_column, values, with_columns
@@ -186,9 +188,21 @@ class Judge(LLMOperator):
             )
         ]
 
+    highest: ClassVar[int] = 4
+    """The highest label."""
+
     def parse(self, text: str) -> Judgement | None:
         """The judgement."""
-        return parse_judgement(text)
+        return parse_judgement(text, self.highest)
+
+    @property
+    def structure(self) -> Structure:
+        """A label of the scale, with its reason."""
+        return answer_in("label", one_of(range(self.highest + 1)), reason=True)
+
+    def from_json(self, said: dict[str, Any]) -> Judgement:
+        """The judgement."""
+        return Judgement(said["label"], " ".join(said["reason"].split()), json.dumps(said, ensure_ascii=False))
 
     def fallback(self, frame: pd.DataFrame) -> list[None]:
         """No label."""
@@ -253,6 +267,7 @@ class UmbrelaJudge(Judge):
 
     schematic = {"label": "Umbrela"}
     gold = ("qresolved",)
+    highest = 3
 
     def template(self) -> str:
         """Name of the prompt template."""
@@ -262,10 +277,6 @@ class UmbrelaJudge(Judge):
         """One request per passage."""
         rows = zip(*(values(frame, name) for name in ("qid", "docno", "qresolved", "text")), strict=True)
         return [self.request(qid, {"question": question, "passage": text}, self.template(), docno) for qid, docno, question, text in rows]
-
-    def parse(self, text: str) -> Judgement | None:
-        """The judgement."""
-        return parse_judgement(text, 3)
 
 
 def _check(frame: pd.DataFrame, gold: Sequence[str]) -> None:

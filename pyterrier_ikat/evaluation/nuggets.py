@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..arguments import at_least
 from ..completions.json_values import json_values
+from ..completions.structured import NUGGETS, Structure, answer_in, list_of, one_of
 from ..completions.usable import without_reasoning
 from ..conversations.frame import object_frame, question_column, values, with_columns
 from ..errors import DataError, UsageError
@@ -35,9 +36,11 @@ def read_nuggets(text: str, limit: int) -> list[str] | None:
     lists = [value for value in json_values(without_reasoning(text)) if isinstance(value, list)]
     if len(lists) != 1 or not all(isinstance(item, str) for item in lists[0]):
         return None
-    found = {
-        " ".join(item.split()).rstrip(".").casefold(): " ".join(item.split()).rstrip(".") for item in reversed(lists[0]) if item.strip()
-    }
+    return _each_once(lists[0], limit)
+
+
+def _each_once(texts: Sequence[str], limit: int) -> list[str]:
+    found = {" ".join(text.split()).rstrip(".").casefold(): " ".join(text.split()).rstrip(".") for text in reversed(texts) if text.strip()}
     return list(reversed(found.values()))[:limit]
 
 
@@ -77,6 +80,13 @@ class _Create(_AsksAboutList):
     def parse(self, text: str) -> list[str] | None:
         return read_nuggets(text, self.limit)
 
+    @property
+    def structure(self) -> Structure:
+        return NUGGETS
+
+    def from_json(self, said: dict[str, Any]) -> list[str]:
+        return _each_once(said["nuggets"], self.limit)
+
 
 class _AsksForLabels(_AsksAboutList):
     """One word for each of the row's nuggets."""
@@ -89,6 +99,10 @@ class _AsksForLabels(_AsksAboutList):
             return None
         words = [str(word).strip().casefold().replace(" ", "_").replace("-", "_") for word in lists[0]]
         return words if all(word in self.known for word in words) else None
+
+    @property
+    def structure(self) -> Structure:
+        return answer_in("labels", list_of(one_of(self.known)))
 
     def check(self, row: dict[str, Any], value: Any) -> Any:
         """A list of another length than the nuggets' is a failure."""

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
+from ..completions.structured import WHOLE, YES_NO, Structure, answer_in, list_of, one_of
+from ..completions.verdicts import NO_REASON, Verdict, read_choice, read_numbers, read_score, read_yes_no
 from ..conversations.frame import histories, personas, question_column, values, with_columns
 from ..errors import UsageError
 from ..llm_operator import AsksLLM
@@ -89,6 +90,11 @@ class LLMJudge(AsksLLM):
         """The judge's name in recorded files."""
         return template.replace("response_", "judge_")
 
+    def from_json(self, said: dict[str, Any]) -> Verdict:
+        """The value, each of a list once, and the reason."""
+        value = super().from_json(said)
+        return Verdict(list(dict.fromkeys(value)) if isinstance(value, list) else value, " ".join(said["reason"].split()) or NO_REASON)
+
     def describe_unusable(self, text: str) -> str:
         """Another kind of text than was asked for."""
         return f"no verdict of the asked kind in the completion {text[:200]!r}"
@@ -135,6 +141,11 @@ class Groundedness(LLMJudge):
         """Yes or no."""
         return read_yes_no(text)
 
+    @property
+    def structure(self) -> Structure:
+        """Yes or no."""
+        return answer_in("verdict", YES_NO, reason=True)
+
 
 class _Graded(LLMJudge):
     lowest: ClassVar[int]
@@ -143,6 +154,11 @@ class _Graded(LLMJudge):
     def parse(self, text: str) -> Verdict | None:
         """A whole number of the scale."""
         return read_score(text, self.lowest, self.highest)
+
+    @property
+    def structure(self) -> Structure:
+        """A whole number of the scale."""
+        return answer_in("score", one_of(range(self.lowest, self.highest + 1)), reason=True)
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The grade; -1 means that the judge was unable to tell."""
@@ -251,6 +267,11 @@ class PairwisePreference(LLMJudge):
         """A, B or a tie."""
         return read_choice(text)
 
+    @property
+    def structure(self) -> Structure:
+        """A, B or a tie."""
+        return answer_in("better", one_of(["A", "B", "tie"]), reason=True)
+
 
 class NuggetRecall(LLMJudge):
     """The share of the turn's nuggets (single facts a good answer has) that the response states, 0 to 1.
@@ -287,6 +308,11 @@ class NuggetRecall(LLMJudge):
     def parse(self, text: str) -> Verdict | None:
         """The numbers of the nuggets."""
         return read_numbers(text)
+
+    @property
+    def structure(self) -> Structure:
+        """The numbers of the nuggets."""
+        return answer_in("nuggets", list_of(WHOLE), reason=True)
 
     def assess(self, row: dict[str, Any], verdicts: Sequence[Verdict]) -> Assessment:
         """The share of the nuggets."""

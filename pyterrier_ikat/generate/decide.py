@@ -7,6 +7,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
+from ..completions.structured import ACTION, Structure
 from ..completions.verdicts import ACTIONS, read_action
 from ..conversations.frame import texts_in, turns_of, values, with_columns
 from ..errors import DataError
@@ -115,6 +116,16 @@ class Decide(ReadsPassages):
         """The action, and the question to the user."""
         found = read_action(text)
         return None if found is None or (found[0] == "ask" and not self.may_ask) else found
+
+    @property
+    def structure(self) -> Structure:
+        """An action, with its reason and the question to the user."""
+        return ACTION
+
+    def from_json(self, said: dict[str, Any]) -> tuple[str, str] | None:
+        """The action, and the question to the user; asking needs one, and has to be allowed."""
+        asked = " ".join(said["question"].split()) if said["action"] == "ask" else ""
+        return None if said["action"] == "ask" and not (asked and self.may_ask) else (said["action"], asked)
 
     def fallback(self, frame: pd.DataFrame) -> list[tuple[str, str]]:
         """To answer every turn."""

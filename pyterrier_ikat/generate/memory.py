@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..arguments import at_least
 from ..completions.learned import Learned, merge, read_learned
+from ..completions.structured import LEARNED, Structure
 from ..conversations.frame import histories, with_columns
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -78,6 +79,11 @@ class UpdatePtkb(LLMOperator):
     def parse(self, text: str) -> list[dict[str, Any]] | None:
         """The statements that the completion names; they are checked against the user's messages later."""
         return read_learned(text)
+
+    @property
+    def structure(self) -> Structure:
+        """A list of statements with the user's words."""
+        return LEARNED
 
     def describe_unusable(self, text: str) -> str:
         """The reason why a completion counts as a failure. It quotes nothing, because the words may be personal."""

@@ -11,6 +11,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least, one_of
+from ..completions.structured import QUERIES, Structure
 from ..completions.texts import parse_queries
 from ..completions.usable import usable_words
 from ..conversations.frame import each_turn_once, texts_in, values, with_columns, with_query
@@ -53,6 +54,16 @@ class QueryLists(LLMOperator):
         """All queries, perhaps none; None for a refusal, reasoning without an answer, or a value that means "nothing"."""
         queries = parse_queries(text, EVERY).items
         return queries if queries or usable_words(text) else None
+
+    @property
+    def structure(self) -> Structure:
+        """A list of texts."""
+        return QUERIES
+
+    def from_json(self, said: dict[str, Any]) -> list[str]:
+        """The queries that aren't blank, each once."""
+        queries = [" ".join(query.split()) for query in said["queries"]]
+        return list(dict.fromkeys(query for query in queries if any(map(str.isalnum, query))))
 
     def list_dropped(self, frame: pd.DataFrame, found: Sequence[Any]) -> list[str]:
         """The queries beyond ``n``."""
@@ -237,10 +248,7 @@ class Queries(QueryLists):
         limits = {"n": self.n, "words": self.words}
         answers = texts_in(frame, "qanswer") if self.given else [""] * len(frame)
         rows = zip(frame["qid"], self.contexts(frame), answers, strict=True)
-        return [
-            Request(self._messages({**row, **limits, "answer": answer}), stage=self.stage, qid=qid, prompt=self.prompt)
-            for qid, row, answer in rows
-        ]
+        return [self.request_of(self._messages({**row, **limits, "answer": answer}), qid, self.template()) for qid, row, answer in rows]
 
     def _messages(self, values: dict[str, Any]) -> list[dict[str, str]]:
         last = self.message(self.template(), values)

@@ -133,7 +133,7 @@ class _Sampled:
     """The samples of an operator as a plan sees a stage that asks."""
 
     def __init__(self, samples: Samples) -> None:
-        self.llm, self.stage, self.parse, self.requests = samples.asks.llm, samples.asks.stage, samples.asks.parse, samples.requests
+        self.llm, self.stage, self.read, self.requests = samples.asks.llm, samples.asks.stage, samples.asks.read, samples.requests
         self._samples = samples
 
     def typical(self, frame: pd.DataFrame) -> list[Any]:

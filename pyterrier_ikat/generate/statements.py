@@ -10,6 +10,7 @@ import pyterrier as pt
 from ..arguments import one_of
 from ..completions.matching import Chosen, choose
 from ..completions.statements import read_copies, read_ids, read_scores
+from ..completions.structured import IDS, SCORES, Structure
 from ..conversations.frame import personas, texts_in, values, with_columns, with_query
 from ..errors import DataError
 from ..llm_operator import LLMOperator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 READERS = {"ids": read_ids, "copies": read_copies, "scores": read_scores}
+STRUCTURES = {"ids": IDS, "copies": IDS, "scores": SCORES}
 
 
 @with_fields
@@ -92,6 +94,16 @@ class SelectStatements(LLMOperator):
     def parse(self, text: str) -> list[Any] | None:
         """What the completion names, in its form; it is held against the persona later."""
         return READERS[self.form](text)
+
+    @property
+    def structure(self) -> Structure:
+        """A list of texts, or of ids with scores."""
+        return STRUCTURES[self.form]
+
+    def from_json(self, said: dict[str, Any]) -> list[Any]:
+        """What is named, in its form."""
+        found = said["statements"]
+        return [(one["id"], one["score"]) for one in found] if self.form == "scores" else list(found)
 
     def fallback(self, frame: pd.DataFrame) -> list[Any]:
         """No statement."""

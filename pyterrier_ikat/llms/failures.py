@@ -61,6 +61,10 @@ class Refused(LLMFailure):
     """The model declined to answer: in the protocol's own field, or with a completion that says nothing else."""
 
 
+class NotStructured(LLMFailure):
+    """The completion isn't the JSON that was asked for (``structured=on``)."""
+
+
 class Filtered(LLMFailure):
     """The provider's content filter withheld the prompt or the completion."""
 
@@ -138,6 +142,10 @@ class FatalLLMError(StageEnded):
         if self.left is None:
             return self.reason
         return f"{self.reason} ({self.done} calls are done and kept, {self.left} are left; run again after the repair{_kept(self.kept_in)})"
+
+
+class StructureRefused(FatalLLMError):
+    """The server does not take the JSON schema that ``structured=on`` sends; nothing is asked without it in its place."""
 
 
 class BudgetExceeded(StageEnded):

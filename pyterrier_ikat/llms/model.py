@@ -106,6 +106,11 @@ class LLM(Means):
         there = jobs_of(self.cache).keys_among(keys) | self.cache.failures(keys).keys()
         return [key in there for key in keys]
 
+    @property
+    def structured(self) -> bool:
+        """Whether requests carry a JSON schema, where the operator has one (``structured=on``)."""
+        return "structured" in self.backend.identity
+
     def fingerprint(self) -> dict[str, Any]:
         """Everything that determines its answers."""
         return dict(self.backend.identity)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from ..completions.outside import printable
-from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, TooLong, Transient, shorten
+from .failures import BadRequest, FatalLLMError, Filtered, LLMFailure, StructureRefused, TooLong, Transient, shorten
 from .limits import seconds_of
 from .network import HIDDEN, Address, addresses
 from .request import Backend, Reply, Request
@@ -28,6 +28,8 @@ TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 """Words of OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, Mistral, Groq, xAI and Moonshot about a prompt that exceeds the context."""
+NO_SCHEMA = re.compile(r"response.?format|json.?schema|structured.?outputs?|guided.?(?:json|decoding)|grammar", re.IGNORECASE)
+"""Words of servers and of their libraries about a request for JSON that they can't serve."""
 NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 
 
@@ -42,6 +44,7 @@ class OpenAIBackend(Backend):
         params: decoding parameters (temperature, top_p, top_k, max_tokens, seed).
         timeout: seconds that a call may take as a whole, from name look-up to the last byte; then it counts as failed and is tried again.
         concurrency: the most calls at a time, over all servers.
+        structured: ``"on"``: requests carry the JSON schema of their answer, where the operator has one.
 
     Raises:
         UsageError: when ``base_url`` is no web address.
@@ -58,12 +61,15 @@ class OpenAIBackend(Backend):
         params: Mapping[str, Any] | None = None,
         timeout: float = 120.0,
         concurrency: int = 32,
+        structured: str = "off",
     ) -> None:
         urls = addresses(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
         self.model, self.timeout = model, timeout
         self.servers = Servers([Server(Address(url), api_key_env, timeout) for url in urls])
         base_url = self.servers.all[0].address.identity
         self.identity = {"provider": "openai", "model": model, "base_url": base_url, "params": dict(params or {})}
+        if structured == "on":
+            self.identity["structured"] = structured
         self.concurrency = concurrency
         if all(server.address.local for server in self.servers.all):
             self.patience = PATIENCE_HERE
@@ -174,6 +180,9 @@ class OpenAIBackend(Backend):
             raise Transient(wait, f"the server answers {status}: {said}", overloaded=status == 429, told=True) from None
         if code == "content_filter":
             return Filtered(request.stage, request.qid, "the provider's content filter withheld the prompt")
+        if request.structure is not None and NO_SCHEMA.search(f"{code} {kind} {said}"):
+            reason = f"{shown} does not take a JSON schema for the answers of {self.model!r} ({status}: {said}): omit structured=on"
+            raise StructureRefused(reason) from None
         failure = TooLong if status == 413 or TOO_LONG.search(f"{code} {kind} {said}") else BadRequest
         return failure(request.stage, request.qid, f"the server rejects the request ({status}): {said}")
 
@@ -184,6 +193,9 @@ class OpenAIBackend(Backend):
             params["seed"] += request.draw
         if "max_tokens" in params and server.address.url == OPENAI:
             params["max_completion_tokens"] = params.pop("max_tokens")
+        if (form := request.structure) is not None:
+            schema = {"name": form.name, "strict": True, "schema": form.schema}
+            params["response_format"] = {"type": "json_schema", "json_schema": schema}
         return {"model": self.model, "messages": [dict(message) for message in request.messages], **params}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..chains import current_chain
 from ..completions.outside import one_line, printable
+from ..completions.structured import Structure
 from ..completions.usable import split_reasoning, without_reasoning
 from ..portable import digest
 from .failures import CutOff, Empty, Filtered, LLMFailure, OnlyReasoning, Refused, Unfinished
@@ -44,6 +45,7 @@ class Request:
         sample: the number of this sample, from 0, when the same messages are asked several times.
         params: decoding parameters that override the model's own, such as ``{"max_tokens": 5}``.
         chain: the number of the run of the system that asks, from 0, when a system is run several times; `LLM` fills it in.
+        structure: the form of the JSON that the answer has to have; only for a model with ``structured=on``.
 
     Example:
         >>> Request([{"role": "user", "content": "Which tea has no caffeine?"}], stage="answer", qid="9-1_3").sample
@@ -58,6 +60,7 @@ class Request:
     sample: int = 0
     params: Mapping[str, Any] = field(default_factory=dict)
     chain: int = 0
+    structure: Structure | None = None
 
     @property
     def draw(self) -> int:
@@ -72,7 +75,7 @@ class Request:
         Args:
             identity: the backend's (provider, model, base URL, default decoding parameters).
         """
-        content = {
+        content: dict[str, Any] = {
             **identity,
             "format": FORMAT,
             "messages": [dict(message) for message in self.messages],
@@ -80,6 +83,10 @@ class Request:
             "sample": self.sample,
             **({"chain": self.chain} if self.chain else {}),
         }
+        if self.structure is None:
+            content.pop("structured", None)  # free text is asked as without structured=on
+        else:
+            content["structure"] = self.structure._asdict()
         return digest(json.dumps(content, sort_keys=True, separators=(",", ":"))).hex()
 
 

@@ -63,7 +63,16 @@ PRICES = dict.fromkeys(("price_in", "price_out", "price_cached"), NUMBER)
 ACCOUNT = {"on_error": POLICY, "retries": WHOLE, "cache": TEXT, "budget": NUMBER, **PRICES}
 BATCH = {"batch": SWITCH, "batch_discount": SHARE, "batch_requests": POSITIVE, "batch_mb": POSITIVE}
 OPTIONS: dict[str, dict[str, Kind]] = {
-    "openai": {"base_url": TEXT, "api_key_env": VARIABLE, **DECODING, "timeout": SECONDS, "concurrency": POSITIVE, **ACCOUNT, **BATCH},
+    "openai": {
+        "base_url": TEXT,
+        "api_key_env": VARIABLE,
+        **DECODING,
+        "structured": SWITCH,
+        "timeout": SECONDS,
+        "concurrency": POSITIVE,
+        **ACCOUNT,
+        **BATCH,
+    },
     "hf": {**DECODING, "device": TEXT, "batch_size": POSITIVE, **ACCOUNT},
     "recorded": {"on_error": POLICY},
 }
@@ -213,7 +222,8 @@ def llm(
             - ``"openai:MODEL key=value ..."``: any server that speaks OpenAI's chat completions; the key is read from
               ``OPENAI_API_KEY``. Keys: ``base_url`` (several servers of the same model, separated by commas, share the calls; the first
               names all in the cache), ``api_key_env`` (the name of another variable), ``timeout`` (seconds), ``concurrency`` (the most
-              calls at a time, over all servers, 32; adapts below it when a server refuses); ``batch=on`` sends a stage's requests as
+              calls at a time, over all servers, 32; adapts below it when a server refuses); ``structured=on`` sends the
+              JSON schema of the answer where the operator has one; ``batch=on`` sends a stage's requests as
               batches, which the provider answers within a day, with ``batch_discount`` (the share of the prices that this saves, 0.5),
               ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests and 200 MB, as OpenAI takes them).
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.

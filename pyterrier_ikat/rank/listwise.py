@@ -10,6 +10,7 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..completions.rankings import permutation, read_ranking
+from ..completions.structured import RANKING, Structure
 from ..conversations.frame import texts_in, turns_of
 from ..errors import UsageError
 from ..llm_operator import LLMOperator
@@ -119,6 +120,15 @@ class ListwiseRerank(LLMOperator):
     def parse(self, text: str) -> list[int] | None:
         """The numbers, best first, as the model wrote them."""
         return read_ranking(text)
+
+    @property
+    def structure(self) -> Structure:
+        """A list of numbers."""
+        return RANKING
+
+    def from_json(self, said: dict[str, Any]) -> list[int] | None:
+        """The numbers; an empty list is no order."""
+        return said["ranking"] or None
 
     def fallback(self, frame: pd.DataFrame) -> list[list[int]]:
         """No number: the window keeps its order."""

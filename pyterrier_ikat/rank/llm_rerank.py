@@ -10,6 +10,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import at_least
+from ..completions.structured import Structure, answer_in, one_of
 from ..completions.texts import parse_label
 from ..conversations.frame import texts_in, turns_of, values
 from ..errors import DataError
@@ -67,6 +68,11 @@ class LLMRerank(LLMOperator):
     def parse(self, text: str) -> int | None:
         """The label."""
         return parse_label(text)
+
+    @property
+    def structure(self) -> Structure:
+        """A label of the scale."""
+        return answer_in("label", one_of(range(5)))
 
     def fallback(self, frame: pd.DataFrame) -> list[int]:
         """Below every label."""

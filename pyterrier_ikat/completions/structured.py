@@ -1,0 +1,104 @@
+"""Structured answers: the JSON schema that a request may carry (``structured=on``), and the one reader of what comes. Pure functions.
+
+A schema is an object with all its properties required and no other ones, in the part of JSON Schema that OpenAI, vLLM, llama.cpp and
+Ollama take: texts, numbers, yes and no, lists, and choices.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+WHOLE: Schema = {"type": "integer"}
+YES_NO: Schema = {"type": "boolean"}
+
+INSTRUCTION = "Give the answer as one JSON object that fits this JSON schema, and nothing else:\n"
+"""What stands behind a prompt, before the schema: some servers only hold the model to the schema, and don't show it."""
+
+
+def one_of(choices: Sequence[Any]) -> Schema:
+    """One of several texts or whole numbers."""
+    return {"type": "string" if isinstance(choices[0], str) else "integer", "enum": list(choices)}
+
+
+def list_of(items: Schema) -> Schema:
+    """A list of such values."""
+    return {"type": "array", "items": items}
+
+
+def object_of(**properties: Schema) -> Schema:
+    """An object with these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+class Structure(NamedTuple):
+    """The form of an answer as JSON.
+
+    Attributes:
+        name: what the answer is, in a word.
+        schema: the JSON schema of it, an object.
+
+    Example:
+        >>> Structure("queries", object_of(queries=list_of(TEXT))).read('{"queries": ["rooibos caffeine"]}')
+        {'queries': ['rooibos caffeine']}
+    """
+
+    name: str
+    schema: Schema
+
+    @property
+    def instruction(self) -> str:
+        """What a prompt says of it."""
+        return INSTRUCTION + json.dumps(self.schema, separators=(",", ":"))
+
+    def read(self, text: str) -> dict[str, Any] | None:
+        """The object that is all of ``text``; None where it is none, or doesn't fit the schema.
+
+        Example:
+            >>> label = Structure("label", object_of(label=one_of([0, 1, 2])))
+            >>> label.read('{"label": 2}'), label.read('{"label": 3}'), label.read('The label: {"label": 2}')
+            ({'label': 2}, None, None)
+        """
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        return said if _fits(said, self.schema) else None
+
+
+def answer_in(name: str, value: Schema, reason: bool = False) -> Structure:
+    """The structure of an answer that is one value of that name, behind its reason where there is one.
+
+    Example:
+        >>> list(answer_in("label", one_of([0, 1]), reason=True).schema["properties"])
+        ['reason', 'label']
+    """
+    return Structure(name, object_of(**({"reason": TEXT} if reason else {}), **{name: value}))
+
+
+QUERIES = answer_in("queries", list_of(TEXT))
+IDS = answer_in("statements", list_of(TEXT))
+SCORES = answer_in("statements", list_of(object_of(id=TEXT, score=NUMBER)))
+RANKING = answer_in("ranking", list_of(WHOLE))
+NUGGETS = answer_in("nuggets", list_of(TEXT))
+LEARNED = answer_in("statements", list_of(object_of(message=WHOLE, words=TEXT, statement=TEXT, replaces=list_of(TEXT))))
+ACTION = Structure("action", object_of(reason=TEXT, action=one_of(["answer", "ask", "abstain"]), question=TEXT))
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    if schema["type"] == "object":
+        properties = schema["properties"]
+        return isinstance(value, dict) and value.keys() == properties.keys() and all(_fits(value[name], properties[name]) for name in value)
+    if schema["type"] == "array":
+        return isinstance(value, list) and all(_fits(item, schema["items"]) for item in value)
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    if schema["type"] == "string":
+        return isinstance(value, str)
+    if schema["type"] == "boolean" or isinstance(value, bool):
+        return schema["type"] == "boolean" and isinstance(value, bool)
+    return isinstance(value, int) or (schema["type"] == "number" and isinstance(value, float) and math.isfinite(value))
