@@ -26,7 +26,7 @@ from ir_measures import Judged
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import write_qrels
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import TRACK_2023, Judge, agreement, evaluate, format_table, pool_runs, with_gold
+from pyterrier_ikat.evaluation import TRACK_2023, Judge, agreement, evaluate, pool_runs, with_gold
 from pyterrier_ikat.runs import RunFolder, read_run
 
 
@@ -54,7 +54,7 @@ def judge(runs: dict[str, pd.DataFrame], dataset: str, llm: str, depth: int, ind
 def show(runs: dict[str, pd.DataFrame], official: pd.DataFrame, judged: pd.DataFrame, depth: int) -> None:
     """Print everything that compares the two sets of qrels."""
     for name, qrels in (("official", official), ("LLM", judged), ("merged, official first", ikat.merge_qrels(official, judged))):
-        click.echo(f"By the qrels: {name}\n{format_table(evaluate(runs, qrels, [*TRACK_2023, Judged @ depth]))}\n")
+        click.echo(f"By the qrels: {name}\n{ikat.show.table(evaluate(runs, qrels, [*TRACK_2023, Judged @ depth]))}\n")
     click.echo(f"Judged@{depth} is a share of the passages retrieved; the paper gives it times 10.\n")
     found = agreement(judged, official, runs=runs if len(runs) > 1 else None)
     click.echo(f"Labels of the LLM (a, rows) and of the official qrels (b, columns)\n{found}")

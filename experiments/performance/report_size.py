@@ -23,7 +23,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import Report, report
 from pyterrier_ikat.show.report import runs as report_runs
-from pyterrier_ikat.show.report.calls import Call
+from pyterrier_ikat.show.report.page import Call
 
 SYSTEMS, DEPTH = 3, 20
 SEARCH = """new Promise(done => {

@@ -140,9 +140,8 @@ def _show_groups(paths: Sequence[str], judged: "pd.DataFrame", dataset_name: str
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
     from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, turn_scores
-    from ..evaluation.experiment_table import experiment_table
+    from ..evaluation.experiment_table import AVERAGED, averaged, experiment_table, sampled_rows
     from ..evaluation.measures import TRACK_2023, as_measures
-    from ..evaluation.samples import AVERAGED, averaged, sampled_rows
     from ..store.trec import name_runs
 
     qrels, samples, baseline = given["qrels"], given["samples"], given["baseline"]
@@ -156,7 +155,7 @@ def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mappin
     scores = turn_scores(rankings.items(), Evaluator(judged, wanted))
     of_systems = {system: [scores[name] for name in names] for system, names in groups.items()}
     if given["pairwise"]:
-        from ..evaluation.pairwise import pairwise_table
+        from ..evaluation.experiment_table import pairwise_table
 
         show(pairwise_table({system: averaged(found) for system, found in of_systems.items()}, [AVERAGED] * samples), form)
     else:
@@ -252,7 +251,7 @@ def _show_responses(
     import pandas as pd
 
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
-    from ..papers.responses import answers_of
+    from ..papers.scoring import answers_of
     from ..runs import RunFolder
 
     wanted, texts = response_turns(dataset_named(dataset_name).conversations, turns), text_loader_of(index_path)

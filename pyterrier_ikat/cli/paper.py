@@ -103,8 +103,8 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 
 def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> None:
     from ..papers.agreement import Relabelled, judge_of
-    from ..papers.figure import draw_figure, figure_scores
     from ..papers.published import Figure, Listing, Matrix, find_table
+    from ..papers.reproduction import draw_figure, figure_scores
     from ..retrieve import Index
 
     what, found = find_table(name, number), _reproduction(name, resources, options)

@@ -1,6 +1,8 @@
 from .actions import count_actions as count_actions
 from .actions import evaluate_actions as evaluate_actions
 from .answer_equivalence import AnswerEquivalence as AnswerEquivalence
+from .experiment_table import sampled_rows as sampled_rows
+from .experiment_table import variance_shares as variance_shares
 from .judge import Judge as Judge
 from .judge import Judgement as Judgement
 from .judge import UmbrelaJudge as UmbrelaJudge
@@ -36,11 +38,8 @@ from .responses import RougeL as RougeL
 from .responses import evaluate_responses as evaluate_responses
 from .responses import response_means as response_means
 from .responses import response_turns as response_turns
-from .samples import sampled_rows as sampled_rows
-from .samples import variance_shares as variance_shares
 from .scores import breakdown as breakdown
 from .scores import evaluate as evaluate
-from .scores import format_table as format_table
 from .scores import per_turn as per_turn
 from .scores import win_tie_loss as win_tie_loss
 from .sessions import session_means as session_means

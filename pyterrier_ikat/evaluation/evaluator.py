@@ -6,7 +6,6 @@ order as scores, from the number of passages down to 1: there is no tie left to 
 (:func:`ir_measures.define`) gets the scores, in that same order.
 """
 
-import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -285,21 +284,6 @@ def warn_of_other_turns(who: str, ours: Iterable[str], theirs: Iterable[str]) ->
         )
 
 
-def with_deviation(score: str, deviation: float | None) -> str:
-    """A score with the standard deviation of its samples, where there are several.
-
-    Example:
-        >>> with_deviation(".5000", 0.0123), with_deviation(".5000", float("nan")), with_deviation(".5000", None)
-        ('.5000±.0123', '.5000', '.5000')
-    """
-    return score if deviation is None or math.isnan(deviation) else f"{score}±{format_score(deviation)}"
-
-
 def format_score(value: float) -> str:
     """A score to four decimals, without the zero before the point."""
     return re.sub(r"^(-?)0\.", r"\1.", f"{value:.4f}")
-
-
-def is_derived(name: str) -> bool:
-    """Whether a column of an experiment table compares with the baseline or describes samples, and is no measure."""
-    return name == "samples" or name.endswith((" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share"))

@@ -1,12 +1,21 @@
-"""The experiment table: rows of scores as a table to show, with the best of each measure and the significant differences marked."""
+"""The experiment table, with the best of each measure and the significant differences marked: for runs, samples of each, and all pairs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import ir_measures
+import numpy as np
+
+from ..errors import DataError
 from ..tables import HIGHER, LOWER, MARKS, Cell, Column, Table, mark_best
-from .evaluator import Rows, format_score, is_derived, with_deviation
-from .samples import notes as notes_on_samples
+from .evaluator import ALPHA, Rows, aggregated, experiment_rows, format_score, p_value
+from .measures import label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def experiment_table(rows: Rows) -> Table:
@@ -37,18 +46,58 @@ def experiment_table(rows: Rows) -> Table:
     return Table(rows, columns, _notes(rows, base))
 
 
+def table(evaluated: "pd.DataFrame") -> Table:
+    """The experiment table for a paper: the best of each measure bold, the second best underlined, significant differences marked.
+
+    Source: IRLab@iKAT24, Table 1, which marks best and second best in this way.
+
+    Scores that read the same with four decimals share their mark. An arrow up says that a score is significantly higher than the
+    baseline's, an arrow down that it is significantly lower.
+
+    Args:
+        evaluated: what ``ikat.experiment``, ``ikat.evaluation.evaluate`` or ``ikat.evaluation.evaluate_ptkb`` returned.
+
+    Raises:
+        DataError: when it is no such table, or its rows are means over different numbers of turns.
+
+    Example:
+        >>> import pandas as pd
+        >>> found = pd.DataFrame({"name": ["QR", "AQD"], "nDCG@5": [0.25, 0.5], "turns": [24, 24]})
+        >>> print(table(found).markdown())
+        | system | nDCG@5 |
+        | :--- | ---: |
+        | QR | <ins>.2500</ins> |
+        | AQD | **.5000** |
+        <BLANKLINE>
+        Mean over 24 judged turns; a turn without results counts 0. Best bold, second best underlined.
+        <BLANKLINE>
+    """
+    if not {"name", "turns"} <= set(evaluated.columns) or evaluated.empty or not measures_of(dict(evaluated.iloc[0])):
+        found = ", ".join(map(str, evaluated.columns)) or "no column"
+        raise DataError(f"this is no experiment table (it has {found}): give what ikat.experiment returned")
+    turns = evaluated["turns"].unique()
+    if len(turns) > 1:
+        raise DataError(f"the rows are means over different turns ({', '.join(map(str, turns))} of them): make a table of each")
+    shown = experiment_table(evaluated.to_dict("records"))
+    return Table(evaluated, shown.columns, shown.notes)
+
+
 def measures_of(row: Mapping[str, Any]) -> list[str]:
-    """The measures of a row of an experiment table."""
-    return [name for name in row if name not in ("name", "turns", "relevant_turns") and not is_derived(name)]
+    """The measures of a row of an experiment table, without the columns that compare with the baseline or describe samples."""
+    derived = (" +", " -", " p-value", " reject", " p-value corrected", " std", " LLM share")
+    return [name for name in row if name not in ("name", "turns", "relevant_turns", "samples") and not name.endswith(derived)]
 
 
 def _column(rows: Rows, measure: str, base: Mapping[str, Any] | None) -> Column:
     scores = ["n/a" if _unknown(row[measure]) else format_score(row[measure]) for row in rows]
     cells = mark_best(scores, [_mark(row, measure, base) for row in rows])
-    several = [row.get(f"{measure} std") for row in rows]
-    return Column(
-        measure, [replace(cell, text=with_deviation(cell.text, one)) for cell, one in zip(cells, several, strict=True)], numeric=True
-    )
+    deviations = [row.get(f"{measure} std", NO_VALUE) for row in rows]
+    shown = [_with_deviation(cell, one) for cell, one in zip(cells, deviations, strict=True)]
+    return Column(measure, shown, numeric=True)
+
+
+def _with_deviation(cell: Cell, deviation: float) -> Cell:
+    return cell if math.isnan(deviation) else replace(cell, text=f"{cell.text}±{format_score(deviation)}")
 
 
 def _mark(row: Mapping[str, Any], measure: str, base: Mapping[str, Any] | None) -> str:
@@ -64,7 +113,7 @@ def _notes(rows: Rows, base: Mapping[str, Any] | None) -> Sequence[str]:
     if base is not None:
         notes.append(f"{HIGHER} significantly higher, {LOWER} significantly lower than {base['name']}: {TEST}.")
     if "samples" in rows[0]:
-        notes += notes_on_samples(rows, None if base is None else base["name"])
+        notes += _notes_on_samples(rows, None if base is None else base["name"])
     return notes
 
 
@@ -73,3 +122,156 @@ TEST = "two-sided paired t-test, Bonferroni, p < .05"
 
 def _unknown(value: Any) -> bool:
     return value is None or value != value
+
+
+Scores: TypeAlias = Mapping[str, Sequence[float]]
+"""Measure -> a score for each turn."""
+
+NO_VALUE = float("nan")
+AVERAGED = "Before the test, each turn's scores are averaged over the samples."
+
+
+def averaged(samples: Sequence[Scores]) -> dict[str, list[float]]:
+    """The mean of each turn over the samples.
+
+    Example:
+        >>> averaged([{"nDCG": [0.0, 0.5]}, {"nDCG": [1.0, 0.5]}])
+        {'nDCG': [0.5, 0.5]}
+    """
+    return {measure: np.mean([np.asarray(one[measure]) for one in samples], axis=0).tolist() for measure in samples[0]}
+
+
+def variance_shares(scores: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The shares of the variance of turns' scores that come from the turns and from the LLM.
+
+    A one-way random-effects analysis of variance: the turns are the groups, the samples the replicates. With k samples, the variance of
+    the LLM is the mean square within turns, that of the turns (mean square between turns - mean square within)/k, at least 0.
+
+    Source of the estimator: Searle, Casella and McCulloch, Variance Components (Wiley, 1992), the balanced one-way classification. Source
+    of the question: Lupart et al., Investigating LLM Variability in Personalized Conversational Information Retrieval (SIGIR-AP 2025,
+    arXiv 2510.03795).
+
+    Args:
+        scores: for each sample a score for each turn, in one order.
+
+    Returns:
+        The share of the turns and the share of the LLM, which sum to 1; NaN with fewer than two samples or turns, or without variance.
+
+    Example:
+        >>> variance_shares([[0.0, 1.0], [0.0, 1.0]])
+        (1.0, 0.0)
+    """
+    table = np.asarray(scores, dtype=np.float64)
+    samples, turns = table.shape
+    if samples < 2 or turns < 2:
+        return NO_VALUE, NO_VALUE
+    means = table.mean(axis=0)
+    between = samples * ((means - table.mean()) ** 2).sum() / (turns - 1)
+    llm = float(((table - means) ** 2).sum() / (turns * (samples - 1)))
+    of_turns = max(0.0, float(between - llm) / samples)
+    whole = of_turns + llm
+    return (of_turns / whole, llm / whole) if whole else (NO_VALUE, NO_VALUE)
+
+
+def sampled_rows(systems: Mapping[str, Sequence[Scores]], measures: Sequence[ir_measures.Measure], baseline: str | None) -> Rows:
+    """The rows of :func:`~pyterrier_ikat.evaluation.evaluator.experiment_rows` for systems that were run several times.
+
+    Each turn's score is its mean over the samples, so that the paired t-test stays one over turns.
+
+    Source of the test: Smucker, Allan and Carterette, A Comparison of Statistical Significance Tests for Information Retrieval Evaluation
+    (CIKM 2007): the topic, here the turn, is the unit.
+
+    Args:
+        systems: name -> its samples, at least one.
+        measures: the measures.
+        baseline: the system that the others are compared with.
+
+    Returns:
+        The rows, and per measure `` std`` (over the samples, n - 1) and `` LLM share``, of :func:`variance_shares`; ``samples``.
+
+    Example:
+        >>> from ir_measures import nDCG
+        >>> rows = sampled_rows({"AD": [{"nDCG@5": [0.5, 0.0]}, {"nDCG@5": [0.5, 1.0]}]}, [nDCG @ 5], None)
+        >>> [(row["nDCG@5"], row["samples"], row["turns"]) for row in rows]
+        [(0.5, 2, 2)]
+    """
+    rows = experiment_rows({name: averaged(samples) for name, samples in systems.items()}, measures, baseline)
+    return [row | _of_samples(systems[row["name"]], measures) for row in rows]
+
+
+def _of_samples(samples: Sequence[Scores], measures: Sequence[ir_measures.Measure]) -> dict[str, Any]:
+    found: dict[str, Any] = {"samples": len(samples)}
+    for measure in measures:
+        column = label(measure)
+        each = [aggregated(measure, one[column]) for one in samples]
+        found[f"{column} std"] = float(np.std(each, ddof=1)) if len(each) > 1 else NO_VALUE
+        found[f"{column} LLM share"] = variance_shares([one[column] for one in samples])[1]
+    return found
+
+
+def _notes_on_samples(rows: Rows, baseline: str | None = None) -> list[str]:
+    """Notes for a reader of the table, a sentence each; none where no system was run several times."""
+    counts = sorted({row["samples"] for row in rows} - {1})
+    if not counts:
+        return []
+    found = [f"\u00b1: standard deviation over {' or '.join(map(str, counts))} samples (runs of the same system)."]
+    if baseline is not None and len(rows) > 1:
+        found.append(AVERAGED)
+    return found + [
+        f"{row['name']}: share of the variance of turns' scores that comes from the LLM: {_shares(row)} (the rest: from the turns)."
+        for row in rows
+        if row["samples"] > 1
+    ]
+
+
+def _shares(row: Mapping[str, Any]) -> str:
+    shares = {name: row[f"{name} LLM share"] for name in measures_of(row)}
+    return ", ".join(f"{name} {'n/a' if math.isnan(share) else f'{share:.0%}'}" for name, share in shares.items())
+
+
+def differing_pairs(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The pairs of runs whose scores differ: two-sided paired t-test over the turns, Bonferroni over all pairs, p < .05.
+
+    Args:
+        scores: run -> a score for each turn, in one order.
+
+    Example:
+        >>> differing_pairs({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.6, 0.7, 0.81, 0.9], "c": [0.1, 0.2, 0.31, 0.4]})
+        [('a', 'b'), ('b', 'c')]
+    """
+    pairs = list(combinations(scores, 2))
+    return [(one, other) for one, other in pairs if p_value(np.asarray(scores[one]), np.asarray(scores[other])) * len(pairs) < ALPHA]
+
+
+def pairwise_table(scores: Mapping[str, Mapping[str, Sequence[float]]], notes: Sequence[str] = ()) -> Table:
+    """The means of runs, with a letter for each run and the letters of those that it differs from, as papers print them.
+
+    Args:
+        scores: run -> measure -> a score for each turn, in one order.
+        notes: more that a reader has to know.
+
+    Example:
+        >>> one, other = {"nDCG": [0.1, 0.2, 0.3, 0.4]}, {"nDCG": [0.6, 0.7, 0.81, 0.9]}
+        >>> print(pairwise_table({"low": one, "high": other}).text().splitlines()[1])
+        a       low     .2500 b
+    """
+    letters = {name: _letter(place) for place, name in enumerate(scores)}
+    measures = list(next(iter(scores.values())))
+    columns = [Column(title, [Cell(text) for text in found]) for title, found in (("letter", letters.values()), ("system", scores))]
+    rows: dict[str, dict[str, Any]] = {name: {"letter": letters[name], "system": name} for name in scores}
+    for measure in measures:
+        differs: dict[str, list[str]] = {name: [] for name in scores}
+        for one, other in differing_pairs({name: of_run[measure] for name, of_run in scores.items()}):
+            differs[one].append(letters[other])
+            differs[other].append(letters[one])
+        for name, found in differs.items():
+            rows[name] |= {measure: float(np.mean(scores[name][measure])), f"{measure} differs": "".join(sorted(found))}
+        cells = [Cell(f"{format_score(row[measure])} {row[f'{measure} differs']}".rstrip()) for row in rows.values()]
+        columns.append(Column(measure, cells))
+    turns, pairs = len(scores[next(iter(scores))][measures[0]]), len(scores) * (len(scores) - 1) // 2
+    said = f"Letters: the runs that differ significantly (two-sided paired t-tests, Bonferroni over {pairs} pairs, p < .05)."
+    return Table(list(rows.values()), columns, [f"Mean over {turns} judged turns; a turn without results counts 0.", said, *notes])
+
+
+def _letter(place: int) -> str:
+    return chr(ord("a") + place) if place < 26 else f"({place + 1})"

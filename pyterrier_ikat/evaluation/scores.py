@@ -22,7 +22,6 @@ from .evaluator import (
     turn_scores,
     warn_of_other_turns,
 )
-from .experiment_table import experiment_table
 from .finished import Finished, check_ranking, folders_in, qrels_of, ranking_of
 from .measures import TRACK_2023, as_measures, label
 
@@ -125,20 +124,6 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
     """
     evaluator = make_evaluator(qrels, measures)
     return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", check_ranking("to evaluate", run))})
-
-
-def format_table(table: pd.DataFrame) -> str:
-    """An experiment table for the terminal, with significance marks.
-
-    Args:
-        table: the result of :func:`evaluate`.
-
-    Returns:
-        The table: scores to four decimals, an arrow up where a run is significantly higher than the baseline, an arrow down where it is
-        lower (two-sided paired t-test, Bonferroni, p < .05), and a line that says what the means are over. Where systems were run several
-        times, also their standard deviations and where the variance comes from.
-    """
-    return experiment_table(table.to_dict("records")).text().rstrip("\n")
 
 
 def natural_key(text: str) -> tuple[Any, ...]:

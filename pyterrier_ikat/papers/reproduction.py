@@ -8,8 +8,8 @@ import pandas as pd
 
 from ..conversations import dataset as dataset_named
 from ..conversations.choice import QrelsSource, Turns
-from ..errors import UsageError
-from ..evaluation import per_turn
+from ..errors import DataError, UsageError
+from ..evaluation import breakdown, per_turn
 from ..evaluation.ptkb import statement_ranking
 from ..generate import Answer, Rewrite
 from ..llms import llm
@@ -17,11 +17,11 @@ from ..methods import METHODS, Method
 from ..planning import PlanTable
 from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
+from ..show.plots import new_axes, plot_breakdown, save_plot
 from ..study import plan, run
-from .published import ANSWERS, PASSAGES, PTKB, Paper, Part, find_paper
+from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, Part, find_paper
 from .resources import OF_THE_SAMPLE, SAMPLE, Row, differences, engines, given_to, read_resources
-from .responses import response_scores
-from .scoring import TIMES, Given, Judgements, measures_of
+from .scoring import TIMES, Given, Judgements, measures_of, response_scores
 from .table import PaperTable
 
 
@@ -166,3 +166,44 @@ class Reproduction:
             return None
         scores = per_turn(ranking, qrels, list(measures.values()))
         return pd.DataFrame({name: scores[ours] * TIMES.get(name, 1) for name, ours in measures.items()})
+
+
+def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
+    """What a figure draws: a row per depth, conversation or system; a column per system, or ours and the published points.
+
+    Raises:
+        DataError: when none of its systems was run.
+    """
+    scores = {name: frame for name, frame in reproduction.scores(figure.part).items() if name in figure.systems}
+    if not scores:
+        raise DataError(f"none of the systems {', '.join(figure.systems)} was run: run the figure's table first")
+    if figure.kind == "judged":
+        table = pd.DataFrame({"system": list(scores), "ours": [frame[figure.measure].mean() for frame in scores.values()]})
+        points = figure.points if reproduction.table(figure.part).same_turns else {}
+        return table.assign(published=[points.get(name, float("nan")) for name in scores])
+    turns = list(reproduction.judgements(figure.part).qrels["qid"].drop_duplicates())
+    measure = measures_of(figure.part)[figure.measure]
+    return breakdown(
+        {name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]}) for name, frame in scores.items()},
+        measure=measure,
+        by=figure.kind,
+    )
+
+
+def draw_figure(reproduction: Reproduction, figure: Figure, path: str | Path) -> Path:
+    """Draw a figure into a file; published points stand beside ours where the paper prints numbers, over as many turns."""
+    table = figure_scores(reproduction, figure)
+    axes: Any = _bars(table, figure.measure) if figure.kind == "judged" else plot_breakdown(table)
+    return save_plot(axes, path)
+
+
+def _bars(table: pd.DataFrame, measure: str) -> Any:
+    axes = new_axes(8)
+    places = range(len(table))
+    axes.bar(places, table["ours"], width=0.6, label="ours", color="tab:blue")
+    if table["published"].notna().any():
+        axes.plot(places, table["published"], "kD", label="published")
+    axes.set_xticks(list(places), list(table["system"]), rotation=60, ha="right")
+    axes.set_ylabel(measure)
+    axes.legend()
+    return axes

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..evaluation.evaluator import format_score
-from ..evaluation.pairwise import differing_pairs
+from ..evaluation.experiment_table import differing_pairs
 from ..tables import Table, of_frame
 from .published import ANSWERS, Part
 from .resources import EVIDENCE, Row

@@ -1,11 +1,11 @@
 """Looking at what happened: runs as conversations to read, plots, tables for papers."""
 
+from ..evaluation.experiment_table import table
 from ..tables import Table
 from .drawing import Drawing, draw
 from .ledgers import ledger, ledger_frame, plot_cost
 from .plots import plot_agreement, plot_breakdown, plot_differences, plot_labels, save_plot
 from .report import Report, report
-from .tables import table
 from .tradeoff import plot_tradeoff, tradeoff
 
 __all__ = [

@@ -11,9 +11,8 @@ import pandas as pd
 from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, label, per_turn
 from ..evaluation.evaluator import experiment_rows
-from ..evaluation.experiment_table import experiment_table
+from ..evaluation.experiment_table import experiment_table, sampled_rows
 from ..evaluation.measures import is_own
-from ..evaluation.samples import sampled_rows
 from ..llms import Ledger
 from ..runs import RunFolder
 from ..tables import Table, of_frame

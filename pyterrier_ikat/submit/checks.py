@@ -10,8 +10,7 @@ import numpy as np
 from ..conversations.datasets import IkatDataset
 from ..errors import advice
 from ..generate.respond import count_words
-from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics
-from .loading import load_run
+from .formats import RUN_TYPES, Passage, Response, Run, Statement, SubmittedTurn, Topics, load_run
 from .problem import ERROR, WARNING, Place, Problem, printable, short_json
 
 PASSAGES = 1000

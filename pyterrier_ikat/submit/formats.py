@@ -15,11 +15,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..conversations import IkatDataset, datasets
-from ..errors import UsageError
-from .problem import Place, check_kind, read_fields
+from ..errors import UsageError, advice
+from .problem import Place, Values, check_kind, check_text, read_fields, read_json
 
 RUN_TYPES = {
     2023: ("automatic", "manual"),
@@ -30,9 +31,6 @@ METADATA = {"team_id": str, "run_id": str, "run_type": str}
 LINE = {"metadata": dict, "turn_id": str, "responses": list, "references": dict}
 RESPONSE_IN_LINE = {"rank": int, "text": str, "citations": dict, "ptkb_provenance": list}
 RESPONSE = {"rank": int, "text": str, "ptkb_provenance": list, "passage_provenance": list}
-
-Values = Sequence[tuple[int, Any]]
-"""The JSON values of a file, each with its line."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +135,31 @@ def is_dump(values: Values) -> bool:
     items = values[0][1] if len(values) == 1 and isinstance(values[0][1], list) else [value for _, value in values]
     found = [item["metadata"] for item in items if isinstance(item, dict) and "responses" in item and "metadata" in item]
     return any(isinstance(metadata, dict) and "topic_id" in metadata for metadata in found)
+
+
+def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run | None]:
+    """The year of a submission (recognised by its shape if ``year`` is None), and the submission.
+
+    The submission is None, noted, where it can't be read or has the shape of another year.
+
+    Raises:
+        DataError: when there is no such file.
+    """
+    values = read_json(path, place)
+    if is_dump(values):
+        place.error("this is an interactive run: the track's server checked each response when it took it, and no other check is known")
+        return year or 2025, None
+    shape = year_of(values)
+    year = year or shape or 2023
+    if not values:
+        return year, None
+    if shape not in (None, year):
+        repair = advice(f'ikat.dataset("ikat:{shape}")', f"--dataset ikat:{shape}")
+        place.error(f"this is a submission of {shape}, not of {year}: give {repair}, or write it in the format of {year}")
+        return year, None
+    for number, value in values:
+        check_text(place.at(f"line {number}") if len(values) > 1 else place, value)
+    return year, parse_run(values, year, place)
 
 
 def _list_in(item: Any, name: str) -> Iterable[Any]:

@@ -1,12 +1,13 @@
-"""A problem in a submission: its place, severity and repair; and type checks of fields."""
+"""The problems of a submission: their places and repairs; strict reading of the file as JSON, and type checks of its fields."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from ..errors import list_first
+from ..errors import DataError, list_first
 
 ERROR, WARNING = "error", "warning"
 
@@ -160,3 +161,103 @@ def short_json(value: Any) -> str:
     if isinstance(value, int) and abs(value) > MAX_32_BIT:
         return "a number of more than 38 digits"
     return printable(json.dumps(value, ensure_ascii=False))
+
+
+_GZIP = b"\x1f\x8b"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+Values = Sequence[tuple[int, Any]]
+"""The JSON values of a file, each with its line."""
+
+
+class Repeated(dict[str, Any]):
+    """A JSON object in which keys occur twice; ``keys_twice`` names them."""
+
+    keys_twice: tuple[str, ...] = ()
+
+
+def read_json(path: str | Path, place: Place) -> Values:
+    """The JSON values of a file: one for a JSON file, one per line for JSON lines, each with its line."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: can't be read ({error.strerror}); give the path of a submission") from None
+    if content.startswith(_GZIP):
+        place.error("the file is packed by gzip: submit plain text, unpack it with gunzip")
+        return []
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place.error(f"byte {error.start} is no UTF-8: save the file as UTF-8")
+        return []
+    if text.startswith("\ufeff"):
+        place.error("the file starts with a byte order mark, at which the organisers' checkers stop: save it as UTF-8 without one")
+        text = text[1:]
+    if not text.strip():
+        place.error("the file is empty: write the run again")
+        return []
+    return _json_values(text, place)
+
+
+def _json_values(text: str, place: Place) -> Values:
+    whole, problem = _parse_json(text)
+    if not problem:
+        return [(1, whole)]
+    lines = [(number, *_parse_json(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    read = [(number, value) for number, value, wrong in lines if not wrong]
+    if sum(isinstance(value, dict) for _, value in read) * 2 < len(lines):
+        place.error(f"not JSON ({problem}): {_repair(text, problem)}")
+        return []
+    for number, _, wrong in lines:
+        if wrong:
+            place.at(f"line {number}").error(f"not JSON ({wrong}): it may be cut short, write the run again")
+    return read
+
+
+def _repair(text: str, problem: str) -> str:
+    if text.lstrip()[0] not in "{[":
+        return "`ikat submit` writes the submission of a run folder"
+    if problem.startswith("Extra data"):
+        return "write each object on its own line"
+    return "it may be cut short, write the run again"
+
+
+def _parse_json(text: str) -> tuple[Any, str]:
+    try:
+        return json.loads(text, object_pairs_hook=_mark_repeated), ""
+    except RecursionError:
+        return None, "nested too deeply"
+    except ValueError as error:
+        return None, str(error)
+
+
+def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    built = dict(pairs)
+    if len(built) == len(pairs):
+        return built
+    names = [name for name, _ in pairs]
+    repeated = Repeated(built)
+    repeated.keys_twice = tuple(name for name in built if names.count(name) > 1)
+    return repeated
+
+
+def check_text(place: Place, value: Any) -> None:
+    """Note keys that occur twice and strings that no UTF-8 file can hold, anywhere inside ``value``."""
+    waiting = [(place, value)]
+    while waiting:
+        here, item = waiting.pop()
+        if isinstance(item, str) and _SURROGATE.search(item):
+            here.error("the text has half of a character (a lone surrogate): remove it")
+        elif isinstance(item, list):
+            waiting += [(here.at(number), inner) for number, inner in enumerate(item) if _may_have_problems(inner)]
+        elif isinstance(item, dict):
+            here = here.of_turn(item["turn_id"]) if isinstance(item.get("turn_id"), str) else here
+            for name in item.keys_twice if isinstance(item, Repeated) else ():
+                here.at(name).error("the key occurs twice in one object, readers keep only one of the two: remove the other")
+            waiting += [(here, name) for name in item if _SURROGATE.search(name)]
+            waiting += [(here.at(name), inner) for name, inner in item.items() if _may_have_problems(inner)]
+
+
+def _may_have_problems(value: Any) -> bool:
+    return isinstance(value, dict | list) or (isinstance(value, str) and _SURROGATE.search(value) is not None)

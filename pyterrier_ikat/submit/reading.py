@@ -12,8 +12,7 @@ from ..conversations.frame import column, object_frame
 from ..errors import DataError
 from ..order import in_trec_eval_order
 from .checks import check_turn_ids, find_statement_id
-from .formats import Response, Run, SubmittedTurn, Topics
-from .loading import load_run
+from .formats import Response, Run, SubmittedTurn, Topics, load_run
 from .problem import Place, Problem, select_errors
 
 _BESIDES = re.compile(

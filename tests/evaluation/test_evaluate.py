@@ -7,8 +7,9 @@ import pytrec_eval
 from ir_measures import AP, P, R, nDCG
 from scipy import stats
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import TRACK_2023, as_measures, evaluate, format_table, label, per_turn
+from pyterrier_ikat.evaluation import TRACK_2023, as_measures, evaluate, label, per_turn
 from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 
 
@@ -74,7 +75,7 @@ def test_significance_is_a_paired_t_test_with_bonferroni():
         assert table.loc[name, "nDCG@5 p-value"] == pytest.approx(expected, rel=1e-6)
         assert table.loc[name, "nDCG@5 p-value corrected"] == pytest.approx(min(1.0, expected * 3), rel=1e-6)
     assert table.loc["better", "nDCG@5 reject"]
-    text = format_table(table.reset_index())
+    text = ikat.show.table(table.reset_index()).text()
     significant = table[table["nDCG@5 reject"].astype(bool)]
     higher = significant["nDCG@5"] > table.loc["one", "nDCG@5"]
     assert (text.count("\u2191"), text.count("\u2193")) == (1 + higher.sum(), 1 + (~higher).sum())
@@ -123,7 +124,7 @@ def test_unknown_measures_runs_and_baselines():
 
 def test_figures_of_ten_and_more_are_printed_whole():
     table = pd.DataFrame({"name": ["a", "b", "c", "d"], "NumRet": [10.0, 20.0, 0.25, -0.5], "turns": [2] * 4})
-    rows = [line.split() for line in format_table(table).splitlines()[1:5]]
+    rows = [line.split() for line in ikat.show.table(table).text().splitlines()[1:5]]
     assert rows == [["a", "10.0000"], ["b", "20.0000"], ["c", ".2500"], ["d", "-.5000"]]
 
 

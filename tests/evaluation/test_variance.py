@@ -8,8 +8,7 @@ import pytest
 from ir_measures import nDCG
 from scipy.stats import f_oneway, ttest_rel
 
-from pyterrier_ikat.evaluation.experiment_table import experiment_table
-from pyterrier_ikat.evaluation.samples import averaged, sampled_rows, variance_shares
+from pyterrier_ikat.evaluation.experiment_table import averaged, experiment_table, sampled_rows, variance_shares
 
 # Rows are samples, columns turns; by turn: (1, 2), (4, 4), (6, 7).
 TWO_OF_THREE = [[1.0, 4.0, 6.0], [2.0, 4.0, 7.0]]

@@ -17,9 +17,8 @@ from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
-from pyterrier_ikat.papers.figure import figure_scores
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
-from pyterrier_ikat.papers.reproduction import Reproduction
+from pyterrier_ikat.papers.reproduction import Reproduction, figure_scores
 from pyterrier_ikat.papers.resources import Row, differences, engines, given_to, keys_of, read_resources
 from pyterrier_ikat.papers.scoring import Judgements, measures_of
 from pyterrier_ikat.papers.table import PaperTable

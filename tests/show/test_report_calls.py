@@ -6,8 +6,8 @@ import zlib
 import pytest
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.show.report import calls as module
-from pyterrier_ikat.show.report.calls import Call, pack, read_kept
+from pyterrier_ikat.show.report import page as module
+from pyterrier_ikat.show.report.page import Call, pack, read_kept
 
 PROMPT = [{"role": "user", "content": "History:\nTea?\nAnswer."}]
 

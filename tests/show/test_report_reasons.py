@@ -9,7 +9,7 @@ from ir_measures import AP, RR, Bpref, P, R, nDCG
 from small_runs import ranking
 
 from pyterrier_ikat.evaluation import label, per_turn
-from pyterrier_ikat.evaluation.shares import is_sum, shares
+from pyterrier_ikat.evaluation.measures import is_sum, shares
 from pyterrier_ikat.show.report import reasons
 from pyterrier_ikat.show.report.reasons import Explainer, Relevant, further_down, reasons_by_turn, relevant_by_turn
 from pyterrier_ikat.show.report.runs import RunData

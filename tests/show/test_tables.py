@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate, evaluate_ptkb
 from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.show import table
 from pyterrier_ikat.show.ledgers import ledger, ledger_frame
-from pyterrier_ikat.show.tables import table
 from pyterrier_ikat.tables import HIGHER, LOWER, Table, escape_latex, escape_markdown, mark_best, of_frame
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"

@@ -144,7 +144,7 @@ def test_the_table_has_mean_and_deviation_over_samples_and_tests_their_averages(
 
     raw = RunFolder(tmp_path / "raw").measures()["nDCG@5"]
     assert row["nDCG@5 p-value"] == pytest.approx(ttest_rel(sum(each) / 3, raw).pvalue)
-    text = ikat.evaluation.format_table(table)
+    text = ikat.show.table(table).text()
     assert "±" in text
     assert "Before the test, each turn's scores are averaged over the samples." in text
     assert pd.isna(table.set_index("name").loc["raw", "nDCG@5 std"])

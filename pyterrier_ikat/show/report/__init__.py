@@ -15,9 +15,8 @@ from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
 from ...store.trec import name_runs
-from .calls import pack
 from .dialogues import find_logs, refuse_arguments, report_sessions
-from .page import OF_RANKINGS, Report, render, shown_first
+from .page import OF_RANKINGS, Report, pack, render, shown_first
 from .reasons import reasons_by_turn, relevant_by_turn
 from .results import Scores, mean_scores, measures_to_show, passages_by_turn, scores_by_turn
 from .runs import Runs, find_material, only_turns, read_runs

@@ -10,8 +10,8 @@ import pandas as pd
 
 from ...evaluation import label
 from ...evaluation.evaluator import format_score
+from ...evaluation.measures import cutoff_of, is_sum, level_of, shares
 from ...evaluation.scores import SAME
-from ...evaluation.shares import cutoff_of, is_sum, level_of, shares
 from .results import Scores
 from .runs import RunData
 
@@ -69,7 +69,7 @@ def _ranks(results: pd.DataFrame, wanted: set[tuple[str, str]]) -> dict[tuple[st
 class Explainer:
     """Says what makes the difference between two runs on a judged turn, by a measure.
 
-    A passage counts by its share of the measure (:mod:`~pyterrier_ikat.evaluation.shares`). For measures that are no sum over passages it
+    A passage counts by its share of the measure (:mod:`~pyterrier_ikat.evaluation.measures`). For measures that are no sum over passages it
     counts as in DCG, which only orders what is told: the passages that came in and out.
 
     Args:

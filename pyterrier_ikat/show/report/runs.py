@@ -25,7 +25,7 @@ from ...runs.turns_file import as_json, chosen_statements, used_marks
 from ...store.trec import name_runs
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
-from .calls import Call, read_kept
+from .page import Call, read_kept
 
 RunSource: TypeAlias = str | Path | RunFolder | Log | Submission | pd.DataFrame
 Runs: TypeAlias = RunSource | Sequence[RunSource] | Mapping[str, RunSource]
