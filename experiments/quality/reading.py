@@ -2,7 +2,8 @@
 
 Usage: ``python experiments/quality/reading.py SHARED [--rules] [--corpus]``
 
-``SHARED`` is a folder with ``completions/llama-3.1-8b-statements.jsonl`` (statements that Llama 3.1 8B chose), ``ikat/2023_test_topics.json``,
+``SHARED`` is a folder with ``completions/llama-3.1-8b-statements.jsonl`` (statements that Llama 3.1 8B chose),
+``ikat/2023_test_topics.json``,
 ``outputs/`` (rewrites, choices and answers that teams of TREC iKAT published) and ``mtrag/`` (answers of GPT-4o and Llama 3.1 405B).
 None of them is part of the project; what SmolLM2 wrote is (``tests/generate/smollm2.jsonl``). A published rewrite or answer was read by its
 authors, so it should be read as it stands; choices of statements have the labels beside this script.
@@ -47,27 +48,34 @@ class Rule:
         return found
 
     def match(self, *args: Any) -> Any:
+        """The match at the beginning."""
         return None if Rule.off is self else self._found(self.compiled.match(*args))
 
     def search(self, *args: Any) -> Any:
+        """The first match."""
         return None if Rule.off is self else self._found(self.compiled.search(*args))
 
     def fullmatch(self, *args: Any) -> Any:
+        """The match of the whole text."""
         return None if Rule.off is self else self._found(self.compiled.fullmatch(*args))
 
     def findall(self, *args: Any) -> list[Any]:
+        """All matches."""
         return [] if Rule.off is self else self._found(self.compiled.findall(*args))
 
     def finditer(self, *args: Any) -> Iterator[Any]:
+        """All matches, in order."""
         return iter([] if Rule.off is self else self._found(list(self.compiled.finditer(*args))))
 
     def sub(self, new: Any, text: str, count: int = 0) -> str:
+        """The text with its matches replaced."""
         if Rule.off is self:
             return text
         self._found(self.compiled.search(text))
         return self.compiled.sub(new, text, count)
 
     def split(self, text: str, maxsplit: int = 0) -> list[Any]:
+        """The text between its matches."""
         if Rule.off is self:
             return [text]
         self._found(self.compiled.search(text))
@@ -161,6 +169,13 @@ class Case(NamedTuple):
     turn: Any = None
 
 
+class Read(NamedTuple):
+    """What is kept of a completion, and whether omitted pieces were counted."""
+
+    value: Any
+    counted: Any = False
+
+
 UNKNOWN = object()
 
 
@@ -245,7 +260,13 @@ SMOLLM2 = {
     "clarify": "",
 }
 """What ``tests/generate/test_small_model.py`` reads in them."""
-READER_OF = {"rewrite_short": "rewrite", "clarify": "rewrite", "statements_ids": "ids", "statements_copies": "copies", "statements_scores": "scores"}
+READER_OF = {
+    "rewrite_short": "rewrite",
+    "clarify": "rewrite",
+    "statements_ids": "ids",
+    "statements_copies": "copies",
+    "statements_scores": "scores",
+}
 
 
 def small(_: Path) -> Iterator[Case]:
@@ -256,32 +277,37 @@ def small(_: Path) -> Iterator[Case]:
     ptkb = ikat.dataset("ikat:sample").get_topics().iloc[0]["qptkb"]
     for row in lines(ROOT / "tests/generate/smollm2.jsonl"):
         name = row["operator"]
-        reader = READER_OF.get(name, {"queries": "queries", "rewrite": "rewrite"}.get(name, "queries" if "queries" in row["stage"] else "passage"))
+        reader = READER_OF.get(
+            name, {"queries": "queries", "rewrite": "rewrite"}.get(name, "queries" if "queries" in row["stage"] else "passage")
+        )
         yield Case("SmolLM2 135M", reader, row["completion"], SMOLLM2.get(name, UNKNOWN), ptkb)
 
 
 def readers() -> dict[str, Callable[[Case], Any]]:
     """What an operator keeps of a completion, by reader."""
-    matching, chosen, texts, usable = (importlib.import_module(f"{COMPLETIONS}.{name}") for name in ("matching", "statements", "texts", "usable"))
+    matching, chosen, texts, usable = (
+        importlib.import_module(f"{COMPLETIONS}.{name}") for name in ("matching", "statements", "texts", "usable")
+    )
 
     def choice(form: str, read: Callable[[str], Any]) -> Callable[[Case], Any]:
         def decide(case: Case) -> Any:
             found = read(usable.readable(case.text)[0])
             picked = None if found is None else matching.choose(form, found, case.given)
-            return None if picked is None else [number for number, _ in picked.statements]
+            return Read(None) if picked is None else Read([number for number, _ in picked.statements], bool(picked.dropped))
 
         return decide
-
 
     return {
         "ids": choice("ids", chosen.read_ids),
         "copies": choice("copies", chosen.read_copies),
         "scores": choice("scores", chosen.read_scores),
-        "listed": lambda case: None if (found := chosen.read_ids(usable.readable(case.text)[0])) is None else list(dict.fromkeys(found)),
-        "rewrite": lambda case: texts.parse_rewrite(usable.readable(case.text)[0]),
-        "queries": lambda case: texts.parse_queries(usable.readable(case.text)[0], 50).items,
-        "answer": lambda case: usable.answer_text(usable.readable(case.text, whole=True)[0]),
-        "passage": lambda case: texts.parse_passage(usable.readable(case.text, whole=True)[0]),
+        "listed": lambda case: Read(
+            None if (found := chosen.read_ids(usable.readable(case.text)[0])) is None else list(dict.fromkeys(found))
+        ),
+        "rewrite": lambda case: Read(texts.parse_rewrite(usable.readable(case.text)[0])),
+        "queries": lambda case: Read(*map(list, texts.parse_queries(usable.readable(case.text)[0], 50))),
+        "answer": lambda case: Read(usable.answer_text(usable.readable(case.text, whole=True)[0])),
+        "passage": lambda case: Read(texts.parse_passage(usable.readable(case.text, whole=True)[0])),
     }
 
 
@@ -298,7 +324,7 @@ def corpus_readers() -> dict[str, Callable[[Case], Any]]:
     """The parsers of the tests' corpora."""
     from trust.test_parsers import READERS
 
-    return {f"corpus {name}": lambda case, read=read: read({"text": case.text}) for name, read in READERS.items()}
+    return {f"corpus {name}": lambda case, read=read: Read(read({"text": case.text})) for name, read in READERS.items()}
 
 
 def once(cases: Iterable[Case]) -> list[Case]:
@@ -308,18 +334,20 @@ def once(cases: Iterable[Case]) -> list[Case]:
 
 def accuracy(cases: list[Case], read: list[Any]) -> str:
     """Right ones of all with a known reading, by source and reader, and what differs."""
-    right, total, wrong = Counter[str](), Counter[str](), defaultdict[str, list[tuple[Case, Any]]](list)
+    right, silent, total = Counter[str](), Counter[str](), Counter[str]()
+    wrong = defaultdict[str, list[tuple[Case, Any]]](list)
     for case, found in zip(cases, read, strict=True):
         if case.wanted is not UNKNOWN:
             name = f"{case.source}: {case.reader}"
             total[name] += 1
-            right[name] += found == case.wanted
-            if found != case.wanted:
-                wrong[name].append((case, found))
-    told = [f"{name}: {right[name]} of {total[name]}" for name in total]
+            right[name] += found.value == case.wanted
+            if found.value != case.wanted:
+                silent[name] += bool(found.value) and not found.counted
+                wrong[name].append((case, found.value))
+    told = [f"{name}: {right[name]} of {total[name]}, {silent[name]} of the others differ silently" for name in total]
     for name, cases_ in wrong.items():
         told += [f"  {name}: {case.text[:150]!r} is read as {found!r:.150}" for case, found in cases_[:4]]
-    return "\n".join([*told, f"all: {right.total()} of {total.total()}"])
+    return "\n".join([*told, f"all: {right.total()} of {total.total()}, {silent.total()} of the others differ silently"])
 
 
 def needed(cases: list[Case], read: list[Any], by_name: dict[str, Callable[[Case], Any]], place: str) -> tuple[int, list[int]]:
@@ -341,6 +369,7 @@ def needed(cases: list[Case], read: list[Any], by_name: dict[str, Callable[[Case
 
 
 def main() -> None:
+    """Read everything, and print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path)
     parser.add_argument("--rules", action="store_true")
@@ -360,7 +389,9 @@ def main() -> None:
     Rule.reading = None
     print(accuracy(cases, read))
     if given.keep:
-        given.keep.write_text("\n".join(json.dumps([c.source, c.reader, c.text, r]) for c, r in zip(cases, read, strict=True)), encoding="utf-8")
+        given.keep.write_text(
+            "\n".join(json.dumps([c.source, c.reader, c.text, c.turn, *r]) for c, r in zip(cases, read, strict=True)), encoding="utf-8"
+        )
     places = list(dict.fromkeys(PLACES))
     print(f"{len(places)} regular expressions in {COMPLETIONS}")
     if given.rules:

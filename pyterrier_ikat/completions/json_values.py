@@ -9,8 +9,6 @@ from typing import Any
 TRIED = 50
 """Brackets that open nothing readable, after which a text is taken to hold nothing more: each costs a look at all the rest."""
 OPENING = re.compile(r"[\[{]")
-_WORDS = {"null": "None", "true": "True", "false": "False"}
-_BARE_WORD = re.compile(r"(?<![\w\"'])(?:null|true|false)(?![\w\"'])")
 
 
 def json_values(text: str) -> list[Any]:
@@ -41,7 +39,7 @@ def value_at(text: str, start: int) -> tuple[Any, int]:
         ({'3': 0.9}, 18)
     """
     try:
-        return json.JSONDecoder().raw_decode(text, start)
+        return json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):
         end = _closing(text, start)
     value = None if end is None else _literal(text[start:end])
@@ -63,10 +61,9 @@ def _literal(piece: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's remarks on odd escapes in a model's text
-            written = _BARE_WORD.sub(lambda word: _WORDS[word[0]], piece)
-            value = ast.literal_eval(written)
+            value = ast.literal_eval(piece)
             # A set has no order of its own, but the model wrote it in one.
-            return json.loads(json.dumps(ast.literal_eval(f"[{written[1:-1]}]") if isinstance(value, set) else value))
+            return json.loads(json.dumps(ast.literal_eval(f"[{piece[1:-1]}]") if isinstance(value, set) else value))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 

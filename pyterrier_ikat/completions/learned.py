@@ -19,7 +19,6 @@ LONGEST_NUMBER = 4000
 
 _LIST = re.compile(r"\[\s*\{")
 _NUMBER = re.compile(r"\d{1,9}")
-_GAP = re.compile(r"\.{2,}|…")
 _FIELDS = ("message", "statement")
 
 
@@ -147,9 +146,9 @@ def _words(piece: Mapping[str, Any]) -> str:
 
 
 def _copied(words: str, message: str) -> bool:
-    """Whether the message has these words; an ellipsis stands for omitted ones."""
-    pieces, whole = [normalised(piece) for piece in _GAP.split(words)], f" {normalised(message)} "
-    return any(pieces) and all(f" {piece} " in whole for piece in pieces if piece)
+    """Whether the message has these words."""
+    copied = normalised(words)
+    return bool(copied) and f" {copied} " in f" {normalised(message)} "
 
 
 def _replaced(labels: Any, ptkb: Mapping[str, str]) -> tuple[list[str], list[str]]:

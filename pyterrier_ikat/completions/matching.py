@@ -7,13 +7,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .statements import EXCEPT, NAMED, NONE, NUMBER, score_in
+from .statements import EXCEPT, NONE, NUMBERED, score_in
 from .texts import QUOTES
 
 ALIKE = 0.9
 """The least similarity (difflib's ratio of the normalised texts) at which a copy counts as the statement."""
-
-_BULLET = re.compile(r"^\s*(?:[-*•–>]\s+)?[*_#`]*(?:(?:statement|ptkb)\s+)?(?:[(\[]?\d{1,3}(?:[.):\]]+|\s+[-–])[*_]*\s*)?", re.IGNORECASE)
 
 
 class Chosen(NamedTuple):
@@ -72,11 +70,8 @@ def match_label(label: str, ptkb: Mapping[str, str]) -> str | None:
     label = label.strip().strip(QUOTES + "[]()#").strip()
     if label in ptkb:
         return label
-    for pattern in (NUMBER, NAMED):
-        found = pattern.search(label)
-        if found and found[1] in ptkb:
-            return found[1]
-    return match_copy(label, ptkb)
+    found = NUMBERED.match(label)
+    return found[1] if found and found[1] in ptkb else match_copy(label, ptkb)
 
 
 def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
@@ -91,7 +86,7 @@ def match_copy(copy: str, ptkb: Mapping[str, str]) -> str | None:
     for number, statement in ptkb.items():
         if copy.strip() == statement.strip():
             return number
-    forms = {normalised(copy), normalised(_BULLET.sub("", copy))} - {""}
+    forms = {normalised(copy), normalised(NUMBERED.sub("", copy))} - {""}
     known = {number: normalised(statement) for number, statement in ptkb.items()}
     alike = [(_similarity(form, statement), number) for form in sorted(forms) for number, statement in known.items()]
     best = max(alike, key=lambda pair: pair[0], default=(0.0, ""))

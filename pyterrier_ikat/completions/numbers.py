@@ -1,4 +1,4 @@
-"""Whole numbers in a completion: grades and their scale, ranges of numbers. Pure functions: no model, no frame."""
+"""Grades in a completion, and their scale. Pure functions: no model, no frame."""
 
 import re
 
@@ -13,8 +13,6 @@ _REASON = rf"[ \t]*(?!(?:and|und|or|oder|to|bis|points?|stars?|out)\b){_LETTER}"
 _AND_MORE = rf"[ \t]*(?:[{_DASH},;/]|\b(?:and|und)\b)?[ \t]*-?\d+(?:[.,]\d+)*(?![.,]?\d|{_REASON})"
 NO_GRADE = rf"(?:{_SHARE}|{_OTHER_SCALE}|{_OR_MORE}|{_AND_MORE})"
 """What makes the number before it no grade: a percent sign, another scale, a second number."""
-_TO = rf"(?:[{_DASH}]|[ \t]*\b(?:to|through|bis)\b[ \t]*|[ \t]+[{_DASH}][ \t]+(?!\d+[ \t]*{_LETTER}))"
-_RANGE = re.compile(rf"(?<![{_DASH}\d.,])\d{{1,3}}(?:{_TO}\d{{1,3}})+(?![\d%]|[.,]\d)", re.IGNORECASE)
 
 
 def grade(highest: int) -> str:
@@ -40,18 +38,3 @@ def without_scale(text: str, highest: int) -> str:
         'Score (): 2'
     """
     return re.sub(rf"(?<![\d.-])0[ \t]*(?:-|–|—|to)[ \t]*{highest}(?![\d.])", "", text, flags=re.IGNORECASE)
-
-
-def ranges_spelled(text: str) -> str:
-    """The text with its ascending ranges of small numbers in full.
-
-    Example:
-        >>> ranges_spelled("statements 2-4 and 7, not 2024-2025")
-        'statements 2, 3, 4 and 7, not 2024-2025'
-    """
-    return _RANGE.sub(_spelled, text)
-
-
-def _spelled(found: re.Match[str]) -> str:
-    ends = [int(number) for number in re.findall(r"\d+", found[0])]
-    return ", ".join(map(str, range(ends[0], ends[1] + 1))) if len(ends) == 2 and ends[0] < ends[1] else found[0]

@@ -16,7 +16,6 @@ _NAMED = re.compile(rf"{_NAME}[\s#:]{{0,9}}(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.-])(\d+)(?![\w%]|\.\d)")
 _NEXT = re.compile(r"(?:(?!\n\s*\n)\W){1,9}(?:and\s+)?", re.IGNORECASE)
 _NUMBERED_LINE = re.compile(r"^[ \t]*\d+[.):][ \t]+\W{0,9}(\d+)\b", re.MULTILINE)
-_REMARK = re.compile(r"\([^()]{0,99}(?:[^\W\d_]{2}|\d[.,]\d)[^()]{0,99}\)")
 _OTHER_BRACKETS = str.maketrans("【】〔〕「」⟦⟧", "[][][][]")
 DIGITS = 9
 """Digits of a number that are read; no window has as many passages."""
@@ -72,7 +71,7 @@ def read_ranking(text: str) -> list[int] | None:
         True
     """
     said = unicodedata.normalize("NFKC", html.unescape(usable_text(text))).translate(_OTHER_BRACKETS)
-    said = _REMARK.sub(lambda found: found[0] if _NAMED.search(found[0]) else "", own_turn(FENCE.sub("", said)))
+    said = own_turn(FENCE.sub("", said))
     return _of_brackets(said) or _without_brackets(said) or None
 
 

@@ -14,11 +14,10 @@ _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|reso
 _NOUN = r"(?:re-?write|query|question|utterance|message|version)"
 _REWRITE_NAME = rf"(?:(?:(?:{_CHANGED}|self-?contained|stand-?alone|final|search)\s+)*{_NOUN}|{_CHANGED})"
 _REWRITE_LABEL = re.compile(
-    rf"^[\W_]{{0,99}}(?:(?:the\s+)?{_REWRITE_NAME}(?:\s+(?:is|would\s+be|could\s+be))?"
-    rf"|(?:\w{{1,40}}\W{{1,9}}){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}})[\W_]{{0,9}}?[:\uff1a]\s*",
+    rf"^[\W_]{{0,99}}(?:(?:the\s+)?{_REWRITE_NAME}(?:(?:\s+(?:is|would\s+be|could\s+be))?[\W_]{{0,9}}?[:\uff1a]\s*|[\W_]*$)"
+    rf"|(?:\w{{1,40}}\W{{1,9}}){{0,2}}here\b[^:\n]{{0,60}}?\b{_NOUN}\b[^:?\n]{{0,50}}[\W_]{{0,9}}?[:\uff1a]\s*)",
     re.IGNORECASE,
 )
-_REWRITE_HEADING = re.compile(rf"^[\W_]*{_REWRITE_NAME}[\W_]*$", re.IGNORECASE)
 _REWRITE_KEY = re.compile(_REWRITE_NAME, re.IGNORECASE)
 _OBJECTS = re.compile(r"^\s*\{.*\}\s*$", re.DOTALL | re.MULTILINE)
 QUOTES = "\"'`“”„‘’‚«»‹›「」『』"
@@ -63,7 +62,7 @@ def in_object(text: str, name: re.Pattern[str]) -> str | None:
     """
     lines = _OBJECTS.search(text)
     objects = [item for item in json_values(lines[0]) if isinstance(item, dict)] if lines else []
-    found = [(re.sub(r"[\s_-]+", " ", str(key)), value) for item in objects for key, value in item.items()]
+    found = [(str(key).replace("_", " "), value) for item in objects for key, value in item.items()]
     named = [(key, value) for key, value in found if isinstance(value, str) and name.fullmatch(key)]
     return usable_text(max(named, key=lambda pair: len(pair[0]))[1]) if named else None
 
@@ -101,8 +100,6 @@ def _is_one(value: Any) -> bool:
 def _lines(text: str) -> tuple[list[str], list[str]]:
     """The lines that are queries, and the others: marked lines where there are any, else quoted ones where most are, else all."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) == 1 and re.match(r"^\s*1[.)]{1,2}\s", lines[0]):
-        lines = re.split(r"\s+(?=\d{1,2}[.)]{1,2}\s)", lines[0].strip())
     listed = [line for line in lines if not _clean(line).endswith(":")]
     marked = [line for line in listed if _MARK.match(line)]
     quoted = [line for line in listed if unquoted(line.strip()) != line.strip()]
@@ -165,8 +162,6 @@ def parse_rewrite(text: str) -> str:
     held = in_object(text, _REWRITE_KEY)
     lines = [line for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     for line in lines:
-        if _REWRITE_HEADING.match(line):
-            continue
         query = _clean(_REWRITE_LABEL.sub("", line, count=1))
         lead_in = query.endswith(":") and len(lines) > 1
         if any(character.isalnum() for character in query) and not lead_in:
@@ -260,8 +255,7 @@ def _bare_labels(text: str, highest: int) -> set[int]:
 
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)
 _NAME = re.compile("passage|article|assistant|answer|response|summary|text", re.IGNORECASE)
-_PASSAGES_LABEL = re.compile(rf"^\W*(?:{_NAME.pattern})\W*:[\s*_]*", re.IGNORECASE)
-_PASSAGES_HEADING = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*$", re.IGNORECASE)
+_PASSAGES_LABEL = re.compile(rf"^[\W_]*(?:{_NAME.pattern})[\W_]*?(?::[\s*_]*|$)", re.IGNORECASE)
 
 
 def parse_passage(text: str) -> str:
@@ -278,7 +272,7 @@ def parse_passage(text: str) -> str:
     held = in_object(text, _NAME)
     lines = [line.strip() for line in FENCE.sub("", text if held is None else held).splitlines() if line.strip()]
     lines[:1] = [_STYLE.sub("", line, count=1) for line in lines[:1]]
-    while lines and (not lines[0] or _PASSAGES_HEADING.match(lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
+    while lines and (not _PASSAGES_LABEL.sub("", lines[0]) or (lines[0].endswith(":") and len(lines) > 1)):
         lines.pop(0)
     passage = _PASSAGES_LABEL.sub("", " ".join(" ".join(lines).split()), count=1)
     passage = unquoted(passage) if passage.startswith(('"', "“", "„", "«", "「")) else passage

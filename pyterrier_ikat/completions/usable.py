@@ -47,7 +47,6 @@ _WRAPPED = re.compile(
     r"(.*?)(?:<\|?(?:/\s?\1|end_of_solution|end_response)\|?>)?\Z",
     re.IGNORECASE | re.DOTALL,
 )
-_BLANKS = re.compile(r"[ \t]*")
 _CHANNEL = re.compile(r"(?<![`\"'])<\|(?:channel|message)\|>")
 _CONTROL = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
 _FINAL = re.compile(r"(?:<\|channel\|>|\A)\s{0,9}final\b[^<\n]{0,99}(?:<\|constrain\|>[^<\n]{0,99})?<\|message\|>")
@@ -143,16 +142,11 @@ def _outside(text: str) -> list[str]:
     mentioned = {place for found in _MENTION.finditer(text) for place in range(*found.span())} if _MARK.search(text) else set()
     for mark, name, ends in _marks(text):
         if within:  # other marks, and further beginnings, are what the model thinks about
-            position, within = (_behind(text, mark), "") if ends and name == within else (position, within)
+            position, within = (mark.end(), "") if ends and name == within else (position, within)
         elif mark.start() not in mentioned:
             kept = [""] if ends else [*kept, text[position : mark.start()]]
-            within, position = "" if ends else name, _behind(text, mark)
+            within, position = "" if ends else name, mark.end()
     return [] if within else [*kept, text[position:]]
-
-
-def _behind(text: str, mark: re.Match[str]) -> int:
-    blanks = _BLANKS.match(text, mark.end())
-    return blanks.end() if blanks else mark.end()
 
 
 def _marks(text: str) -> Iterator[tuple[re.Match[str], str, bool]]:

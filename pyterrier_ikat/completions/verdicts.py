@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from .json_values import json_values
-from .numbers import grade, ranges_spelled
+from .numbers import grade
 from .usable import FENCE, without_reasoning
 
 ACTIONS = ("answer", "ask", "abstain")
@@ -22,11 +22,9 @@ _ENDS = r"(?=\s*(?:[^\w\s%/&=<>+]|$))"
 """A value is followed by the end or by punctuation, not by a word."""
 _YES_NO = re.compile(r"\b(?:yes|no|true|false)\b", re.IGNORECASE)
 _CHOICE = re.compile(r"\b(?:A|B|(?i:tie|draw|equal|both|neither))\b")
-_WORD = re.compile(rf"[^\w:]*(?:{'|'.join(ACTIONS)})[^\w:]*", re.IGNORECASE)
 _ACTION = re.compile(rf"\b(?:{'|'.join(ACTIONS)})\b", re.IGNORECASE)
 _NOTHING = re.compile(r"\W*(?:none|nothing|no nuggets?)\b\W*|\W*\[\s*\]\W*", re.IGNORECASE)
 _NUMBERS = re.compile(r"[^\w−–-]*(?:-\s+)?\d{1,9}(?:(?:[^\w/%.−–-]|\s-\s|\band\b)+\d{1,9})*[^\w%]*")
-_LIST_IN_LINES = re.compile(r"\[[\s\d,\"']*\]")
 
 Value = TypeVar("Value")
 
@@ -90,7 +88,9 @@ def read_action(text: str) -> tuple[str, str] | None:
         >>> read_action("Answer: rooibos has none.")
     """
     said = without_reasoning(text)
-    found = _agreed(_in_json(said, "action") or _labelled(said, "action") or [(said, "")] * bool(_WORD.fullmatch(said)), _action)
+    found = _agreed(
+        _in_json(said, "action") or _labelled(said, "action") or [(said, "")] * (said.strip(" \n.*_\"'`").casefold() in ACTIONS), _action
+    )
     if found is None or found.value != "ask":
         return None if found is None else (found.value, "")
     questions = [question for question, _ in _in_json(said, "question") or _labelled(said, "question") if isinstance(question, str)]
@@ -99,7 +99,7 @@ def read_action(text: str) -> tuple[str, str] | None:
 
 
 def _read(text: str, key: str, interpret: Callable[[Any], Value | None]) -> Verdict | None:
-    text = _LIST_IN_LINES.sub(lambda found: " ".join(found[0].split()), without_reasoning(text))
+    text = without_reasoning(text)
     return _agreed(_in_json(text, key) or _labelled(text, key) or _alone(text), interpret)
 
 
@@ -138,14 +138,12 @@ def _beside(line: str) -> str:
 def _alone(text: str) -> list[tuple[str, str]]:
     lines = [line for line in FENCE.sub("", text).splitlines() if line.strip()]
     ends = dict.fromkeys([lines[0], lines[-1]]) if lines else {}
-    prose = re.compile(r"\W*\d.*(?!\bout\b|\bof\b|\band\b)\b[^\W\d]")  # a number that opens a line of prose counts or lists something
-    return [(line, _flat(" ".join(other for other in lines if other != line)) or _beside(line)) for line in ends if not prose.match(line)]
+    return [(line, _flat(" ".join(other for other in lines if other != line)) or _beside(line)) for line in ends]
 
 
 def _flat(reason: Any) -> str:
     text = reason if isinstance(reason, str) else json.dumps(reason)
-    text = re.sub(r"^\W*(?:reason(?:ing)?)\W*:\W*", "", text.strip(), flags=re.IGNORECASE)
-    return " ".join(text.split()).strip(' "{},') if any(map(str.isalnum, text)) else ""
+    return " ".join(text.removeprefix("Reason:").split()).strip(' "{},') if any(map(str.isalnum, text)) else ""
 
 
 def _only_value(kind: "re.Pattern[str]", meaning: Callable[[str], Value], value: str) -> Value | None:
@@ -160,7 +158,7 @@ def _only_value(kind: "re.Pattern[str]", meaning: Callable[[str], Value], value:
 def _score(value: Any, lowest: int, highest: int) -> int | None:
     if isinstance(value, str):
         found = re.match(rf"{_MARKS}{grade(highest)}{_ENDS}", value, re.IGNORECASE)
-        value = int(re.sub("[−–]", "-", found[1])) if found else None
+        value = int(found[1].replace("−", "-").replace("–", "-")) if found else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if lowest <= value <= highest and value == int(value) else None
@@ -176,7 +174,7 @@ def _choice(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     value = re.sub(r"^\W*(?:(?:response|answer|assistant)\s+|an?\s+(?=tie|draw))", "", value, flags=re.IGNORECASE)
-    value = value.upper() if re.fullmatch(r"[\W_]*[ab][\W_]*", value) else value
+    value = value.upper() if value.strip(" \n.*_()\"'") in ("a", "b") else value
     return _only_value(_CHOICE, lambda word: word if word in ("A", "B") else "tie", value)
 
 
@@ -190,10 +188,9 @@ def _numbers(value: Any) -> list[int] | None:
         return None if None in items else list(dict.fromkeys(item for item in items if item is not None))
     if not isinstance(value, str):
         return None
-    value = re.sub(r"(\])\s*,\s*[\"']?\w+[\"']?\s*:.*", r"\1", value)
+    value = re.sub(r"(\])\s*,\s*[\"']?\w+[\"']?\s*:.*", r"\1", value)  # what follows in an object that is no JSON
     if _NOTHING.fullmatch(value):
         return []
     if set(value) & set("[{(") and not set(value) & set(")}]"):  # a list that was cut off may have gone on
         return None
-    value = ranges_spelled(re.sub(r"(?<=\d)\.0+(?!\d)", "", value))
     return list(dict.fromkeys(map(int, re.findall(r"\d+", value)))) if _NUMBERS.fullmatch(value) else None

@@ -15,7 +15,7 @@ from pyterrier_ikat.llms import StageError
         ("copies", "3. I live in oslo\nI am allergic to camomile.\nI love tea.", [("3", 1.0), ("1", 0.5)], 1),
         ("scores", 'Sure: {"2": 0, "3": 0.4, "1": 1.2}', [("1", 1.0), ("3", 0.4)], 1),
         ("ids", "[3, 1]\n\n2. Question: And tea?\n   Provenance: [2]", [("3", 1.0), ("1", 0.5)], 1),
-        ("ids", "Statements 3 and 1 are relevant. Statement 2 is about dogs.", [("3", 1.0), ("1", 0.5)], 1),
+        ("ids", "Statement 3\nStatement 1\n\nStatement 2: about dogs.\n[2]", [("3", 1.0), ("1", 0.5)], 1),
         ("ids", "[3, 1, 3, 1, 3", [("3", 1.0), ("1", 0.5)], 1),
         ("copies", '["I live in Oslo."]\n\nNot relevant: ["I own a dog."]', [("3", 1.0)], 0),
         ("scores", '{"3": 0.4}\n{"1": 0.9}', [("3", 0.4)], 1),

@@ -19,7 +19,6 @@ LISTS = [
     ("Query 1: vegan breakfast\nQuery 2: tofu scramble", ["vegan breakfast", "tofu scramble"]),
     ("Query: vegan breakfast", ["vegan breakfast"]),
     ("1. **vegan breakfast**\n2. *tofu scramble*", ["vegan breakfast", "tofu scramble"]),
-    ("1. vegan breakfast 2. tofu scramble 3. oats", ["vegan breakfast", "tofu scramble", "oats"]),
     ('["vegan breakfast", "tofu scramble"]', ["vegan breakfast", "tofu scramble"]),
     ('```json\n["vegan breakfast", "tofu scramble"]\n```', ["vegan breakfast", "tofu scramble"]),
     ('{"queries": ["vegan breakfast", "tofu scramble"]}', ["vegan breakfast", "tofu scramble"]),

@@ -1,12 +1,10 @@
-"""Grades, scales and ranges within texts."""
+"""Grades and scales within texts."""
 
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.numbers import grade, ranges_spelled, without_scale
+from pyterrier_ikat.completions.numbers import grade, without_scale
 
 GRADES = ["3", "3.", "3.0", "3,0", "3/4", "3 / 4 stars", "3 out of 4", "3 (out of 4)", "3 of 4", "3: fine", "3, not 4, as", "3-fold"]
 GRADES += ["3, 2 huts", "3 - 20 huts", "3 and 2 huts", "3 (of the 5 huts)", "3/4 — 2 huts", "3\n2. fee", "3 stars", "3 or so"]
@@ -47,29 +45,3 @@ def test_a_scale_that_is_repeated_is_taken_out(scale):
     assert without_scale(f"Score ({scale}): 2", 4) == "Score (): 2"
     assert without_scale(f"Score ({scale}): 2", 3) == f"Score ({scale}): 2"
     assert without_scale("10-4 and 0-4.5", 4) == "10-4 and 0-4.5"
-
-
-@pytest.mark.parametrize(
-    ("text", "spelled"),
-    [
-        ("[2-4]", "[2, 3, 4]"),
-        ("2–4, 7", "2, 3, 4, 7"),
-        ("2 to 4", "2, 3, 4"),
-        ("2 through 4", "2, 3, 4"),
-        ("2 - 4", "2, 3, 4"),
-        ("9-11", "9, 10, 11"),
-    ],
-)
-def test_ranges_are_spelled(text, spelled):
-    assert ranges_spelled(text) == spelled
-
-
-@pytest.mark.parametrize("text", ["1 - 3 dogs", "1-3-5", "1 - 3 - 5", "4-2", "2-2", "2024-2025", "1.5-2", "50-60%", "10-15.5", "1, 3"])
-def test_what_is_no_range_is_left(text):
-    assert ranges_spelled(text) == text
-
-
-@given(st.integers(0, 900), st.integers(1, 50))
-def test_a_range_holds_its_ends_and_all_between(first, more):
-    numbers = [int(number) for number in ranges_spelled(f"{first}-{first + more}").split(", ")]
-    assert numbers == list(range(first, first + more + 1))

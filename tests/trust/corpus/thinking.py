@@ -64,7 +64,7 @@ OPEN = [
     "{}<|START_THINKING|>",
 ]
 BY_HAND = [
-    ("<think>a</think>Oats.<think>b</think> Rye.", "Oats.Rye."),
+    ("<think>a</think>Oats.<think>b</think> Rye.", "Oats. Rye."),
     ("Oats <think>or rye?</think>and milk", "Oats and milk"),
     ("<think>a <think>b</think> Oats.", "Oats."),
     ("<think>a</think>b</think>Oats.", "Oats."),
