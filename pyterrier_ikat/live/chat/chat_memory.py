@@ -18,35 +18,31 @@ ME = "me"
 
 
 class Remembering:
-    """A chat's session in a memory; without a memory it does nothing.
+    """A chat's session in a memory.
 
     Args:
         memory: the memory.
         session: the session of a chat that is continued; empty for a new one.
 
     Attributes:
+        llm: the language model that the memory asks.
         session: the session; empty before the first turn that the memory sees.
 
     Raises:
         UsageError: when the memory has no language model, or its file can't be written.
     """
 
-    def __init__(self, memory: UserMemory | None, session: str = "") -> None:
+    def __init__(self, memory: UserMemory, session: str = "") -> None:
+        memory.require_learning()
         self.memory, self.session = memory, session
-        if memory is not None:
-            memory.require_learning()
-
-    @property
-    def llm(self) -> LLM | None:
-        """The language model that the memory asks."""
-        return None if self.memory is None else self.memory.llm
+        self.llm: LLM = memory.llm  # type: ignore[assignment]
 
     @property
     def size(self) -> int:
         """The number of statements that hold."""
-        return 0 if self.memory is None else len(self.memory.known(ME))
+        return len(self.memory.known(ME))
 
-    def known(self, number: str, turn: int, ptkb: Mapping[str, str], *, replayed: bool) -> Mapping[str, str]:
+    def known(self, number: str, turn: int, ptkb: Mapping[str, str], *, replayed: bool) -> dict[str, str]:
         """The statements that a turn sees: the persona's, and those that were learned before it.
 
         Args:
@@ -55,11 +51,9 @@ class Remembering:
             ptkb: the persona.
             replayed: whether the chat replays recorded completions: a repeated replay is the same session, any other chat is a new one.
         """
-        if self.memory is None:
-            return ptkb
         self.session = self.session or (number if replayed else f"{number}-{uuid.uuid4().hex[:8]}")
         self.memory.add(ME, ptkb)
-        return self.memory.known(ME, self.session, turn)
+        return dict(self.memory.known(ME, self.session, turn))
 
     def learn(self, turn: Turn, messages: Sequence[Mapping[str, str]], tell: Callable[[str], None] | None = None) -> Turn:
         """Learn from the turns so far; a failure is a warning, because the answer is there and must not be lost.
@@ -72,11 +66,9 @@ class Remembering:
         Returns:
             The last turn with the calls of the memory, also of one that could not learn.
         """
-        if self.memory is None or self.memory.llm is None:
-            return turn
         if tell is not None:
             tell("learning about you")
-        llm, account = self.memory.llm, Ledger()
+        llm, account = self.llm, Ledger()
         with llm.ledger.followed_by(account), hearing() as heard:
             try:
                 self.memory.learn(ME, self.session, messages)
@@ -90,7 +82,7 @@ class Remembering:
 
     def forget(self, turn: int) -> None:
         """Delete what was learned from a turn of this session and later ones."""
-        if self.memory is not None and self.session:
+        if self.session:
             self.memory.forget(ME, self.session, turn)
 
 

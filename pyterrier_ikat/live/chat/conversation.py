@@ -120,12 +120,12 @@ class Chat:
         self.number, self.history, self._load = number or NUMBER, history, load
         self.turns: list[Turn] = []
         self._folder: ChatFolder | None = None
-        session = ""
+        self._session = ""
         if continue_from is not None:
-            session = self._continue(continue_from, number, None if ptkb is None else self.ptkb)
+            self._session = self._continue(continue_from, number, None if ptkb is None else self.ptkb)
         elif save_to is not None:
             self._folder = ChatFolder(save_to)
-        self._memory = Remembering(memory, session)
+        self._memory = None if memory is None else Remembering(memory, self._session)
         self.spent = Ledger()
         self._why: Why | None = None
         self._utterances = script
@@ -155,7 +155,7 @@ class Chat:
     @property
     def remembered(self) -> int:
         """The number of statements about the user in the memory; 0 without one."""
-        return self._memory.size
+        return 0 if self._memory is None else self._memory.size
 
     def use(self, system: str | pt.Transformer) -> None:
         """Continue with another system; the conversation stays.
@@ -181,7 +181,8 @@ class Chat:
         if system.waits:
             raise UsageError("a chat can't wait a day for its answers: omit batch=on in the specification of the LLM")
         self.method, self.system, self.script, self.notes, self._ready = system.name, system.pipeline, script, notes, system
-        models = [part for part in (*parts_of(self.system), self._memory.llm) if isinstance(part, LLM)]
+        learns = [] if self._memory is None else [self._memory.llm]
+        models = [part for part in (*parts_of(self.system), *learns) if isinstance(part, LLM)]
         self._ledgers = list({id(model.ledger): model.ledger for model in models}.values())
 
     def say(self, text: str, tell: Tell | None = None) -> Turn:
@@ -197,8 +198,9 @@ class Chat:
             IkatError: when the system fails; the turn isn't kept.
         """
         self.spent = Ledger()
-        utterance = self._check(text)
-        ptkb = self._memory.known(self.number, len(self.turns) + 1, self.ptkb, replayed=self.script is not None)
+        utterance, ptkb = self._check(text), self.ptkb
+        if self._memory is not None:
+            ptkb = self._memory.known(self.number, len(self.turns) + 1, ptkb, replayed=self.script is not None)
         with self._counted():
             turn = self._answered(utterance, ptkb, tell)
             if self.turns:  # the prompts of all turns would fill the memory
@@ -206,7 +208,7 @@ class Chat:
             self.turns.append(turn)
             self._why = Why(turn, self.spent)
             self._save()  # before the memory learns: an answer is never lost
-            learned = self._memory.learn(turn, self.messages(), tell)
+            learned = turn if self._memory is None else self._memory.learn(turn, self.messages(), tell)
         if learned is not turn:
             self.turns[-1], self._why = learned, Why(learned, self.spent)
             self._save()
@@ -252,7 +254,8 @@ class Chat:
         """
         if not self.turns:
             raise UsageError("there is no turn to undo: nothing was said yet")
-        self._memory.forget(self.turns[-1].number)  # first: if the turn stays, the memory learns from it again
+        if self._memory is not None:
+            self._memory.forget(self.turns[-1].number)  # first: if the turn stays, the memory learns from it again
         turn = self.turns.pop()
         try:
             self._save()
@@ -263,7 +266,8 @@ class Chat:
 
     def _save(self) -> None:
         if self._folder is not None:
-            self._folder.save(self.number, self.ptkb, self._memory.session, self.turns)
+            session = self._session if self._memory is None else self._memory.session
+            self._folder.save(self.number, self.ptkb, session, self.turns)
 
     def messages(self) -> list[dict[str, str]]:
         """The conversation so far, as the history of the next turn; a turn without a response adds only its utterance."""

@@ -13,7 +13,7 @@ from .journal import Journal
 from .response_limits import count_spacy_tokens, fit_response
 from .server_access import ResponseTooLong, ServerDown, ServerRefusal, Unsure
 from .server_answers import UserMessage, more_than, read_dump
-from .settling import Settled, settle, settle_start
+from .settling import Lost, Settled, qid_of, settle_start, what
 
 ATTEMPTS = 10
 """How often a call that the server has not taken is sent, and a response that it finds too long is cut."""
@@ -124,7 +124,7 @@ class Sender:
             else:
                 found = Settled(reply, dropped=turn is not None and not _follows(message, turn, reply))
             return self._accept(message, turn, found, time.perf_counter() - began)
-        raise ServerDown(f"{self.server.shown} did not take {_what(turn)} in {ATTEMPTS} attempts ({reason}): start again later, {AGAIN}")
+        raise ServerDown(f"{self.server.shown} did not take {what(turn)} in {ATTEMPTS} attempts ({reason}): start again later, {AGAIN}")
 
     def _check_kept(self, message: UserMessage, turn: Turn, reason: str) -> None:
         """Check that a server that failed at a response, and yet went on, has it in its dump.
@@ -143,7 +143,7 @@ class Sender:
             self._unkept = 0
             return
         self._unkept += 1
-        told = f"{self.server.shown} failed at {_what(turn)} ({reason}), goes on with the conversation, and its dump has no such response"
+        told = f"{self.server.shown} failed at {what(turn)} ({reason}), goes on with the conversation, and its dump has no such response"
         if self._unkept > 1:
             raise ServerDown(f"{told}, nor the one before, so that they would not be assessed: ask the organisers; {AGAIN}")
         warnings.warn(f"{told}: it may not be assessed", NotKeptWarning, stacklevel=4)
@@ -164,9 +164,9 @@ class Sender:
 
     def _settle(self, message: UserMessage, turn: Turn | None, *, late: bool) -> Settled:
         if self.tell:
-            self.tell(f"{self.journal.session}: asking the server whether it took {_what(turn)}")
+            self.tell(f"{self.journal.session}: asking the server whether it took {what(turn)}")
         known, begun = self.journal.texts_on(message.topic), len(self.journal.dialogues)
-        return settle(self.server, self.run_id, message, turn, known=known, begun=begun, late=late, sleep=self._wait)
+        return Lost(self.server, self.run_id, message, turn, known, begun).settle(late=late, sleep=self._wait)
 
     def _wait(self, seconds: float) -> None:
         if self.tell:
@@ -177,16 +177,16 @@ class Sender:
         """Note the reply."""
         assert found.reply is not None
         if found.dropped:
-            told = f"the server lost the conversation on topic {message.topic} and has not taken the response to turn {_qid(turn)}"
+            told = f"the server lost the conversation on topic {message.topic} and has not taken {what(turn)}"
             warnings.warn(f"{told}: it continues with topic {found.reply.topic}", LostSessionWarning, stacklevel=2)
             self.journal.dropped(found.reply)
         else:
             if found.restarted:
-                told = f"the server took the response to turn {_qid(turn)} and lost the conversation on topic {message.topic}"
+                told = f"the server took {what(turn)} and lost the conversation on topic {message.topic}"
                 warnings.warn(f"{told}: the next topic is asked for", LostSessionWarning, stacklevel=2)
             self.journal.received(found.reply, seconds)
             if turn is not None and self.tell:
-                self.tell(f"{_qid(turn)} answered: {_in_words(turn, seconds)}")
+                self.tell(f"{qid_of(turn)} answered: {_in_words(turn, seconds)}")
         return found.reply
 
     def _cut(self, turn: Turn, share: float | None) -> Turn:
@@ -195,7 +195,7 @@ class Sender:
         limit = min(now - 1, int(now * (share or CUT_AGAIN)))
         response, cut = fit_response(turn.response, limit)
         if not response:
-            raise DataError(f"turn {_qid(turn)}: {self.server.shown} finds even a response of {now} tokens too long: ask the organisers")
+            raise DataError(f"turn {qid_of(turn)}: {self.server.shown} finds even a response of {now} tokens too long: ask the organisers")
         return replace(turn, response=response, cut=turn.cut + cut)
 
 
@@ -209,11 +209,3 @@ def _follows(before: UserMessage, turn: Turn, reply: UserMessage) -> bool:
 def _in_words(turn: Turn, seconds: float | None) -> str:
     server = "" if seconds is None else f", the server {seconds:.1f} s"
     return f"{turn.seconds:.1f} s{server}, {turn.spend.completions} LLM calls" + (f", {turn.cut} tokens cut" if turn.cut else "")
-
-
-def _what(turn: Turn | None) -> str:
-    return f"the response to turn {_qid(turn)}" if turn else "the question for the next topic"
-
-
-def _qid(turn: Turn | None) -> str:
-    return "" if turn is None else f"{turn.session}_{turn.number}"

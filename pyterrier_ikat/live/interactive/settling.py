@@ -65,47 +65,119 @@ def is_taken(before: UserMessage, now: UserMessage) -> bool | None:
     return False if now.timestamp and now.timestamp == before.timestamp else None
 
 
-def settle(
-    server: TrackServer,
-    run_id: str,
-    before: UserMessage,
-    turn: Turn | None,
-    *,
-    known: Sequence[str],
-    begun: int,
-    late: bool,
-    sleep: Callable[[float], None],
-) -> Settled:
-    """Find out the outcome of a call whose answer was lost.
+@dataclass
+class Lost:
+    """A call whose answer was lost.
 
-    Args:
+    Attributes:
         server: the server.
         run_id: the run.
         before: the user message that the call answered.
         turn: the response that was sent; None if the next topic was asked for.
         known: the responses on this topic that the server is known to have taken.
         begun: how many conversations the run has had.
-        late: whether the server may still be at work on the call.
-        sleep: how to wait.
-
-    Raises:
-        DataError: when the server doesn't show it.
-        ServerDown: when it is not reached, or has not finished its work on the response.
     """
-    for number, wait in enumerate((*WAITS, None)):
-        found = _look(server, run_id, before, turn, known, begun)
-        if isinstance(found, Settled):
-            return found
-        if found is Seen.UNTAKEN and number >= (len(WAITS) if late else SETTLED):
-            return NOT_TAKEN
-        if wait is not None:
-            sleep(wait)
-    if found is Seen.BEGUN:
-        return NOT_TAKEN  # the topic has no message at all: the next call gets its first one
-    told = (
-        f"{server.shown} has taken the response of turn {_name(turn)} and gives no reply: it is still at work, or its simulated user failed"
-    )
-    raise ServerDown(f"{told}; start again later, {AGAIN}, or ask the organisers")
+
+    server: TrackServer
+    run_id: str
+    before: UserMessage
+    turn: Turn | None
+    known: Sequence[str]
+    begun: int
+
+    def settle(self, *, late: bool, sleep: Callable[[float], None]) -> Settled:
+        """Find out the outcome.
+
+        Args:
+            late: whether the server may still be at work on the call.
+            sleep: how to wait.
+
+        Raises:
+            DataError: when the server doesn't show it.
+            ServerDown: when it is not reached, or has not finished its work on the response.
+        """
+        for number, wait in enumerate((*WAITS, None)):
+            found = self._look()
+            if isinstance(found, Settled):
+                return found
+            if found is Seen.UNTAKEN and number >= (len(WAITS) if late else SETTLED):
+                return NOT_TAKEN
+            if wait is not None:
+                sleep(wait)
+        if found is Seen.BEGUN:
+            return NOT_TAKEN  # the topic has no message at all: the next call gets its first one
+        told = f"{self.server.shown} has taken {what(self.turn)} and gives no reply: it is still at work, or its simulated user failed"
+        raise ServerDown(f"{told}; start again later, {AGAIN}, or ask the organisers")
+
+    def _look(self) -> Settled | Seen:
+        """What the server shows now."""
+        try:
+            now = self.server.current(self.run_id)
+        except (ServerRefusal, ServerDown) as error:
+            _unless_forbidden(error)
+            return self._without_session()
+        if self.turn is None:
+            return Settled(now) if now.topic != self.before.topic or not now.ends_session else Seen.UNTAKEN
+        taken = is_taken(self.before, now)
+        if taken is None:  # the message doesn't show it, but the dump does
+            if self._is_dumped(self._entries(), self.turn):
+                return Settled(now)
+            return Settled(now, dropped=True) if now.topic != self.before.topic else NOT_TAKEN
+        if not taken:
+            return Seen.UNTAKEN
+        at_work = not now.ends_session and _ends_with(self.before, "user") and _ends_with(now, "assistant")
+        return Seen.AT_WORK if at_work else Settled(now)
+
+    def _without_session(self) -> Settled | Seen:
+        """What status and dump show, where the server shows no user message: the released one fails while no conversation is open."""
+        try:
+            status = self.server.status(self.run_id)
+        except (ServerRefusal, ServerDown, DataError) as error:
+            if isinstance(error, ServerRefusal) and error.status == 404 and not self.server.debug:  # debug runs have no status
+                raise _forgotten(self.server, self.run_id, error) from None
+            raise self._unknown(error) from None
+        restarted = status.state == "inactive"
+        if self.turn is None:
+            return Seen.BEGUN if len(status.done) > self.begun else replace(NOT_TAKEN, restarted=restarted)
+        entries = self._entries()
+        if not self._is_dumped(entries, self.turn):
+            # with a session it is taken now; without one the server ignores it, and starts the next topic
+            return replace(NOT_TAKEN, restarted=restarted)
+        last = entries[-1]  # the released server ends a topic with the user's last words, which have no response
+        if last.text is not None and status.state == "active":
+            return Seen.AT_WORK
+        words = last.utterance if last.text is None else ""
+        ended = replace(self.before, utterance=words, history=[], ends_session=True, ends_run=not status.open)
+        return Settled(ended, restarted=restarted and last.text is not None)
+
+    def _entries(self) -> list[DumpEntry]:
+        """The dump's entries of the topic.
+
+        Raises:
+            DataError: when there is no dump, or one of an unknown form.
+        """
+        try:
+            return [entry for entry in read_dump(self.server.dump(self.run_id)) if entry.topic == self.before.topic]
+        except (ServerRefusal, ServerDown, DataError) as error:
+            raise self._unknown(error) from None
+
+    def _is_dumped(self, entries: Sequence[DumpEntry], turn: Turn) -> bool:
+        """Whether the response is among the topic's in the dump, besides the known ones.
+
+        Raises:
+            DataError: when another one is.
+        """
+        more = more_than(self.known, entries)
+        if set(more) - {turn.response, *self.known}:
+            told = f"the server has another response to turn {qid_of(turn)}: another process has continued this run"
+            raise DataError(f"run {self.run_id}: {told}")
+        return more[turn.response] > 0
+
+    def _unknown(self, error: Exception) -> DataError:
+        return DataError(
+            f"run {self.run_id}: {self.server.shown} does not show whether it took {what(self.turn)} ({error}), and nothing is sent twice: "
+            f"start again later, {AGAIN}; start a debug run that can't continue anew, with another run id and folder"
+        )
 
 
 def settle_start(server: TrackServer, run_id: str, sleep: Callable[[float], None]) -> UserMessage | None:
@@ -137,90 +209,15 @@ def _is_known(server: TrackServer, run_id: str) -> bool:
     return True
 
 
-def _unless_forbidden(error: ServerRefusal) -> None:
+def _unless_forbidden(error: Exception) -> None:
     """A refusal says that there is nothing, unless it is one of the token."""
-    if error.status in (401, 403):
+    if isinstance(error, ServerRefusal) and error.status in (401, 403):
         raise error
-
-
-def _look(server: TrackServer, run_id: str, before: UserMessage, turn: Turn | None, known: Sequence[str], begun: int) -> Settled | Seen:
-    """What the server shows now."""
-    try:
-        now = server.current(run_id)
-    except ServerRefusal as error:
-        _unless_forbidden(error)
-        return _without_session(server, run_id, before, turn, known, begun)
-    except ServerDown:
-        return _without_session(server, run_id, before, turn, known, begun)
-    if turn is None:
-        return Settled(now) if now.topic != before.topic or not now.ends_session else Seen.UNTAKEN
-    taken = is_taken(before, now)
-    if taken is None:
-        return _by_dump(server, run_id, before, turn, now, known)
-    if not taken:
-        return Seen.UNTAKEN
-    return Seen.AT_WORK if not now.ends_session and _ends_with(before, "user") and _ends_with(now, "assistant") else Settled(now)
 
 
 def _ends_with(message: UserMessage, role: str) -> bool:
     """Whether the server's history ends with words of this role; that of some servers always ends before the user's newest words."""
     return bool(message.history) and message.history[-1]["role"] == role
-
-
-def _by_dump(server: TrackServer, run_id: str, before: UserMessage, turn: Turn, now: UserMessage, known: Sequence[str]) -> Settled:
-    """Whether the response is in the dump, where the user message doesn't show it."""
-    if _is_dumped(_entries(server, run_id, before, turn), run_id, turn, known):
-        return Settled(now)
-    return Settled(now, dropped=True) if now.topic != before.topic else NOT_TAKEN
-
-
-def _without_session(
-    server: TrackServer, run_id: str, before: UserMessage, turn: Turn | None, known: Sequence[str], begun: int
-) -> Settled | Seen:
-    """What status and dump show, where the server shows no user message: the released one fails while no conversation is open."""
-    try:
-        status = server.status(run_id)
-    except (ServerRefusal, ServerDown, DataError) as error:
-        if isinstance(error, ServerRefusal) and error.status == 404 and not server.debug:  # debug runs have no status
-            raise _forgotten(server, run_id, error) from None
-        raise _unknown(server, run_id, turn, error) from None
-    restarted = status.state == "inactive"
-    if turn is None:
-        return Seen.BEGUN if len(status.done) > begun else replace(NOT_TAKEN, restarted=restarted)
-    entries = _entries(server, run_id, before, turn)
-    if not _is_dumped(entries, run_id, turn, known):
-        # with a session it is taken now; without one the server ignores it, and starts the next topic
-        return replace(NOT_TAKEN, restarted=restarted)
-    last = entries[-1]  # the released server ends a topic with the user's last words, which have no response
-    if last.text is not None and status.state == "active":
-        return Seen.AT_WORK
-    words = last.utterance if last.text is None else ""
-    ended = replace(before, utterance=words, history=[], ends_session=True, ends_run=not status.open)
-    return Settled(ended, restarted=restarted and last.text is not None)
-
-
-def _entries(server: TrackServer, run_id: str, before: UserMessage, turn: Turn) -> list[DumpEntry]:
-    """The dump's entries of the topic.
-
-    Raises:
-        DataError: when there is no dump, or one of an unknown form.
-    """
-    try:
-        return [entry for entry in read_dump(server.dump(run_id)) if entry.topic == before.topic]
-    except (ServerRefusal, ServerDown, DataError) as error:
-        raise _unknown(server, run_id, turn, error) from None
-
-
-def _is_dumped(entries: Sequence[DumpEntry], run_id: str, turn: Turn, known: Sequence[str]) -> bool:
-    """Whether a response is among the topic's in the dump, besides the known ones.
-
-    Raises:
-        DataError: when another one is.
-    """
-    more = more_than(known, entries)
-    if set(more) - {turn.response, *known}:
-        raise DataError(f"run {run_id}: the server has another response to turn {_name(turn)}: another process has continued this run")
-    return more[turn.response] > 0
 
 
 def _forgotten(server: TrackServer, run_id: str, error: Exception) -> DataError:
@@ -229,14 +226,11 @@ def _forgotten(server: TrackServer, run_id: str, error: Exception) -> DataError:
     return DataError(f"{told}: give another run id and another folder, or ask the organisers")
 
 
-def _unknown(server: TrackServer, run_id: str, turn: Turn | None, error: Exception | None = None) -> DataError:
-    what = "the question for the next topic" if turn is None else f"the response to turn {_name(turn)}"
-    why = f" ({error})" if error else ""
-    return DataError(
-        f"run {run_id}: {server.shown} does not show whether it took {what}{why}, and nothing is sent twice: start again later, {AGAIN}; "
-        "start a debug run that can't continue anew, with another run id and folder"
-    )
+def what(turn: Turn | None) -> str:
+    """A call, as messages name it: that of a response, or of none."""
+    return f"the response to turn {qid_of(turn)}" if turn else "the question for the next topic"
 
 
-def _name(turn: Turn | None) -> str:
-    return "" if turn is None else f"{turn.session}_{turn.number}"
+def qid_of(turn: Turn) -> str:
+    """The id of a turn."""
+    return f"{turn.session}_{turn.number}"

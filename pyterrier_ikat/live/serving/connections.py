@@ -84,18 +84,21 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server for the application, to be run in a thread: it handles no signal.
+    """uvicorn's server for the application, in a thread of its own: it handles no signal.
 
     Args:
         guard: the application.
         line: where its requests wait; those that wait at the stop are refused.
+        listener: a bound socket.
+        notes: what its user should know.
 
     Attributes:
-        listening: set when it listens, or failed.
+        url: its address.
+        notes: as given.
         unfinished: the requests that its stop cut off.
     """
 
-    def __init__(self, guard: Guard, line: Line) -> None:
+    def __init__(self, guard: Guard, line: Line, listener: socket.socket, notes: list[str]) -> None:
         super().__init__(
             uvicorn.Config(
                 guard,
@@ -111,12 +114,31 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(guard.limits.stop),
             )
         )
-        self.line, self.listening, self.unfinished = line, threading.Event(), 0
+        self.line, self.notes, self.unfinished = line, notes, 0
+        address, port = listener.getsockname()[:2]
+        self.url = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self.run, args=([listener],), name="ikat-serve", daemon=True)
+
+    def start(self) -> bool:
+        """Begin to serve; whether it listens."""
+        self._thread.start()
+        return self._listening.wait(60) and self._thread.is_alive()
+
+    def wait(self, stopped: threading.Event) -> None:
+        """Wait for the event, or the server's end."""
+        while self._thread.is_alive() and not stopped.wait(1):
+            pass
+
+    def stop(self) -> None:
+        """Accept nothing new, and wait until the requests under way are finished, at most for the limit."""
+        self.should_exit = True
+        self._thread.join()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
         await super().startup(sockets)
-        self.listening.set()
+        self._listening.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: first those that wait are refused."""
@@ -129,4 +151,4 @@ class Server(uvicorn.Server):
         try:
             asyncio.run(self.serve(sockets))
         finally:
-            self.listening.set()
+            self._listening.set()

@@ -9,10 +9,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...conversations.frame import NoResultWarning
 from ...errors import UsageError, advice
@@ -23,6 +22,9 @@ from .conversation_logs import ConversationLogs
 from .guard import Guard, is_loopback, log, origins_of
 from .service import Service, open_served
 from .waiting_line import Limits, Line
+
+if TYPE_CHECKING:
+    from .connections import Server
 
 TOKEN = "IKAT_TOKEN"
 SHORTEST_TOKEN = 16
@@ -103,38 +105,8 @@ def check_token(token: str | None) -> None:
         raise UsageError(f"the token ({TOKEN}) needs at least {SHORTEST_TOKEN} letters, digits or signs of ASCII: {MAKE_A_TOKEN}")
 
 
-@dataclass
-class Running:
-    """A server that runs in a thread.
-
-    Attributes:
-        url: its address.
-        notes: what its user should know.
-    """
-
-    url: str
-    notes: list[str]
-    _server: Any
-    _thread: threading.Thread
-
-    def stop(self) -> None:
-        """Accept nothing new, and wait until the requests under way are finished, at most for the limit."""
-        self._server.should_exit = True
-        self._thread.join()
-
-    def wait(self, stopped: threading.Event) -> None:
-        """Wait for the event, or the server's end."""
-        while self._thread.is_alive() and not stopped.wait(1):
-            pass
-
-    @property
-    def unfinished(self) -> int:
-        """How many requests the end of the server cut off."""
-        return int(self._server.unfinished)
-
-
 @contextmanager
-def running(systems: Systems, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, **options: Any) -> Iterator[Running]:
+def running(systems: Systems, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, **options: Any) -> "Iterator[Server]":
     """Serve systems in a thread while the block runs, for a notebook or a test. The arguments are those of :func:`serve`.
 
     Example:
@@ -152,19 +124,14 @@ def running(systems: Systems, *, host: str = "127.0.0.1", port: int = 0, token: 
         from .connections import Server  # uvicorn is there: the application was made
 
         service: Service = guard.service
-        server = Server(guard, service.line)
-        thread = threading.Thread(target=server.run, args=([listener],), name="ikat-serve", daemon=True)
-        address, used = listener.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
-        thread.start()
-        started = Running(f"http://{shown}:{used}", service.notes(), server, thread)
+        server = Server(guard, service.line, listener, service.notes())
         try:
             warnings.simplefilter("ignore", NoResultWarning)  # the answer says it
-            if not server.listening.wait(60) or not thread.is_alive():
-                raise UsageError(f"the server did not start at {started.url}: choose another port with {advice('port=...', '--port')}")
-            yield started
+            if not server.start():
+                raise UsageError(f"the server did not start at {server.url}: choose another port with {advice('port=...', '--port')}")
+            yield server
         finally:
-            started.stop()
+            server.stop()
             for model in distinct_models(service.systems.values()):
                 model.close()
             if service.logs is not None:

@@ -112,8 +112,9 @@ def convert_track_users(
             appears twice, or no user is left.
     """
     place = Path(folder)
-    people, questions = _people(place / DATA), _rubrics(place / RUBRICS)
-    _check_questions(people, questions)
+    people = _people(place / DATA)
+    questions = {name: text for _, asked in people.values() for name, text in asked.items()}
+    _check_questions(questions, _rubrics(place / RUBRICS))
     chosen = _rubrics(place / ASSESSED)
     for name, text in chosen.items():
         if questions.get(name) != text:
@@ -125,11 +126,11 @@ def convert_track_users(
     users, omitted = [], []
     for number in sorted(people, key=lambda name: tuple(map(int, name.split("-")))):
         statements, asked = people[number]
-        rubrics = {name: text for name, text in questions.items() if _topic_of(name) == number and (not assessed or name in chosen)}
+        rubrics = {name: text for name, text in asked.items() if not assessed or name in chosen}
         if not rubrics:
             omitted.append(number)
             continue
-        need = needs.get(number, asked[0])
+        need = needs.get(number, next(iter(asked.values())))
         person = number.partition("-")[0]
         users.append(SimulatedUser(number, statements, need, rubrics, patience, vagueness, willingness, person=person))
     if not users:
@@ -138,13 +139,13 @@ def convert_track_users(
     return TrackUsers(users, _notes(users, people, questions, chosen, omitted, topics is not None, assessed))
 
 
-def _people(path: Path) -> dict[str, tuple[list[str], list[str]]]:
-    """Topic -> the person's statements and questions."""
+def _people(path: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """Topic -> the person's statements, and the questions by their ids."""
     header, *rows = _rows(path, ";")
     columns = [name.strip() for name in header]
     if columns[:2] != ["Topic ID", "Simulation PTKBs"] or not all(QUESTIONS.fullmatch(name) or not name for name in columns[2:]):
         raise DataError(f"{path}, line 1: the columns are {columns[:4]}: give the file with Topic ID;Simulation PTKBs;Question 1;...")
-    found: dict[str, tuple[list[str], list[str]]] = {}
+    found: dict[str, tuple[list[str], dict[str, str]]] = {}
     for number, row in enumerate(rows, 2):
         where, cells = f"{path}, row {number}", [_flat(cell) for cell in row]
         topic = TOPIC.fullmatch(cells[0]) if cells else None
@@ -157,7 +158,7 @@ def _people(path: Path) -> dict[str, tuple[list[str], list[str]]]:
             raise DataError(f"{where}: topic {name} has no statements or no questions, or an empty question between others: repair the row")
         if name in found:
             raise DataError(f"{where}: topic {name} appears twice: keep one row")
-        found[name] = statements, asked
+        found[name] = statements, {f"{name}-r{place}": text for place, text in enumerate(asked, 1)}
     return found
 
 
@@ -190,9 +191,8 @@ def _rows(path: Path, delimiter: str) -> list[list[str]]:
     return found
 
 
-def _check_questions(people: Mapping[str, tuple[Sequence[str], Sequence[str]]], questions: Mapping[str, str]) -> None:
+def _check_questions(wanted: Mapping[str, str], questions: Mapping[str, str]) -> None:
     """Each question has to be the one of its number in the other file."""
-    wanted = {f"{name}-r{place}": text for name, (_, asked) in people.items() for place, text in enumerate(asked, 1)}
     for name in dict.fromkeys([*wanted, *questions]):
         if name not in questions or name not in wanted:
             there, lacking = (DATA, RUBRICS) if name in wanted else (RUBRICS, DATA)
@@ -205,7 +205,7 @@ def _check_questions(people: Mapping[str, tuple[Sequence[str], Sequence[str]]], 
 
 def _notes(
     users: Sequence[SimulatedUser],
-    people: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    people: Mapping[str, tuple[Sequence[str], Mapping[str, str]]],
     questions: Mapping[str, str],
     chosen: Mapping[str, str],
     omitted: Sequence[str],
@@ -221,11 +221,6 @@ def _notes(
         *([f"Omitted, without an assessed question: {', '.join(omitted)}."] if omitted else []),
         "The need of each user is the topic's title." if has_titles else "The need of each user is the topic's first question.",
     ]
-
-
-def _topic_of(rubric: str) -> str:
-    found = RUBRIC.fullmatch(rubric)
-    return found[1] if found else ""
 
 
 def _flat(text: str) -> str:
