@@ -1,6 +1,7 @@
 """What is sent holds no language model and no key; errors arrive as they were."""
 
 import pickle
+from importlib.util import find_spec
 
 import pyterrier as pt
 import pytest
@@ -11,7 +12,7 @@ from pyterrier_ikat.llms import BudgetExceeded, Empty, FatalLLMError, Request, S
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.rank.backends import BACKENDS
 
-pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
 from pyterrier_ikat.distribute.worker import freeze_error, pack, thaw_error, unpack  # noqa: E402
 
 

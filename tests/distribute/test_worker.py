@@ -1,6 +1,7 @@
 """What a process of a Ray node says of its part; here without Ray between."""
 
 import shutil
+from importlib.util import find_spec
 
 import pandas as pd
 import pyterrier as pt
@@ -11,7 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat import MergeShards
 from pyterrier_ikat.distribute.worker import Question, Worker, pack
 
-pytest.importorskip("ray", reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
 from pyterrier_ikat.distribute.pipeline import merge_outcomes  # noqa: E402
 
 TURN = pd.DataFrame({"qid": ["t"], "query": ["tea"], "docno": ["1"], "rank": [0], "score": [1.0]})

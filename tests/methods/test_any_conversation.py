@@ -25,11 +25,8 @@ CHAT = [
 UNANSWERED = [{"role": "user", "content": "Which tea?"}, {"role": "user", "content": "And mint tea?"}]
 QUERIES = ["Does the tea grow here?", "green tea in the morning", "Is coffee tea?"]
 OF_IKAT = ["1-1_3", "2-1_1", "3-1_3"]
-OTHERS = {
-    "others": ["dd6b6ffd<::>2", "q1", "101_3_extra"],
-    "numbers": ["7", "12", "132_1-1"],
-    "like sub-queries": ["7", "7::0", "7::0::1"],
-}
+OTHERS = ["dd6b6ffd<::>2", "q1", "101_3_extra", "7", "12", "132_1-1", "7::0", "7::0::1", "7::0::1::0"]
+"""Three names each, in one frame, for the turns of `OF_IKAT`."""
 SEVERAL_RERANKERS = ("wghtdrerank_2", "short_long_2", "short_long_3")
 FORMATS = {
     "rewrite_and_answer": "Rewrite: rooibos tea\nResponse: Mint tea.",
@@ -110,12 +107,12 @@ def ran(name, frame, index):
 def test_names_of_turns_missing_columns_and_an_empty_persona_change_nothing(name, index):
     full = {"qutterance": QUERIES, "qptkb": column([{}] * 3), "qconversation": ["1-1", "2-1", "3-1"], "qturn": [3, 1, 3]}
     expected, asked, prompts = ran(name, turns(OF_IKAT, **full), index)
-    for qids in OTHERS.values():
-        found, asked_of_others, _ = ran(name, turns(qids), index)
-        assert found == expected
-        assert asked_of_others == asked
+    others = pd.concat([turns(OTHERS[place : place + 3]) for place in (0, 3, 6)], ignore_index=True)
+    found, asked_of_others, _ = ran(name, others, index)
+    assert found == expected * 3
+    assert set(asked_of_others) == set(asked)
     without_value = {"qptkb": column([None, float("nan"), []]), "qturn": column([None] * 3)}
-    assert ran(name, turns(OTHERS["others"], **without_value), index)[:2] == (expected, asked)
+    assert ran(name, turns(OTHERS[:3], **without_value), index)[:2] == (expected, asked)
     for prompt in prompts:
         assert not EMPTY_HEADING.search(prompt)
         assert not re.search(r"\bnan\b|\{\}|: None", prompt)

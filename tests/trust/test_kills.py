@@ -149,22 +149,25 @@ def searches(monkeypatch, interrupted=None):
     return found
 
 
+TURNS = SAMPLE.get_topics()["qid"].tolist()[:6]
+
+
 def run_raw(index, out):
-    run_in_folders(Study("raw", SAMPLE, index=index), out, batch=8)
+    run_in_folders(Study("raw", SAMPLE, index=index, turns=",".join(TURNS)), out, batch=2)
 
 
 def batches_in(turns):
-    return [turns[start : start + 8] for start in range(0, len(turns), 8)]
+    return [turns[start : start + 2] for start in range(0, len(turns), 2)]
 
 
 def test_a_whole_run_that_is_killed_goes_on_and_repeats_no_finished_batch(tmp_path, sample_index, monkeypatch):
-    searched, turns, seen = searches(monkeypatch), SAMPLE.get_topics()["qid"].tolist(), []
+    searched, seen = searches(monkeypatch), []
     run_raw(sample_index, tmp_path / "whole")
-    assert searched == batches_in(turns)
+    assert searched == batches_in(TURNS)
     whole, number = bytes_below(tmp_path / "whole" / "raw"), 0
     while killed_before(number, out := tmp_path / f"killed before {number}", lambda out=out: run_raw(sample_index, out)):
         finished = len(list((out / "raw.partial").glob("0*.json")))
-        left = [] if (out / "raw").exists() else turns[8 * finished :]
+        left = [] if (out / "raw").exists() else TURNS[2 * finished :]
         searched.clear()
         run_raw(sample_index, out)
         assert searched == batches_in(left)
@@ -173,20 +176,19 @@ def test_a_whole_run_that_is_killed_goes_on_and_repeats_no_finished_batch(tmp_pa
         seen.append(len(left))
         number += 3
     assert seen == sorted(seen, reverse=True)
-    assert set(seen) == {24, 16, 8, 0}
+    assert set(seen) == {6, 4, 2, 0}
 
 
 def test_an_interrupted_run_goes_on_after_its_finished_batches(tmp_path, sample_index, monkeypatch):
-    turns = SAMPLE.get_topics()["qid"].tolist()
     with monkeypatch.context() as patch:
         searches(patch, interrupted=2)
         with pytest.raises(KeyboardInterrupt):
             run_raw(sample_index, tmp_path / "interrupted")
-    kept = [f"{start}.{end}" for start in ("000000", "000008") for end in ("json", "stages.jsonl.gz")]
+    kept = [f"{start}.{end}" for start in ("000000", "000002") for end in ("json", "stages.jsonl.gz")]
     assert sorted(bytes_below(tmp_path / "interrupted")) == [f"raw.partial/{name}" for name in (*kept, "run.json")]
     searched = searches(monkeypatch)
     run_raw(sample_index, tmp_path / "interrupted")
-    assert searched == [turns[16:]]
+    assert searched == [TURNS[4:]]
     run_raw(sample_index, tmp_path / "whole")
     assert bytes_below(tmp_path / "interrupted") == bytes_below(tmp_path / "whole")
 

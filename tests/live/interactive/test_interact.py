@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pyterrier as pt
 import pytest
-from track_server import DOCUMENTED, LAST_WORDS, NEW, NLP, OLD, TOKEN, TOPICS, InProcess, Refused, Track
+from track_server import DOCUMENTED, LAST_WORDS, NEW, OLD, TOKEN, TOPICS, InProcess, Refused, Track, tokenizer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
@@ -209,7 +209,7 @@ def test_a_long_response_is_cut_at_a_sentence_and_counted_and_further_if_the_ser
     track = Track(topics=(("1-1", "ann", ("Why?",)),), limit=120)
     run = play(track, tmp_path / "run", Model(lambda number: FORTY))
     ((_, _, response),) = track.taken
-    assert len(NLP(response)) == 120  # the server says 250 and then 120: both times at the end of a sentence
+    assert len(tokenizer()(response)) == 120  # the server says 250 and then 120: both times at the end of a sentence
     (turn,) = run.log.dialogues()[0].turns
     assert turn.response == response
     assert turn.cut == 400 - 120

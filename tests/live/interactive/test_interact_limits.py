@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from track_server import NLP
+from track_server import tokenizer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.interactive.response_limits import count_spacy_tokens, cut_to_tokens, fit_citations, fit_response
@@ -14,7 +14,7 @@ TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=60).map(" ".joi
 
 @pytest.mark.parametrize(("text", "tokens"), [("I don't know, it's late.", 9), ("", 0), ("a  b", 3), ("3.5 kg", 2)])
 def test_tokens_are_those_of_spacy(text, tokens):
-    assert count_spacy_tokens(text) == tokens == len(NLP(text))
+    assert count_spacy_tokens(text) == tokens == len(tokenizer()(text))
 
 
 @given(TEXTS, st.integers(1, 40))

@@ -3,12 +3,12 @@
 import json
 import threading
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from urllib.parse import parse_qsl, urlsplit
 
 import requests
-import spacy
 from requests.adapters import BaseAdapter
 
 TOKEN = "tok-planted-0123456789"
@@ -21,7 +21,13 @@ LAST_WORDS = "Thank you, that is all."
 DOCUMENTED, OLD, NEW = "documented", "2026-02", "2026-04"
 """The documentation of 2025, and two revisions of the server's repository by their month."""
 FAULTS = ("drop before", "drop after", "500 before", "500 after", "slow before", "slow after", "no JSON after", "429", "unreached")
-NLP = spacy.blank("en").tokenizer
+
+
+@cache
+def tokenizer():
+    import spacy  # takes a second
+
+    return spacy.blank("en").tokenizer
 
 
 class Refused(Exception):
@@ -142,7 +148,7 @@ class Track:
         return self.say(run, self.last_words if ended else run.topic[2][number], ended)
 
     def check(self, body):
-        count = len(NLP(body["response"]))
+        count = len(tokenizer()(body["response"]))
         if count > self.limit:
             said = f"Value error, Response is too long ({count} tokens). Response exceeds limit of {self.limit} tokens."
             raise Refused(422, [{"type": "value_error", "loc": ["body", "response"], "msg": said}])

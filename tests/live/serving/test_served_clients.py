@@ -14,8 +14,6 @@ import httpx
 import openai
 import pyterrier as pt
 import pytest
-from mcp.client.client import Client as ToolClient
-from mcp.client.streamable_http import streamable_http_client
 from talking import Talks, Waits, says
 
 import pyterrier_ikat as ikat
@@ -74,6 +72,9 @@ def test_plain_http_gets_the_page_answers_and_passages(url):
 
 
 def test_a_client_of_the_tools_asks_and_searches(url):
+    from mcp.client.client import Client as ToolClient
+    from mcp.client.streamable_http import streamable_http_client
+
     async def go():
         async with ToolClient(streamable_http_client(f"{url}/mcp")) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]

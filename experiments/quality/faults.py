@@ -1,0 +1,274 @@
+"""Realistic faults over all rooms, each met by the tests of its room: which of them does a test see?
+
+Usage: ``python experiments/quality/faults.py [WORD ...]`` (from the repository's root; faults whose file or words have one of them).
+The work is done in a temporary copy, each fault in a fork of this process. ``mutants.py`` makes mutants of whole modules; these were
+thought up: a cutoff that is off by one, a wrong tie, an exception that is swallowed, a cost that is counted twice, a stale cache key.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mutants import LIBRARIES, PACKAGE, ROOT, forked, run_tests
+
+LONGEST = 1800.0
+"""Seconds for the tests of a room; a room that takes longer has not seen the fault."""
+TESTS = {"completions": "llms", "prompts": "generate", "planning.py": "study"}
+"""Where the tests of a room lie that have no folder of its name; those of the modules beside the rooms lie in ``base``."""
+
+
+class Fault(NamedTuple):
+    """A change of one module: ``old``, which stands there once, becomes ``new``."""
+
+    where: str
+    what: str
+    old: str
+    new: str
+
+    @property
+    def tests(self) -> str:
+        """The folder of the tests of its room."""
+        room = self.where.partition("/")[0]
+        return f"tests/{TESTS.get(room, 'base' if room.endswith('.py') else room)}"
+
+
+FAULTS = [
+    Fault("order.py", "ties go by the smaller docno", "np.lexsort((-docnos, -score, turn))", "np.lexsort((docnos, -score, turn))"),
+    Fault("order.py", "equal docnos' scores are parted too far", "step[tied[docnos[tied] <= docnos[tied - 1]]] = 0", "pass"),
+    Fault("order.py", "a constant list counts 1, not a half", "np.where(width > 0, width, 1), 0.5)", "np.where(width > 0, width, 1), 1.0)"),
+    Fault(
+        "spend.py",
+        "an unknown amount counts 0",
+        "return None if one is None or other is None else one + other",
+        "return (one or 0) + (other or 0)",
+    ),
+    Fault(
+        "chains.py",
+        "a thread forgets its chain",
+        "        with in_chain(number):\n            return work",
+        "        with in_chain(0):\n            return work",
+    ),
+    Fault("planning.py", "requests that systems share are counted twice", "first = key not in self.seen", "first = True"),
+    Fault(
+        "planning.py",
+        "one character less for a token of completions",
+        "completion = int(mean * len(new)) // CHARACTERS_PER_TOKEN",
+        "completion = int(mean * len(new))",
+    ),
+    Fault(
+        "store/cache.py",
+        "a damaged value is believed",
+        "isinstance(value, bytes) and digest(key, value) == checksum",
+        "isinstance(value, bytes)",
+    ),
+    Fault(
+        "store/cache.py",
+        "the newest value is removed, not the oldest",
+        "self._forget(next(iter(self._memory)))",
+        "self._forget(next(reversed(self._memory)))",
+    ),
+    Fault("store/cache.py", "a replaced file is still written", "if self._place != self._inode():", "if False:"),
+    Fault(
+        "store/files.py",
+        "Ctrl-C leaves the temporary file",
+        "    except BaseException as error:\n        with suppress(OSError):\n            temporary.unlink",
+        "    except Exception as error:\n        with suppress(OSError):\n            temporary.unlink",
+    ),
+    Fault("store/lines.py", "a cut last line is read", 'split(b"\\n")[:-1], 1)', 'split(b"\\n"), 1)'),
+    Fault("conversations/topics.py", "the history has the question itself", "said[:place], persona", "said[: place + 1], persona"),
+    Fault(
+        "conversations/qrels.py",
+        "of two labels the other one counts",
+        'labels.first() if rule == "official" else labels.last()',
+        'labels.last() if rule == "official" else labels.first()',
+    ),
+    Fault(
+        "conversations/passages.py", "a chunk lacks its last sentence", "found[start : start + window]", "found[start : start + window - 1]"
+    ),
+    Fault("runs/trec.py", "ranks of a run file begin with 0", "{rank + 1} {_shortest", "{rank} {_shortest"),
+    Fault("runs/log.py", "a cut line stays and spoils the next one", "drop_cut_line(", "str("),
+    Fault(
+        "completions/rankings.py",
+        "the last passage can't be named",
+        "number for number in numbers if 1 <= number <= size))",
+        "number for number in numbers if 1 <= number < size))",
+    ),
+    Fault("completions/matching.py", "a score above 1 stays", "min(max(score, 0.0), 1.0)", "max(score, 0.0)"),
+    Fault("completions/numbers.py", "a range lacks its end", "range(ends[0], ends[1] + 1)", "range(ends[0], ends[1])"),
+    Fault(
+        "llms/limits.py",
+        "a call is tried once more than allowed",
+        "state.attempt_number >= self.tries",
+        "state.attempt_number > self.tries",
+    ),
+    Fault("llms/limits.py", "refusals of one moment shut all slots", "max(1.0, self._limit / 2)", "1.0"),
+    Fault("llms/cache.py", "a second answer replaces the first for its asker", "            first[:] = [earlier]\n", ""),
+    Fault(
+        "llms/cache.py",
+        "a claim of a call that takes too long never lapses",
+        "now - self._watched.setdefault(value, now) >= seconds",
+        "False",
+    ),
+    Fault("llms/ledger.py", "what the cache saved is counted for each use", '            increments["worth"] = 0', "            pass"),
+    Fault(
+        "llms/request.py",
+        "the parameters are no part of the key",
+        '"params": {**identity.get("params", {}), **self.params}',
+        '"params": {}',
+    ),
+    Fault("prompts/bounded.py", "a loop may take one step more", "next(steps) > STEPS", "next(steps) > STEPS + 1"),
+    Fault("generate/respond.py", "a response of just the length is cut", "if count_words(text) <= words:", "if count_words(text) < words:"),
+    Fault(
+        "generate/memory.py", "one message too many is read", "number > len(said) - self.messages", "number >= len(said) - self.messages"
+    ),
+    Fault(
+        "retrieve/eager.py",
+        "repeated words count once",
+        "factors[::2] = starts[numbers], starts[numbers + 1], weights",
+        "factors[::2] = starts[numbers], starts[numbers + 1], 1",
+    ),
+    Fault("retrieve/retriever.py", "a shallower search serves a deeper one", "if searched < depth and count == searched:", "if False:"),
+    Fault("retrieve/retriever.py", "shards give one passage too many", 'merged["rank"] < num_results', 'merged["rank"] <= num_results'),
+    Fault(
+        "retrieve/dense_search.py",
+        "equal scores go by the smaller row",
+        "np.lexsort((-rows, -scores))[: self.depth]",
+        "np.lexsort((rows, -scores))[: self.depth]",
+    ),
+    Fault("retrieve/shards.py", "a full disk is noticed by nobody", "if there != expected:", "if False:"),
+    Fault(
+        "rank/listwise.py",
+        "windows begin above the last passage",
+        "range(count - window, 0, -stride)",
+        "range(count - window - 1, 0, -stride)",
+    ),
+    Fault(
+        "rank/scoring.py",
+        "scores of another model are taken",
+        "digest(model, query) for query in query_values",
+        "digest(query) for query in query_values",
+    ),
+    Fault("rank/ensemble.py", "statements stay as they came", "sorted(pairs, key=lambda pair: -pair[1])[: self.n]", "pairs[: self.n]"),
+    Fault("fuse/by_rank.py", "positions are counted from 0", "1.0 / (k + 1 + turn.rank())", "1.0 / (k + turn.rank())"),
+    Fault(
+        "fuse/by_score.py",
+        "ties go against the union's order",
+        "order = np.lexsort((places, -score, turn[places]))",
+        "order = np.lexsort((-places, -score, turn[places]))",
+    ),
+    Fault(
+        "fuse/by_weight.py",
+        "a cut forgets the weights",
+        "weights=self.weights, normalise=self.normalise, num_results=size",
+        "normalise=self.normalise, num_results=size",
+    ),
+    Fault("methods/catalogue.py", "calls that all turns share are left out", "if with_one > each else", "if with_one < each else"),
+    Fault("submit/checks.py", "equal ranks of responses pass", "elif response.rank <= previous:", "elif response.rank < previous:"),
+    Fault("submit/checks.py", "1000 passages are too many", "if len(passages) > PASSAGES:", "if len(passages) >= PASSAGES:"),
+    Fault(
+        "evaluation/ptkb.py",
+        "turns without a relevant statement count",
+        'qrels.loc[qrels["label"] > 0, "qid"]',
+        'qrels.loc[qrels["label"] >= 0, "qid"]',
+    ),
+    Fault("evaluation/pairwise.py", "no correction for many pairs", "* len(pairs) < ALPHA", "< ALPHA"),
+    Fault("evaluation/sessions.py", "a mean cost omits what is unknown", '(measure != "cost" or len(known) == len(values))', "True"),
+    Fault("evaluation/scores.py", "intervals of 90 %", "t.ppf(0.975,", "t.ppf(0.95,"),
+    Fault("study/batches.py", "a batch has a turn too many", "end - start == size", "end - start > size"),
+    Fault("study/batches.py", "turns without passages are run again", 'for of_turns in ("found", "lost")', 'for of_turns in ("found",)'),
+    Fault("study/identity.py", "other prompts make the same run", '"prompts": prompts_of(pipeline)', '"prompts": {}'),
+    Fault("study/identity.py", "an index with other texts makes the same run", "else part.fingerprint()", "else ''"),
+    Fault("study/replay.py", "what was kept need not give the run's ranking", "if again.get(qid, []) != whole.get(qid, []):", "if False:"),
+    Fault("distribute/pipeline.py", "more parts than turns", "count = min(partitions, len(names))", "count = partitions"),
+    Fault(
+        "show/tradeoff.py",
+        "of equal means the dearest is the best",
+        '(means[number], -table["pairs"][int(number)])',
+        '(means[number], table["pairs"][int(number)])',
+    ),
+    Fault("show/report/reasons.py", "the cutoff's own rank is outside", "cutoff + 1  # the first rank", "cutoff  # the first rank"),
+    Fault("show/report/reasons.py", "the loser's words speak for it", "key=lambda pair: -pair[0])", "key=lambda pair: pair[0])"),
+    Fault(
+        "live/answering.py",
+        "history of just the limit is cut",
+        "        if left < 0:\n            break",
+        "        if left <= 0:\n            break",
+    ),
+    Fault("live/answering.py", "a rejected prompt is sent again as it was", "return sent // 2", "return sent"),
+    Fault(
+        "live/simulation/session.py",
+        "a user is patient for one turn more",
+        "len(known.turns) >= user.patience",
+        "len(known.turns) > user.patience",
+    ),
+    Fault("live/serving/waiting_line.py", "the line is one place too long", "self.waiting >= self.most", "self.waiting > self.most"),
+    Fault("live/interactive/response_limits.py", "a passage too many is handed in", "[:PASSAGES]", "[: PASSAGES + 1]"),
+    Fault("papers/agreement.py", "labels that nobody gave have no row", "sorted({*range(5), *table.index})", "sorted(table.index)"),
+    Fault("cli/output.py", "a table is one column wider than its terminal", "- BETWEEN > width:", "- BETWEEN > width + 1:"),
+]
+
+
+class Nearest:
+    """A pytest plugin: the files that name the module come first."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Sort by file."""
+        named = {path: self.module in path.read_text(encoding="utf-8") for path in {item.path for item in items}}
+        items.sort(key=lambda item: not named[item.path])
+
+
+def outcome(copy: Path, fault: Fault) -> str:
+    """``killed`` when a test fails, ``survived`` when none does, ``took too long`` when nobody knows."""
+    module = copy / PACKAGE / fault.where
+    original = module.read_text(encoding="utf-8")
+    module.write_text(original.replace(fault.old, fault.new), encoding="utf-8")
+    for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
+        compiled.unlink()
+    try:
+        status = forked(lambda: run_tests(copy, Nearest(module.stem), str(module.relative_to(copy)), fault.tests), LONGEST)
+    finally:
+        module.write_text(original, encoding="utf-8")
+    return {0: "survived", -1: "took too long"}.get(status, "killed")
+
+
+def check(faults: list[Fault]) -> None:
+    """Each change can be made at one place."""
+    for fault in faults:
+        if (count := (ROOT / PACKAGE / fault.where).read_text(encoding="utf-8").count(fault.old)) != 1:
+            raise SystemExit(f"{fault.where} has {count} times {fault.old!r}: correct the fault '{fault.what}'")
+
+
+def main() -> None:
+    """Print what became of each fault, then the counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", help="of the faults' files and descriptions; without any all faults")
+    words = parser.parse_args().words
+    faults = [fault for fault in FAULTS if not words or any(word in f"{fault.where} {fault.what}" for word in words)]
+    check(faults)
+    warnings.simplefilter("ignore")
+    for library in LIBRARIES:
+        __import__(library)
+    sys.dont_write_bytecode = True
+    counts: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "main"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".venv"))
+        (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
+        for fault in faults:
+            began = time.monotonic()
+            became = outcome(copy, fault)
+            counts[became] = counts.get(became, 0) + 1
+            print(f"{became}: {fault.where}: {fault.what} ({time.monotonic() - began:.0f} s)", flush=True)
+    print(f"{len(faults)} faults: " + ", ".join(f"{count} {became}" for became, count in sorted(counts.items())))
+
+
+if __name__ == "__main__":
+    main()
