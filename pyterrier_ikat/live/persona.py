@@ -1,4 +1,4 @@
-"""The persona of a chat: statements about the user, from a text file, JSON, a topics file or a dataset."""
+"""What is known of a user: statements from a text file, JSON, a topics file or a dataset, and the file of a memory."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,7 +7,8 @@ from typing import Any
 
 from ..conversations import Conversation, datasets, read_topics
 from ..conversations.datasets import DATASETS, PREFIX
-from ..errors import DataError, UsageError, advice
+from ..errors import DataError, UsageError, advice, option
+from ..generate import UserMemory
 
 NUMBER = "chat"
 
@@ -44,8 +45,7 @@ def read_persona(source: str | Path | None = None, number: str | None = None) ->
         >>> persona.number, len(persona.ptkb), len(persona.utterances)
         ('2-1', 10, 6)
     """
-    if number is not None and len(number.split()) != 1:
-        raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+    check_number(number)
     if source is None:
         return Persona(number=number or NUMBER)
     path = Path(source)
@@ -85,3 +85,26 @@ def _persona_of(conversations: list[Conversation], source: str, number: str | No
         raise UsageError(f"{source} has {wanted}: choose one of {', '.join(names)} with {advice('number=...', '--conversation')}")
     newest = chosen[-1]  # of a conversation whose persona changes
     return Persona(newest.ptkb, newest.number, tuple(turn.utterance for one in chosen for turn in one.turns))
+
+
+def check_number(number: str | None) -> None:
+    """Check that a conversation's name can be part of a qid.
+
+    Raises:
+        UsageError: when it isn't one word.
+    """
+    if number is not None and len(number.split()) != 1:
+        raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+
+
+def open_memory(path: str | Path, llm: Any, prompts: str | Path | None = None, *, run: str = "") -> UserMemory:
+    """The memory in a file, which learns with a language model.
+
+    Raises:
+        UsageError: when there is no language model, or the file can't be written.
+    """
+    if not hasattr(llm, "ask"):
+        raise UsageError(f"a memory learns with a language model: give {option('llm')}")
+    memory = UserMemory(path, llm, run=run, prompts=None if prompts is None else str(prompts))
+    memory.require_learning()
+    return memory

@@ -5,14 +5,12 @@ from typing import Any
 
 import pyterrier as pt
 
-from ...errors import UsageError, option
-from ...generate import UserMemory
-from ...llms import LLM, Ledger, llm
+from ...llms import Ledger, llm
 from ...methods import find
 from ...study.resources import is_given
 from ...study.systems import ALL, System, open_systems
 from ..answering import HISTORY
-from ..persona import read_persona
+from ..persona import open_memory, read_persona
 from .conversation import Chat
 
 MODELS = ("llm", "second_llm")
@@ -51,11 +49,7 @@ def open_chat(
     for model in MODELS:  # each once: its budget counts over all methods of the chat
         if isinstance(given := options.get(model), str) and is_given(given):
             options[model] = llm(given, ledger=counting)
-    learns = None
-    if memory is not None:
-        if not isinstance(options.get("llm"), LLM):
-            raise UsageError(f"a memory learns with a language model: give {option('llm')}")
-        learns = UserMemory(memory, options["llm"], prompts=options.get("prompts"))
+    learns = None if memory is None else open_memory(memory, options.get("llm"), options.get("prompts"))
 
     def load(name: str) -> System:
         return open_systems(find(name), counting, live=True, connect=True, spare=ALL, **options)[0]

@@ -20,7 +20,7 @@ from ...runs.turn_drawn import plain, strip_controls, why_drawn
 from ...runs.turn_html import chat_html, why_html
 from ...study.systems import System
 from ..answering import HISTORY, StillTooLong, Tell, answer
-from ..persona import NUMBER
+from ..persona import NUMBER, check_number
 from .chat_folder import ChatFolder
 from .chat_memory import Remembering
 
@@ -110,8 +110,7 @@ class Chat:
     ) -> None:
         if not is_persona(ptkb):
             raise UsageError(f"ptkb={repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements such as ['I like tea.']")
-        if number is not None and len(number.split()) != 1:
-            raise UsageError(f"the conversation's name {number!r} can't be part of a qid: give one word, such as chat-1")
+        check_number(number)
         if history is not None and history < 0:
             raise UsageError(f"{option('history')} is {history}: give the most tokens of history that a turn sees, 0 or more")
         if save_to is not None and continue_from is not None:

@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 import pyterrier as pt
 
-from ...errors import DataError, UsageError, advice, list_first, option
-from ...generate import UserMemory
+from ...errors import DataError, UsageError, advice, list_first
 from ...llms import Ledger
 from ...llms.limits import Retry
 from ...runs.log import Log
@@ -22,6 +21,7 @@ from ...study.identity import checksums_of, kept_as_they_are
 from ...study.systems import System, Systems, methods_in, open_systems
 from ...tables import Table, of_frame
 from ..answering import HISTORY, Tell
+from ..persona import open_memory
 from .client import TIMEOUT, TrackServer
 from .journal import Journal
 from .playing import Memory, Personas, RunPlayer
@@ -144,39 +144,36 @@ def interact(
         raise UsageError(f"the run id {run_id!r} is not one word: give one without white space")
     team = server.team()
     live = _opened(system, run_id, options, Ledger() if ledger is None else ledger)
-    name, pipeline, resources = live.name, live.pipeline, live.resources
-    said = description or f"{name} (pyterrier_ikat)"
     personas = Personas(persona)
     if isinstance(memory, str | Path):
-        if resources.llm is None:
-            raise UsageError(f"a memory learns with a language model: give {option('llm')}")
-        memory = UserMemory(memory, resources.llm, run=run_id, prompts=None if resources.prompts is None else str(resources.prompts))
-        memory.require_learning()
-    header = {
-        "kind": "interactive",
-        "system": name,
-        "run_id": run_id,
-        "team": team,
-        "debug": debug,
-        "description": said,
-        "track_persona": memory is not None,
-        "persona": personas.checksum(),
-        "memory_prompts": checksums_of(memory),
-        **{key: value for key, value in live.parameters().items() if key not in NOT_DECIDING},
-    }
-    with lock_folders(Path(out).absolute()), kept_as_they_are([pipeline], header["parts"]):
-        log = Log.create(out, header)
-        journal = Journal(log)
+        memory = open_memory(memory, live.resources.llm, live.resources.prompts, run=run_id)
+    about = {"run_id": run_id, "team": team, "debug": debug, "description": description or f"{live.name} (pyterrier_ikat)"}
+    header = _header(about, live, personas, memory)
+    with lock_folders(Path(out).absolute()), kept_as_they_are([live.pipeline], header["parts"]):
+        journal = Journal(Log.create(out, header))
         if journal.message is None or not journal.message.ends_run:
             live.open_models()
         if journal.message is None and not journal.asking:
             _check_budget(server, debug)
-        RunPlayer(server, run_id, live, journal, personas, memory, history, tell, sleep).play(said, most=sessions)
+        RunPlayer(server, run_id, live, journal, personas, memory, history, tell, sleep).play(header["description"], most=sessions)
         finished = bool(journal.message and journal.message.ends_run)
         if not debug:
             _check_topics(server, run_id, finished)
             _compare(server, journal)
-    return InteractiveRun(Path(out), log, finished)
+    return InteractiveRun(Path(out), journal.log, finished)
+
+
+def _header(about: Mapping[str, Any], live: System, personas: Personas, memory: Memory | None) -> dict[str, Any]:
+    """Everything that must not change when the run is continued."""
+    return {
+        "kind": "interactive",
+        "system": live.name,
+        **about,
+        "track_persona": memory is not None,
+        "persona": personas.checksum(),
+        "memory_prompts": checksums_of(memory),
+        **{name: value for name, value in live.parameters().items() if name not in NOT_DECIDING},
+    }
 
 
 def _opened(system: Any, run_id: str, options: Mapping[str, Any], ledger: Ledger) -> System:

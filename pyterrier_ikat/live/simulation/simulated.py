@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from ...errors import DataError, list_first
+from ...errors import DataError, UsageError, list_first
 from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
@@ -65,6 +65,9 @@ class Simulated:
         """The table to print, with who played and judged."""
         notes = reading_notes(self.folders, named(self.rules.player), named(self.rules.judge))
         return simulation_table(_frames(self.folders), self.baseline, notes)
+
+    def __getitem__(self, name: str) -> NoReturn:
+        raise UsageError(f"the outcome of ikat.simulate is no frame: .table has the measures, .table[{name!r}] this column")
 
     def __repr__(self) -> str:
         return self.shown().text().rstrip("\n")

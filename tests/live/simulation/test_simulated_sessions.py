@@ -59,6 +59,8 @@ def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
     assert done.table["name"].tolist() == ["mate", "all"]
     assert {name: log.folder for name, log in done.folders.items()} == {name: tmp_path / name for name in systems}
     assert done.ledger.frame().empty  # no model was given as text
+    with pytest.raises(UsageError, match=r"is no frame: \.table has the measures, \.table\['turns'\] this column"):
+        done["turns"]
     page = done.report().html
     assert page.find(">all<") < page.find(">mate<")  # the baseline first
 
