@@ -1,6 +1,6 @@
 """The documentation, by one command: ``python docs/make.py`` renews the generated texts and builds the site.
 
-``--check`` changes nothing: it fails when a generated text is stale or the site can't be built without a warning. Between the lines
+``--tables`` renews the tables and lists alone, in seconds. ``--check`` changes nothing: it fails when a generated text is stale or the site can't be built without a warning. Between the lines
 ``<!-- generated: NAME -->`` and ``<!-- end -->`` of README.md and docs/*.md stands what the package itself tells:
 
 - ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
@@ -14,6 +14,7 @@ import argparse
 import difflib
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pages.command_line import help_texts
@@ -42,9 +43,10 @@ MAKERS: dict[str, Make] = {
     "output": with_output,
     "output-of-real-turns": with_output_of_real_data,
 }
+WITHOUT_OUTPUT = MAKERS | dict.fromkeys(("output", "output-of-real-turns"), str)
 
 
-def renew(pages: list[Path], *, check: bool) -> bool:
+def renew(pages: list[Path], *, check: bool, makers: Mapping[str, Make] = MAKERS) -> bool:
     """Renew the generated texts of these pages, or only tell (with ``check``) where one is stale.
 
     Returns:
@@ -54,7 +56,7 @@ def renew(pages: list[Path], *, check: bool) -> bool:
     for page in pages:
         old = page.read_text(encoding="utf-8")
         try:
-            new = renewed(old, MAKERS)
+            new = renewed(old, makers)
         except (MarkerError, RuntimeError) as error:
             sys.exit(f"{page.name}: {error}")
         if new == old:
@@ -99,12 +101,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Renew the generated texts and build the documentation.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a text is stale or the build warns")
     parser.add_argument("--texts", action="store_true", help="only the texts, no build")
+    parser.add_argument("--tables", action="store_true", help="as --texts, without what code prints, which takes minutes")
     given = parser.parse_args()
     pages = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst"]
-    fresh = renew(pages, check=given.check)
+    fresh = renew(pages, check=given.check, makers=WITHOUT_OUTPUT if given.tables else MAKERS)
     if given.check and not fresh:
         sys.exit("stale: run `make docs`, look at the difference, and commit it")
-    if given.texts:
+    if given.texts or given.tables:
         return
     if not build():
         sys.exit("the documentation was not built: see the warnings above")

@@ -116,6 +116,9 @@ def _other_scores(measure: ir_measures.Measure, judged: Judged, run: Ranking) ->
         metrics = list(evaluator.iter_calc(given)) if names else []
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
+        if is_own(measure):
+            given_frames = "qrels (query_id, doc_id, relevance) and run (query_id, doc_id, score), best first"
+            raise DataError(f"{measure} stops with {why}: it gets two frames of one turn, {given_frames}, and returns a number") from error
         raise DataError(f"ir_measures can't compute {measure} on this run, its provider {provider.NAME} stops with {why}") from error
     return {names[metric.query_id]: metric.value for metric in metrics if metric.query_id in names}
 

@@ -157,6 +157,15 @@ def test_a_measure_that_its_provider_can_not_compute_is_named():
         per_turn(runs["one"].merge(qrels[qrels["label"] > 0][["qid", "docno"]]), qrels, [Accuracy])
 
 
+def test_a_measure_of_ones_own_that_fails_is_told_what_it_gets():
+    runs, qrels = random_runs(turns=2)
+    own = ir_measures.define_byquery(lambda qrels, run: max(run, key=run.get), name="Own")
+    with pytest.raises(
+        DataError, match=r"Own stops with ValueError: .*: it gets two frames of one turn, qrels \(query_id, doc_id, relevance\)"
+    ):
+        per_turn(runs["one"], qrels, [own])
+
+
 def test_measures_that_need_a_program_name_it(monkeypatch):
     for provider in ir_measures.DefaultPipeline.providers:
         monkeypatch.setattr(provider, "_is_available", provider.NAME == "pytrec_eval")
