@@ -1,6 +1,7 @@
 """The documentation, by one command: ``python docs/make.py`` renews the generated texts and builds the site.
 
-``--tables`` renews the tables and lists alone, in seconds. ``--check`` changes nothing: it fails when a generated text is stale or the site can't be built without a warning. Between the lines
+``--tables`` renews the tables and lists alone, in seconds.
+``--check`` changes nothing: it fails when a generated text is stale or the site can't be built without a warning. Between the lines
 ``<!-- generated: NAME -->`` and ``<!-- end -->`` of README.md and docs/*.md stands what the package itself tells:
 
 - ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
