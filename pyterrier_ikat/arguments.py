@@ -15,7 +15,10 @@ from .errors import UsageError, did_you_mean
 MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 Made = TypeVar("Made", bound=Callable[..., Any])
 
-KINDS: Mapping[Any, tuple[str, Callable[[Any], bool]]] = {
+Kind = tuple[str, Callable[[Any], bool]]
+"""What a type is called in messages, and its check."""
+
+KINDS: Mapping[Any, Kind] = {
     bool: ("True or False", lambda value: isinstance(value, bool)),
     int: ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     float: ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)),
@@ -52,18 +55,21 @@ def checked(function: Made) -> Made:
         pyterrier_ikat.errors.UsageError: depth='5': give a whole number or None
     """
     signature = inspect.signature(function)
+    kinds = {name: _checks(one.annotation) for name, one in signature.parameters.items() if one.kind not in MANY}
+    ordered = "dataset" in kinds and ("topics" in kinds or "qrels" in kinds)
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         args, options = _native(args), {name: _native(value) for name, value in options.items()}
-        _check_order(signature, args, options)
+        if ordered:
+            _check_order(signature, args, options)
         try:
             bound = signature.bind(*args, **options)
         except TypeError as error:
             raise _wrong_call(function, signature, args, options, error) from None
         for name, value in bound.arguments.items():
-            if signature.parameters[name].kind not in MANY:
-                _check(name, value, signature.parameters[name].annotation)
+            if kinds.get(name):
+                _check(name, value, kinds[name])
         return function(*args, **options)
 
     return run  # type: ignore[return-value]
@@ -101,8 +107,6 @@ def _shown(parameter: inspect.Parameter) -> str:
 def _check_order(signature: inspect.Signature, args: Any, options: Any) -> None:
     """Refuse frames in the order of ``pt.Experiment``, whose second and third argument are topics and judgements."""
     names = [name for name in ("topics", "qrels") if name in signature.parameters]
-    if "dataset" not in signature.parameters or not names:
-        return
     frames = [type(value).__name__ == "DataFrame" for value in (*args[1:3], *([options["dataset"]] if "dataset" in options else []))]
     if all(frames[:1]) and frames and (len(frames) > 1 or "DataFrame" not in str(signature.parameters["dataset"].annotation)):
         raise UsageError(f"the topics and judgements of pt.Experiment have names here: give {', '.join(f'{name}=FRAME' for name in names)}")
@@ -137,14 +141,22 @@ def _native(value: Any) -> Any:
     return type(value)(map(_native, value)) if type(value) in (list, tuple) else value
 
 
-def _check(name: str, value: Any, annotation: Any) -> None:
-    kinds = [_known(kind) for kind in _kinds(annotation)]
-    if kinds and not any(kind is None or kind[1](value) for kind in kinds):
-        wanted = EXAMPLES.get(name) or " or ".join(kind[0] for kind in kinds if kind)
-        raise UsageError(f"{name}={' '.join(repr(value).split())[:80]}: give {wanted}")
+def _check(name: str, value: Any, kinds: list[Kind]) -> None:
+    for _, holds in kinds:
+        if holds(value):
+            return
+    wanted = EXAMPLES.get(name) or " or ".join(kind[0] for kind in kinds)
+    raise UsageError(f"{name}={' '.join(repr(value).split())[:80]}: give {wanted}")
 
 
-def _known(kind: Any) -> tuple[str, Callable[[Any], bool]] | None:
+def _checks(annotation: Any) -> list[Kind]:
+    """The checks of a parameter's types, one of which has to hold; none where a type among them has no check here."""
+    found = [_known(kind) for kind in _kinds(annotation)]
+    known = [kind for kind in found if kind is not None]
+    return known if len(known) == len(found) else []
+
+
+def _known(kind: Any) -> Kind | None:
     named = CLASSES.get(getattr(kind, "__name__", ""))
     return KINDS.get(kind) or (None if named is None else (named, lambda value: isinstance(value, kind)))
 

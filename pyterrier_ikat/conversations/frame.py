@@ -71,8 +71,13 @@ def values(frame: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
     """
     if name not in frame.columns:
         return [default] * len(frame)
-    found = [default if is_missing(value) else value for value in frame[name].tolist()]
-    return [value.tolist() if isinstance(value, np.ndarray) else value for value in found]  # a list that was in a parquet file
+    found: list[Any] = frame[name].tolist()
+    for place, value in enumerate(found):
+        if is_missing(value):
+            found[place] = default
+        elif isinstance(value, np.ndarray):  # a list that was in a parquet file
+            found[place] = value.tolist()
+    return found
 
 
 def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
@@ -85,11 +90,12 @@ def personas(frame: pd.DataFrame) -> list[dict[str, str]]:
         >>> personas(pd.DataFrame({"qptkb": [{"1": "I'm vegan.", "2": None}, ["I like tea."], None]}))
         [{'1': "I'm vegan."}, {'1': 'I like tea.'}, {}]
     """
-    ptkbs = values(frame, "qptkb")
-    for row, ptkb in enumerate(ptkbs):
+    found = values(frame, "qptkb")
+    for row, ptkb in enumerate(found):
         if not is_persona(ptkb):
             raise DataError(f"{_row(frame, row)} has the qptkb {repr(ptkb)[:80]}: give a dict of statements by id, or a list of statements")
-    return [statements_of(ptkb) for ptkb in ptkbs]
+        found[row] = statements_of(ptkb)
+    return found
 
 
 def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
@@ -102,9 +108,11 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
         >>> histories(pd.DataFrame({"qhistory": [[{"role": "user", "content": "Hi"}], None]}))
         [[{'role': 'user', 'content': 'Hi'}], []]
     """
-    found = [[] if history is None else history for history in values(frame, "qhistory")]
+    found = values(frame, "qhistory")
     for row, history in enumerate(found):
-        if not isinstance(history, list | tuple) or not all(map(is_message, history)):
+        if history is None:
+            found[row] = []
+        elif not isinstance(history, list | tuple) or not all(map(is_message, history)):
             raise DataError(
                 f"{_row(frame, row)} has the qhistory {repr(history)[:80]}: give a list of messages, each "
                 '{"role": "user" or "assistant", "content": text}, oldest first'
@@ -242,8 +250,10 @@ def each_turn_once(frame: pd.DataFrame) -> None:
     Raises:
         DataError: naming the row without one, or the first turn that occurs again.
     """
-    turns_of(frame)
-    again = frame["qid"][frame["qid"].duplicated()]
+    qids = frame["qid"]
+    if qids.isna().any():
+        turns_of(frame)  # which names the row
+    again = qids[qids.duplicated()]
     if len(again):
         raise DataError(f"turn {again.iloc[0]} has several rows: their results could not be told apart; drop one, or give it another qid")
 

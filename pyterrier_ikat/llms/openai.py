@@ -77,8 +77,9 @@ class OpenAIBackend(Backend):
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer the one request (see `Backend.complete`)."""
+        (request,) = requests
         with self.servers.next() as server:
-            return [self._ask(server, request) for request in requests]
+            return [self._ask(server, request)]
 
     def open(self) -> None:
         """Load the client, so that the first call does not have to.

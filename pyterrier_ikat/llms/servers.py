@@ -127,7 +127,6 @@ class Line:
     def begin(self, work: Work[Found]) -> "futures.Future[Found]":
         """Do ``work`` on a thread of its own."""
         found: futures.Future[Found] = futures.Future()
-        found.add_done_callback(lambda _: self._reached.set())
         threading.Thread(target=self._do, args=(work, found), name="ikat-call", daemon=True).start()
         return found
 
@@ -152,6 +151,7 @@ class Line:
             found.set_result(work(self.client))
         except BaseException as error:
             found.set_exception(error)
+        self._reached.set()
 
     def _follow(self, request: Any) -> None:
         request.extensions["trace"] = self._see  # as the HTTP client documents it

@@ -37,8 +37,11 @@ _DELIMITER = re.compile(r"<(?=\s*/?\s*(?:passage|response|text)\b)", re.IGNORECA
 
 
 def _environment(folder: str | None) -> BoundedEnvironment:
-    folders = [place for place in (folder, str(FOLDER)) if place is not None]
-    return _environment_of(*((place, tuple(sorted(os.listdir(place)))) for place in folders if os.path.isdir(place)))
+    states = list[tuple[str, tuple[str, ...]]]()
+    for place in (folder, str(FOLDER)):
+        if place is not None and os.path.isdir(place):
+            states.append((place, tuple(sorted(os.listdir(place)))))
+    return _environment_of(*states)
 
 
 @lru_cache
@@ -249,14 +252,16 @@ def history_text(history: Sequence[Mapping[str, str]], style: str = "gpt", numbe
         >>> history_text([{"role": "user", "content": "Hi"}], numbers={0: 3})
         'user 3: Hi'
     """
-    responses = [position for position, message in enumerate(history) if message["role"] != "user"]
-    dropped = set(responses[:-1]) if style == "llama" else set()
-    marks = {position: f" {number}" for position, number in (numbers or {}).items()}
-    return "\n".join(
-        (f"user{marks.get(position, '')}: " if message["role"] == "user" else "system: ") + _ROLE.sub(r"\\", str(message["content"]))
-        for position, message in enumerate(history)
-        if position not in dropped
-    )
+    lines, answered = list[str](), False
+    for position in reversed(range(len(history))):
+        message, number = history[position], (numbers or {}).get(position)
+        said = _ROLE.sub(r"\\", str(message["content"]))
+        if message["role"] == "user":
+            lines.append(f"user: {said}" if number is None else f"user {number}: {said}")
+        elif style != "llama" or not answered:
+            lines.append(f"system: {said}")
+            answered = True
+    return "\n".join(reversed(lines))
 
 
 def ptkb_text(ptkb: Mapping[str, str]) -> str:
