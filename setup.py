@@ -12,7 +12,7 @@ NOTEBOOKS = [*DEMO, "ipykernel", "nbclient", "nbformat", "matplotlib"]
 RAY = ["ray>=2.40"]
 OPENVINO = ["openvino>=2025.0"]
 LIVE = ["starlette>=1.0", "uvicorn>=0.30", "mcp>=2.0", "spacy>=3.7"]
-TESTING = ["httpx", "hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "pyyaml", "ranx", "transformers[serving]"]
+TESTING = ["httpx", "hypothesis", "ipython", "pytest", "pytest-xdist", "pytrec-eval-terrier", "ranx", "transformers[serving]"]
 IN_BROWSER = ["axe-core-python"]
 TEST = [*NOTEBOOKS, *RAY, *OPENVINO, *LIVE, *TESTING, *IN_BROWSER]
 DOCS = [f"{name}; python_version >= '3.11'" for name in ("sphinx", "myst-nb", "furo", "sphinx-copybutton")]
@@ -58,6 +58,7 @@ setup(
         "filelock>=3.30",  # the same lock on every platform
         "numpy",
         "scipy>=1.9",  # scores of lexical search
+        "pyyaml",  # ir_metadata.yml of run folders
         "PyStemmer>=2.2,<3",  # the stems of PISA; from version 3 on it makes others
         "requests",
         "tqdm",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from .events import Observer, Step, observed_by
+from .tables import Table, of_frame
 
 
 @dataclass
@@ -38,6 +39,11 @@ class Profile(Observer):
         rows.append(("other", 0, 0, whole - sum(row[3] for row in rows)))
         found = pd.DataFrame(rows, columns=["stage", "calls", "rows", "seconds"])
         return found.assign(share=found["seconds"] / whole)
+
+    def shown(self) -> Table:
+        """The same as a table to print."""
+        spent = self.frame()
+        return of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals=2)
 
     def end(self, step: Step) -> None:
         """Add the step's time to the stage's kind, without the time of the steps inside it."""

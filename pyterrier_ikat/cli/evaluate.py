@@ -203,11 +203,12 @@ def _groups(named: Mapping[str, Path], samples: bool) -> dict[str, list[str]]:
     """The runs of each system; without --samples each is a system."""
     if not samples:
         return {name: [name] for name in named}
-    from ..runs.sample_names import check_samples, grouped
+    from ..runs import RunFolder
+    from ..runs.sameness import check_samples, grouped
 
     groups = grouped(named)
     for names in groups.values():
-        check_samples(named, names)
+        check_samples([RunFolder(named[name]) for name in names if named[name].is_dir()])  # what is no folder says nothing about itself
     return groups
 
 

@@ -2,13 +2,14 @@
 
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
-from ..tables import of_frame, wrapped
+from ..tables import wrapped
 from .main import main
 from .options import BASELINE, FORMAT, MEASURES, QRELS, TURNS, dataset_named, resources
 from .output import print_ledger, show, show_plan
@@ -120,9 +121,7 @@ def run(
     names: tuple[str, ...],
     dataset_name: str,
     out: str,
-    qrels: str | None,
     batch: int | None,
-    samples: int,
     measures: str | None,
     baseline: str | None,
     cache: str | None,
@@ -143,26 +142,24 @@ def run(
     from ..store.cache import set_default_cache
     from ..study import Study
     from ..study import run as run_systems
-    from ..study.systems import methods_in
 
     if cache is not None:
         set_default_cache(cache)
-    given = {name: value for name, value in options.items() if value is not None} | {"qrels": qrels, "samples": samples}
-    wanted = as_measures(measures or TRACK_2023)
+    given, wanted = {name: value for name, value in options.items() if value is not None}, as_measures(measures or TRACK_2023)
     if only_plan:
-        check_baseline([entry.name for entry in methods_in(names)], baseline, "systems")
-        show_plan(Study(names, dataset_name, only_plan=True, **given).plan(), form)
+        planned = Study(names, dataset_name, only_plan=True, **given)
+        check_baseline(list(planned.groups()) or [one.name for one in planned.systems], baseline, "systems")
+        show_plan(planned.plan(), form)
         return
-    with profile() as stages:
+    with profile() if with_profile else nullcontext() as stages:
         results = run_systems(names, dataset_name, out=out, batch=batch, measures=wanted, baseline=baseline, **given)
-    beside = form != "text"
     _print(results, form)
+    beside = form != "text"
     for note in results.deviations():
         click.echo(f"note: {note}", err=beside)
-    if with_profile:
-        spent = stages.frame()
+    if stages is not None:
         click.echo(err=beside)
-        show(of_frame(spent.assign(share=[f"{share:.1%}" for share in spent["share"]]), decimals=2), err=beside)
+        show(stages.shown(), err=beside)
     results.require_judged()
 
 

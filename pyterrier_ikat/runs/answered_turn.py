@@ -8,8 +8,7 @@ import pandas as pd
 
 from ..conversations.frame import is_missing, personas, values
 from ..spend import Spend
-from .turn_drawn import plain, turn_drawn
-from .turn_html import turn_html
+from .turn_shown import plain, turn_drawn, turn_html
 
 SHOWN = 5
 """The number of passages shown for a system without responses."""

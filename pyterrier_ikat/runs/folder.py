@@ -33,11 +33,12 @@ from ..store.files import atomic_write, temporary_name
 from . import ir_metadata
 from . import stages as stages_file
 from .log import Log
+from .sameness import OtherVersionsWarning, describe_difference, versions
 from .trec import read_run, write_run
 from .turns_file import Part, check_turns, write_turns
-from .versions import OtherVersionsWarning, describe_difference, versions
 
-FILES = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv")
+CHECKED = ("run.trec", "turns.jsonl", "measures.csv", "ledger.csv", stages_file.NAME)
+"""The files that ``run.json`` has checksums of."""
 
 
 class RunFolder:
@@ -136,13 +137,8 @@ class RunFolder:
                 )
 
     def bound(self) -> dict[str, dict[str, Any]]:
-        """What ``run.json`` says of the other files: the number of lines and the checksum of each."""
-        kept = (stages_file.NAME,) if (self.path / stages_file.NAME).is_file() else ()
-        there = [name for name in (*FILES, *kept) if (self.path / name).is_file()]
-        return {
-            "lines": {name: self._lines(name) for name in (*FILES, *kept)},
-            "sha256": {name: self._checksum(name) for name in there},
-        }
+        """What ``run.json`` says of the other files: the checksum of each."""
+        return {"sha256": {name: self._checksum(name) for name in CHECKED if (self.path / name).is_file()}}
 
     def _checksum(self, name: str) -> str:
         """The checksum of a file; of ``turns.jsonl`` that of the turns without their responses."""
@@ -156,35 +152,17 @@ class RunFolder:
             found.update(json.dumps({key: value for key, value in turn.items() if key != "response"}, sort_keys=True).encode() + b"\n")
         return found.hexdigest()
 
-    def _lines(self, name: str) -> int:
-        """Its lines; what follows the last line end may be cut, and is none, but of ``turns.jsonl``, where it would be no JSON."""
-        if not (self.path / name).is_file():
-            return 0
-        if name == stages_file.NAME:
-            return stages_file.count_lines(self.path / name)
-        count, last = 0, b"\n"
-        with (self.path / name).open("rb") as file:
-            while block := file.read(1 << 16):
-                count, last = count + block.count(b"\n"), block[-1:]
-        return count + (name == "turns.jsonl" and last != b"\n")
-
     def check_file(self, name: str) -> None:
-        """Whether a file of a finished run is the one that was written; a folder of an earlier version says only how many lines it had.
+        """Whether a file of a finished run is the one that was written.
 
         Raises:
             DataError: when not.
         """
-        known = self.parameters() if self.complete else {}
-        written, checksums = known.get("lines"), known.get("sha256")
-        if not isinstance(written, dict) or name not in written or not (self.path / name).is_file():
-            return  # a folder of an earlier version, or one that lacks the file, which its reader says
-        there = self._lines(name)
-        if there != written[name]:
-            raise DataError(f"{self.path / name} has {there} lines, {written[name]} were written: the file was cut, repeat the run")
-        if isinstance(checksums, dict) and checksums.get(name) not in (None, self._checksum(name)):
+        written = self.parameters().get("sha256", {}).get(name) if self.complete else None
+        if written is not None and (self.path / name).is_file() and self._checksum(name) != written:  # of a missing one its reader says so
             raise DataError(
-                f"{self.path / name} is not the file that this run wrote, or its run.json is that of another run: put the right one back, "
-                "or repeat the run"
+                f"{self.path / name} is not the file that this run wrote, the file was cut or changed, or its run.json is that of another "
+                "run: put the right one back, or repeat the run"
             )
 
     def turns(self) -> list[dict[str, Any]]:
@@ -207,15 +185,10 @@ class RunFolder:
         """The work of each stage, a dict per turn and stage; see :mod:`pyterrier_ikat.runs.stages`.
 
         Raises:
-            DataError: when ``stages.jsonl.gz`` is missing, or lacks a line.
+            DataError: when ``stages.jsonl.gz`` is missing, or is not the file that was written.
         """
-        path, count = self.path / stages_file.NAME, 0
-        for line in stages_file.read_stages(path):
-            count += 1
-            yield line
-        written = self.parameters().get("lines", {}).get(path.name, count)
-        if count != written:
-            raise DataError(f"{path} has {count} lines, {written} were written: the file was cut, repeat the run")
+        path = self.path / stages_file.NAME
+        yield from stages_file.read_stages(path)
         self.check_file(path.name)
 
     def measures(self) -> pd.DataFrame:
@@ -268,7 +241,7 @@ class RunFolder:
             raise UsageError(f"{self.path} holds a run with {differs}: {elsewhere}")
         if not (self.path / "run.trec").is_file():
             raise DataError(f"{self.path} has no run.trec: remove the folder to repeat the run")
-        for name in (*FILES, stages_file.NAME):
+        for name in CHECKED:
             self.check_file(name)
         if differs := describe_difference(found, {"versions": versions()}):
             warnings.warn(f"{self.path} is reused, a run with {differs}: remove it to repeat the run", OtherVersionsWarning, 2)
@@ -312,9 +285,10 @@ class RunFolder:
                 for topics, results in parts:
                     check_turns(topics, results)
                     write_run(results, partial / "part", tag or self.path.name)
-                    _move(partial / "part", ranking)
+                    _append(partial / "part", ranking)
                     write_turns(topics, results, partial / "part")
-                    _move(partial / "part", turns)
+                    _append(partial / "part", turns)
+            (partial / "part").unlink(missing_ok=True)
             if stages:
                 with atomic_write(partial / stages_file.NAME, "wb") as whole:
                     for path in stages:
@@ -332,13 +306,6 @@ class RunFolder:
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-
-
-def _move(part: Path, whole: IO[bytes]) -> None:
-    """Append a file to another one, and remove it."""
-    with part.open("rb") as file:
-        shutil.copyfileobj(file, whole)
-    part.unlink()
 
 
 def _append(part: Path, whole: IO[bytes]) -> None:

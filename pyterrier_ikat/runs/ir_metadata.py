@@ -4,7 +4,6 @@ Source: Breuer, Keller and Schaer, ir_metadata: An Extensible Metadata Schema fo
 The file can be published with the run: it has no name of a user or machine, no folder and no address of a server.
 """
 
-import json
 import os
 import platform
 import re
@@ -62,39 +61,20 @@ def ir_metadata(tag: str, parameters: Mapping[str, Any], measures: Sequence[str]
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    r"""Nested dicts and lists as YAML; each text is quoted, so that none is read as a number or a date.
+    """The metadata as YAML, in their order; a text that could be read as a number, a date or a truth value is quoted.
 
     Example:
-        >>> print(as_yaml({"tag": "mine", "data": {"turns": 24, "names": ["a: b", {"name": "c"}]}}), end="")
-        tag: "mine"
+        >>> print(as_yaml({"tag": "1e3", "data": {"turns": 24, "names": ["a: b", {"name": "c"}]}}), end="")
+        tag: '1e3'
         data:
           turns: 24
           names:
-            - "a: b"
-            - name: "c"
+          - 'a: b'
+          - name: c
     """
-    return "".join(f"{line}\n" for line in _lines(value))
+    import yaml  # only where a run is written
 
-
-def _lines(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            if isinstance(one, Mapping | list) and one:
-                yield f"{_key(key)}:"
-                yield from (f"  {line}" for line in _lines(one))
-            else:
-                yield f"{_key(key)}: {json.dumps(one)}"
-    elif isinstance(value, list):
-        for one in value:
-            yield from (f"{'- ' if number == 0 else '  '}{line}" for number, line in enumerate(_lines(one)))
-    else:
-        yield json.dumps(value)
-
-
-def _key(key: str) -> str:
-    """The key as it is, where no reader could take it for a number or a truth value; else quoted."""
-    plain = re.fullmatch("[a-z]{3,}( [a-z]+)*", key) and key not in ("yes", "true", "false", "off", "null")
-    return key if plain else json.dumps(key)
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
 
 
 def _published(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

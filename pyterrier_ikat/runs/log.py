@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError, advice
-from ..store.files import atomic_write
-from ..store.lines import append_line, drop_cut_line, read_lines
+from ..store.files import append_line, atomic_write, drop_cut_line, read_lines
 from .answered_turn import Turn, messages_of
-from .versions import with_package
+from .sameness import with_package
 
 LOG = "log.jsonl"
 TOPICS = "topics.json"

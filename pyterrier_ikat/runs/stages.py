@@ -109,15 +109,6 @@ def read_stages(path: Path) -> Iterator[dict[str, Any]]:
         yield said
 
 
-def count_lines(path: Path) -> int:
-    """The number of lines of the file.
-
-    Raises:
-        DataError: when it can't be read.
-    """
-    return sum(1 for _ in _lines(path))
-
-
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         with gzip.open(path) as file:

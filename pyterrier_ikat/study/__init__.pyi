@@ -1,4 +1,4 @@
-from .collection import OtherCollectionWarning as OtherCollectionWarning
+from .identity import OtherCollectionWarning as OtherCollectionWarning
 from .in_folders import AlikeWarning as AlikeWarning
 from .in_folders import NotJudgedWarning as NotJudgedWarning
 from .in_memory import experiment as experiment

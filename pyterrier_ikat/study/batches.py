@@ -20,14 +20,15 @@ import pyterrier as pt
 
 from ..conversations.frame import column, object_frame
 from ..errors import DataError, UsageError, option
+from ..events import observed_by
 from ..llms import Ledger
 from ..llms.failures import UnderWay
 from ..operator import stages
 from ..runs import RunFolder, strictly_decreasing
 from ..runs import stages as stages_file
+from ..runs.sameness import OURS, describe_difference, versions, with_package
 from ..runs.stages import TurnStages
 from ..runs.turns_file import PER_TURN, Part, as_stored, check_turns, used_marks
-from ..runs.versions import OURS, describe_difference, versions, with_package
 from ..store.files import atomic_write
 from ..unread import without_unread_texts
 from .account import COSTS, Account
@@ -105,13 +106,13 @@ class Batches:
         before, behind = _divided(without_unread_texts(pipeline))
         left = topics[~topics["qid"].isin(self.finished())]
         recorder = Recorder(left["qid"].tolist(), naming(pipeline))
-        with recorder.recording():
+        with observed_by(recorder):
             written = _through(before, left.reset_index(drop=True))
         under_way, checked = UnderWay(), False
         for places in _cut(left.index.tolist(), size):
             turns = written.iloc[places].reset_index(drop=True)
             with under_way.noted():
-                with recorder.recording():
+                with observed_by(recorder):
                     results = _through(behind, turns)
                 if not checked:
                     _check_ranking(self.path.stem, turns, results)
@@ -122,7 +123,7 @@ class Batches:
 
     def finished(self) -> set[str]:
         """The qids of the turns that are done."""
-        return {qid for batch in self._all() for of_turns in ("found", "lost") for qid in batch[of_turns]["qid"]}
+        return {qid for batch in map(_read, self._paths()) for of_turns in ("found", "lost") for qid in batch[of_turns]["qid"]}
 
     def keep(self, number: int, turns: pd.DataFrame, results: pd.DataFrame, ledger: Ledger, done: Iterable[TurnStages] = ()) -> None:
         """Keep a finished batch.
@@ -134,11 +135,13 @@ class Batches:
             ledger: what was counted since the batch before.
             done: what the stages did of each turn.
         """
-        first = results.drop_duplicates("qid")
+        first, ranked = results.drop_duplicates("qid"), {name: results[name].tolist() for name in RANKING}
+        if "used" in results.columns:
+            ranked["used"] = used_marks(results)
         batch = {
             "found": _per_turn(first),
             "lost": _per_turn(turns[~turns["qid"].isin(first["qid"])]),
-            "results": {name: _ranked(results, name) for name in (*RANKING, "used") if name in results.columns},
+            "results": ranked,
             "ledger": ledger.rows(),
         }
         if not (self.path / PARAMETERS).exists():
@@ -157,7 +160,7 @@ class Batches:
         Yields:
             The turns of a batch, with what was written for those without passages; its ranking with the columns of the turns.
         """
-        for batch in self._all():
+        for batch in map(_read, self._paths()):
             yield _turns(batch, topics), _ranking(batch)
 
     def stages(self) -> list[Path]:
@@ -168,7 +171,7 @@ class Batches:
         """What was counted so far, over all starts of the run."""
         found = Ledger()
         found.add(Account(self.path / COSTS))
-        for row in chain.from_iterable(batch["ledger"] for batch in self._all()):
+        for row in chain.from_iterable(batch["ledger"] for batch in map(_read, self._paths())):
             found.count(**row)
         return found
 
@@ -177,9 +180,6 @@ class Batches:
         for path in self._paths():  # the parameters last: batches that are left never lose what they belong to
             path.unlink()
         shutil.rmtree(self.path, ignore_errors=True)
-
-    def _all(self) -> Iterator[dict[str, Any]]:
-        return map(_read, self._paths())
 
     def _paths(self) -> list[Path]:
         return sorted(path for path in self.path.glob("*.json") if path.name != PARAMETERS)
@@ -212,10 +212,6 @@ def _check_ranking(name: str, turns: pd.DataFrame, results: pd.DataFrame) -> Non
 def _per_turn(turns: pd.DataFrame) -> Columns:
     names = [name for name in turns.columns if name in PER_TURN]
     return {name: [as_stored(qid, name, value) for qid, value in zip(turns["qid"], turns[name], strict=True)] for name in names}
-
-
-def _ranked(results: pd.DataFrame, name: str) -> list[Any]:
-    return used_marks(results) if name == "used" else results[name].tolist()
 
 
 def _turns(batch: Mapping[str, Columns], topics: pd.DataFrame) -> pd.DataFrame:

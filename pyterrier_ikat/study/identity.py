@@ -1,15 +1,17 @@
-"""The identity of a system's run: its stages, what their prompts say, and the state of their models, indexes and folders."""
+"""The identity of a system's run, from its stages, prompts, models and indexes; and whether an index has the judged passages."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any
 
+import pandas as pd
 import pyterrier as pt
 
-from ..errors import DataError, UsageError
+from ..errors import DataError, UsageError, advice
 from ..llms import LLM
 from ..llms.spec import deciding_options
 from ..operator import every_stage, parts_of, stages
@@ -135,3 +137,41 @@ def _deciding(spec: str) -> str:
         return deciding_options(spec)
     except UsageError:  # the name of a user's object
         return ADDRESS.sub("", spec)
+
+
+class OtherCollectionWarning(UserWarning):
+    """The index isn't of the dataset's collection, or its collection is unknown."""
+
+
+def check_collection(index: Any, dataset: Any, name: str | None, qrels: pd.DataFrame) -> None:
+    """Check that an index is of the judged collection; another or an unknown collection is a warning.
+
+    Collections are compared by their passages: 2023, 2024 and 2025 share one, and so do all its indexes.
+
+    Raises:
+        UsageError: when it has none of the judged passages, so that every score would be 0.
+    """
+    judged = sorted(set(qrels["docno"]))
+    there = index.docnos(judged)
+    if judged and next(there, None) is None:
+        make = advice(f"ikat.PassageIndex(path).index(pt.get_dataset({name!r}).get_corpus_iter())", f"`ikat index {name} PATH`")
+        raise UsageError(
+            f"the index {index.path} has none of the {len(judged):,} passages judged in {name} (such as {judged[0]}), so that every score "
+            f"would be 0: give an index of its collection, as {make} makes, or the dataset that {index.path} was made for"
+        )
+    size, docnos = dataset.collection() if hasattr(dataset, "collection") else (None, None)
+    if size is None and not judged:
+        return  # turns alone, of no collection
+    if len(index) == size and (docnos is None or sum(1 for _ in index.docnos(sorted(docnos))) == size):
+        return
+    what = f"another collection than that of {name}" if size else f"a collection that may be another one than that of {name}"
+    sizes = f"{len(index):,} passages" + (f", not the same {size:,}" if size else "")
+    known = f"{1 + sum(1 for _ in there) if judged else 0:,} of the {len(judged):,} judged passages are in it"
+    warnings.warn(f"the index {index.path} is of {what} ({sizes}): {known}, and what it lacks can't be found", OtherCollectionWarning, 3)
+
+
+def indexes_of(systems: Iterable[pt.Transformer]) -> list[Any]:
+    """The indexes that are searched, without those that only provide the texts of another index."""
+    found = [part for part in distinct_parts(systems) if hasattr(part, "docnos")]
+    texts = [getattr(getattr(index, "text", None), "index", None) for index in found]
+    return [index for index in found if all(index is not one for one in texts)]

@@ -20,7 +20,7 @@ from ..runs.turns_file import checksum_of
 from ..store.locks import lock_folders
 from .account import Spending
 from .batches import Batches
-from .scores import TurnScores, score_again
+from .results import TurnScores, score_again
 from .systems import System, distinct_models
 
 if TYPE_CHECKING:

@@ -75,29 +75,15 @@ def experiment(
         >>> experiment({"always a": find_a}, measures=["R@20"], topics=topics, qrels=qrels).values.tolist()
         [['always a', 0.5, 2]]
     """
-    wanted = as_measures(measures)
-    named: Any = systems if names is None else _with_names(systems, names)
-    if isinstance(named, Mapping):
-        named = {name: _Finished(system) if isinstance(system, pd.DataFrame) else system for name, system in named.items()}
-    methods = methods_in(named)
+    wanted, methods = as_measures(measures), methods_in(_named(systems, names))
     if dataset is None and (topics is None or qrels is None):
         raise UsageError('there is nothing to run or evaluate on: give a dataset such as "ikat:sample", or topics=... and qrels=...')
     study = Study(methods, dataset, topics=topics, qrels=qrels, turns=turns, **resources)
     pipelines = {one.name: one.pipeline for one in study.systems}
     check_baseline(pipelines, baseline, "systems")
-    if study.unasked:
-        raise DataError(
-            f"{len(study.unasked)} turns of the qrels are not in the topics ({list_first(study.unasked)}): they would all count "
-            '0; give the topics they belong to, or omit them by qrels[qrels["qid"].isin(topics["qid"])]'
-        )
-    for name, system in pipelines.items():
-        if isinstance(system, _Finished):
-            found = system.frame["qid"].unique()
-            check_turn_names(f"run {name}", found, study.qrels["qid"])
-            check_common_turns(f"run {name}", found, study.qrels["qid"])
+    _check_turns(study)
     files, evaluator = _run_files(save, pipelines), make_evaluator(study.qrels, wanted)
     scores: dict[str, dict[str, list[float]]] = {}
-    under_way = UnderWay()
 
     def keep(name: str, found: pd.DataFrame) -> None:
         check_parts()
@@ -109,21 +95,51 @@ def experiment(
             write_run(found, files[name], name)
 
     with kept_as_they_are(pipelines.values()) as check_parts:
-        for manual in {one.method.manual for one in study.systems}:
-            of_kind = [one for one in study.systems if one.method.manual == manual]
-            together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
-            asked = _judged(study.turns_of(of_kind[0]), study.qrels)
-            with under_way.noted():
-                _run_tree(together, asked, study.qrels, keep)
-            # The tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too.
-            for system in together.values() if under_way.waiting else ():
-                with under_way.noted():
-                    system.transform(asked)
+        under_way = _run_trees(study, keep)
     if under_way.waiting:
         for path in files.values():  # the same call goes on later, and finds no place taken
             path.unlink(missing_ok=True)
     under_way.tell()
     return pd.DataFrame(experiment_rows({name: scores[name] for name in pipelines}, wanted, baseline))
+
+
+def _check_turns(study: Study) -> None:
+    """Whether each judged turn is asked, and finished runs are of judged turns."""
+    if study.unasked:
+        raise DataError(
+            f"{len(study.unasked)} turns of the qrels are not in the topics ({list_first(study.unasked)}): they would all count "
+            '0; give the topics they belong to, or omit them by qrels[qrels["qid"].isin(topics["qid"])]'
+        )
+    for one in study.systems:
+        if isinstance(one.pipeline, _Finished):
+            found = one.pipeline.frame["qid"].unique()
+            check_turn_names(f"run {one.name}", found, study.qrels["qid"])
+            check_common_turns(f"run {one.name}", found, study.qrels["qid"])
+
+
+def _run_trees(study: Study, keep: Keep) -> UnderWay:
+    """Run the systems on the judged turns, the manual ones apart, since their turns are others."""
+    under_way = UnderWay()
+    for manual in {one.method.manual for one in study.systems}:
+        of_kind = [one for one in study.systems if one.method.manual == manual]
+        together = without_texts_unread_by_all({one.name: one.pipeline for one in of_kind})
+        turns = study.turns_of(of_kind[0])
+        asked = turns[turns["qid"].isin(study.qrels["qid"])].reset_index(drop=True)
+        with under_way.noted():
+            _run_tree(together, asked, study.qrels, keep)
+        # The tree ends at the first stage that waits for an LLM's batch: the others are to send theirs today, too.
+        for system in together.values() if under_way.waiting else ():
+            with under_way.noted():
+                system.transform(asked)
+    return under_way
+
+
+def _named(systems: Any, names: Sequence[str] | None) -> Any:
+    """The systems with their names, finished runs among them."""
+    named = systems if names is None else _with_names(systems, names)
+    if not isinstance(named, Mapping):
+        return named
+    return {name: _Finished(system) if isinstance(system, pd.DataFrame) else system for name, system in named.items()}
 
 
 def _with_names(systems: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -152,7 +168,10 @@ def _run_files(folder: str | Path | None, names: Sequence[str] | Mapping[str, An
 
 def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels: pd.DataFrame, keep: Keep) -> None:
     """Run systems on the judged turns of the topics, and pass on each result with its name."""
-    ending = [pt.Compose(*map(_reading_a_copy, stages(system)), _Last(name, keep)) for name, system in systems.items()]
+    ending = []
+    for name, system in systems.items():
+        copying = [stage if isinstance(stage, Operator) else _OnCopy(stage) for stage in stages(system)]
+        ending.append(pt.Compose(*copying, _Last(name, keep)))
     # PyTerrier runs the tree. Its own evaluation goes through every frame row by row, so it gets one passage a turn.
     pt.Experiment(
         ending,
@@ -165,10 +184,6 @@ def _run_tree(systems: Mapping[str, pt.Transformer], topics: pd.DataFrame, qrels
         validate="ignore",
         plan="tree",
     )
-
-
-def _judged(topics: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    return topics[topics["qid"].isin(qrels["qid"])].reset_index(drop=True)
 
 
 class _Finished(pt.Transformer):
@@ -192,10 +207,6 @@ class _Last(pt.Transformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         self.keep(self.name, inp)
         return inp.drop_duplicates("qid")
-
-
-def _reading_a_copy(stage: pt.Transformer) -> pt.Transformer:
-    return stage if isinstance(stage, Operator) else _OnCopy(stage)
 
 
 class _OnCopy(pt.Transformer):

@@ -3,8 +3,7 @@
 Stages of other packages are not recorded, nor is the work of a stage on other threads or machines.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..conversations.frame import is_missing, starts_of_runs
-from ..events import Exchange, Observer, Step, observed_by
+from ..events import Exchange, Observer, Step
 from ..llms import LLMFailure
 from ..order import Floats
 from ..runs.stages import TurnStages
@@ -38,8 +37,9 @@ class Recorder(Observer):
 
     Example:
         >>> from pyterrier_ikat import RawUtterance
+        >>> from pyterrier_ikat.events import observed_by
         >>> recorder = Recorder(["9-1_3"], str)
-        >>> with recorder.recording():
+        >>> with observed_by(recorder):
         ...     _ = RawUtterance()(pd.DataFrame({"qid": ["9-1_3"], "query": ["it"], "qutterance": ["Tea?"]}))
         >>> len(recorder.take(["9-1_3"])) > 0
         True
@@ -50,12 +50,6 @@ class Recorder(Observer):
         self._name_of = name_of
         self._names: dict[int, tuple[Any, str]] = {}
         self._turn_of: dict[str, str] = {}
-
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Inside the block, the outputs and requests of stages are kept."""
-        with observed_by(self):
-            yield
 
     def take(self, qids: Sequence[str]) -> list[TurnStages]:
         """The lines of these turns, which are forgotten here."""
@@ -150,7 +144,7 @@ def _found(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
     lists = _lists(out)
     names = {name: "own" if name == "qquery" else name for name in ("qid", "query", "qsub", "qweight", "qquery") if name in inp.columns}
     rows = inp[list(names)].rename(columns=names).to_dict("records")
-    return [{"own": row["query"], **_cells(row), **_shown(lists.get(row["qid"], NOTHING))} for row in rows]
+    return [{"own": row["query"]} | _query(row, lists.get(row["qid"], NOTHING)) for row in rows]
 
 
 def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
@@ -161,23 +155,15 @@ def _scored(inp: pd.DataFrame, out: pd.DataFrame) -> list[dict[str, Any]]:
     given, gave = _lists(inp), {qid: dict(zip(*found, strict=True)) for qid, found in _lists(out).items()}
     scored = {qid: _aligned(docnos, gave.get(qid, {})) for qid, (docnos, _) in given.items()}
     strange = any(len(scores) > len(scored.get(qid, NOTHING)[0]) for qid, scores in gave.items())
-    if strange or all(_are_same(scored[qid], given[qid]) for qid in given):
+    if strange or all(scored[qid][0] == docnos and np.array_equal(scored[qid][1], scores) for qid, (docnos, scores) in given.items()):
         return []
     firsts = starts_of_runs(inp["qid"].to_numpy(dtype=object))
     rows = inp[["qid", "query"]].take(firsts).drop_duplicates("qid").to_dict("records")
-    return [_cells(row) | _shown(scored[row["qid"]]) for row in rows]
+    return [_query(row, scored[row["qid"]]) for row in rows]
 
 
-def _are_same(ours: Found, theirs: Found) -> bool:
-    return ours[0] == theirs[0] and np.array_equal(ours[1], theirs[1])
-
-
-def _shown(found: Found) -> dict[str, Any]:
-    return {"docnos": found[0], "scores": found[1]}
-
-
-def _cells(row: dict[Any, Any]) -> dict[str, Any]:
-    return {str(name): as_json(value) for name, value in row.items()}
+def _query(row: dict[Any, Any], found: Found) -> dict[str, Any]:
+    return {str(name): as_json(value) for name, value in row.items()} | {"docnos": found[0], "scores": found[1]}
 
 
 def _aligned(docnos: list[str], gave: dict[str, float]) -> Found:

@@ -23,7 +23,7 @@ from ..evaluation.evaluator import check_baseline, check_turn_names
 from ..generate.samples import SamplesWarning as SamplesWarning
 from ..llms import Ledger
 from ..planning import PlanTable, estimate
-from .collection import check_collection, indexes_of
+from .identity import check_collection, indexes_of
 from .in_folders import check_places, run_in_folders
 from .results import Results
 from .systems import System, Systems, check_ranking, load_models, methods_in, open_systems
@@ -92,7 +92,7 @@ class Study:
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
         if data is not None:
-            for index in indexes_of(opened):
+            for index in indexes_of(one.pipeline for one in opened):
                 check_collection(index, data, data.name, judgements if here.empty else self.qrels)
         if not only_plan:
             for frame in self._turns.values():

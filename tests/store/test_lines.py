@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.store.lines import append_line, drop_cut_line, read_lines
+from pyterrier_ikat.store.files import append_line, drop_cut_line, read_lines
 
 
 @given(st.integers(0, 60))

@@ -4,13 +4,14 @@ import ir_measures
 import pandas as pd
 import pyterrier as pt
 import pytest
+import yaml
 from ir_measures import P, nDCG
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import TRACK_2023, label
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.show import report
-from pyterrier_ikat.study import scores as scores_module
+from pyterrier_ikat.study import results as results_module
 from pyterrier_ikat.study.results import scores_of_folders
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": "tea", "qutterance": "Tea?"})
@@ -44,7 +45,8 @@ def test_a_folder_keeps_the_requested_measures_and_gets_those_it_lacks(run):
     assert kept(run)["nDCG@10"] == pytest.approx([0.3154648768, 0.6309297536])
     assert run("RR")["RR(rel=1)"].tolist() == [0.3125]
     assert list(kept(run)) == [*TRACK, "nDCG@10", "RR(rel=1)"]
-    assert all(f'"{name}"' in (run.folder.path / "ir_metadata.yml").read_text() for name in kept(run))
+    metadata = yaml.safe_load((run.folder.path / "ir_metadata.yml").read_text())
+    assert metadata["research goal"]["evaluation"]["reported measures"] == list(kept(run))
     run("nDCG@5", qrels=QRELS.assign(docno=["d1", "d7"]))  # other judgements: of what was asked for before, too
     assert kept(run)["RR(rel=1)"] == [0.5, 0.125]
     page = report(run.folder, qrels=QRELS).html
@@ -54,7 +56,7 @@ def test_a_folder_keeps_the_requested_measures_and_gets_those_it_lacks(run):
 
 def test_a_new_default_measure_is_computed_for_a_finished_run(run, monkeypatch):
     run()
-    monkeypatch.setattr(scores_module, "TRACK_2023", (*TRACK_2023, P(rel=1) @ 2))
+    monkeypatch.setattr(results_module, "TRACK_2023", (*TRACK_2023, P(rel=1) @ 2))
     folders = {"ten": run.folder}
     table = scores_of_folders(folders, QRELS, [*TRACK_2023, P(rel=1) @ 2])  # a folder that nothing has scored again yet
     assert table["P(rel=1)@2"].tolist() == [0.25]

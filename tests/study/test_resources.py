@@ -16,7 +16,7 @@ from pyterrier_ikat.conversations.folder import SampleDataset
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.retrieve import pisa
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.study.collection import OtherCollectionWarning, check_collection
+from pyterrier_ikat.study.identity import OtherCollectionWarning, check_collection
 
 SAMPLE = ikat.dataset("sample")
 

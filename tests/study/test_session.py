@@ -17,13 +17,13 @@ from pyterrier_ikat.llms import Ledger, StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.runs.versions import describe_difference, versions
+from pyterrier_ikat.runs.sameness import describe_difference, versions
 from pyterrier_ikat.study import Study
 from pyterrier_ikat.study.batches import Batches
 from pyterrier_ikat.study.in_folders import TURNS_AT_ONCE, run_in_folders
 from pyterrier_ikat.study.in_folders import parameters as run_parameters
 from pyterrier_ikat.study.resources import taken_by
-from pyterrier_ikat.study.scores import TurnScores
+from pyterrier_ikat.study.results import TurnScores
 from pyterrier_ikat.study.systems import methods_in
 
 METHODS = ("human_qr", "aqd_a", "llama10", "mq4cs_qr_deberta", "wghtdrerank_2", "gtr", "rtg", "baseline_auto_convgqr_bm25_minilm")
@@ -290,7 +290,7 @@ def test_a_finished_run_whose_ranking_lost_lines_is_not_reused(cut, index, tmp_p
     done = CliRunner().invoke(main, told)
     assert done.exit_code == 2
     assert done.output.startswith("ikat: ")
-    assert ("the file was cut, repeat the run" if cut else "has no run.trec: remove the folder to repeat the run") in done.output
+    assert ("the file was cut or changed" if cut else "has no run.trec: remove the folder to repeat the run") in done.output
     path.write_bytes(whole)
     assert CliRunner().invoke(main, told).exit_code == 0
 

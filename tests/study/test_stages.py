@@ -9,6 +9,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.rank import scoring
 from pyterrier_ikat.runs import RunFolder
@@ -108,10 +109,10 @@ def test_pairs_of_all_queries_with_all_candidates_belong_to_their_turn(index, tm
 
 def test_a_file_that_was_cut_is_refused(gtr, tmp_path):
     whole = (gtr.path / "stages.jsonl.gz").read_bytes()
-    assert gtr.parameters()["lines"]["stages.jsonl.gz"] == len(gzip.decompress(whole).splitlines()) == len(list(gtr.stages()))
+    assert len(gzip.decompress(whole).splitlines()) == len(list(gtr.stages()))
     second = whole.index(b"\x1f\x8b\x08\x00\x00\x00\x00\x00", 2)
     for content, said in (
-        (whole[:second], "were written: the file was cut"),
+        (whole[:second], "the file was cut or changed"),
         (whole[:-9], "can't be read"),
         (b"x" + whole, "can't be read"),
     ):
@@ -169,7 +170,7 @@ class Quarters(Halves):
 def test_a_stage_that_calls_its_base_stands_there_once_and_other_qids_are_left_out(tmp_path):
     recorder = Recorder(["t"], str)
     frame = pd.DataFrame({"qid": ["t", "t", "word"], "query": ["a", "a", "word"], "docno": ["x", "y", "z"], "score": [3.0, 2.0, 1.0]})
-    with recorder.recording():
+    with observed_by(recorder):
         Quarters()(frame)
     (tmp_path / "s.gz").write_bytes(b"".join(turn.packed() for turn in recorder.take(["t"])))
     [line] = read_stages(tmp_path / "s.gz")

@@ -16,8 +16,7 @@ from ...llms import LLM, Ledger
 from ...operator import parts_of
 from ...runs.answered_turn import Turn, clean_text, messages_of
 from ...runs.log import topics_of, write_topics
-from ...runs.turn_drawn import plain, strip_controls, why_drawn
-from ...runs.turn_html import chat_html, why_html
+from ...runs.turn_shown import chat_html, plain, strip_controls, why_drawn, why_html
 from ...study.systems import System
 from ..answering import HISTORY, StillTooLong, Tell, answer
 from ..persona import NUMBER, check_number

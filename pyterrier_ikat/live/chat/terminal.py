@@ -16,7 +16,7 @@ from ...llms import LLM
 from ...llms.failures import KEPT
 from ...operator import parts_of
 from ...progress import without_bars
-from ...runs.turn_drawn import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
+from ...runs.turn_shown import WIDTH, help_drawn, plain, sources_drawn, strip_controls, turn_drawn, why_drawn
 from ..answering import Tell
 from .conversation import Chat
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import DataError, UsageError
 from ...generate.respond import whole_sentences
-from ...runs.turn_drawn import strip_controls
+from ...runs.turn_shown import strip_controls
 from ...submit.checks import PASSAGES, six_decimals
 from ...submit.writing import lower_score
 

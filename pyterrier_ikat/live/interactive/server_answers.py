@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from ...errors import DataError
 from ...llms.failures import shorten
-from ...runs.turn_drawn import strip_controls
+from ...runs.turn_shown import strip_controls
 
 REPAIR = "a newer version of this package may know this form"
 ROLES = ("user", "assistant")

@@ -19,7 +19,7 @@ from ...llms.failures import StageEnded
 from ...planning import PlanTable
 from ...progress import bar
 from ...runs.log import Log
-from ...runs.sample_names import SAMPLE
+from ...runs.sameness import SAMPLE
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of, kept_as_they_are
 from ...study.in_folders import check_places

@@ -17,7 +17,7 @@ from pyterrier_ikat.llms import LLM, Backend, Reply, TooLong
 from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.llms.sending import Sending
 from pyterrier_ikat.runs import Log
-from pyterrier_ikat.runs.turn_drawn import effort
+from pyterrier_ikat.runs.turn_shown import effort
 
 
 def learns(*statements):

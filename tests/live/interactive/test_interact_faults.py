@@ -16,7 +16,7 @@ from pyterrier_ikat.live.interactive.client import ServerDown
 from pyterrier_ikat.live.interactive.server_answers import UserMessage
 from pyterrier_ikat.live.interactive.settling import is_taken
 from pyterrier_ikat.runs import Log, Turn, log
-from pyterrier_ikat.store import lines
+from pyterrier_ikat.store import files
 
 
 class Killed(BaseException):
@@ -45,7 +45,7 @@ class Fate:
         self("after the line")
 
 
-APPEND = lines.append_line
+APPEND = files.append_line
 
 
 class Answers:

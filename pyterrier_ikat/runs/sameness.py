@@ -1,12 +1,21 @@
-"""Whether a finished run is the one that is asked for now: its versions and parameters, and their differences in words."""
+"""Whether runs are the same, or samples of one system: their versions and parameters, with the differences in words, and their names."""
 
 import platform
+import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from .folder import RunFolder
+
+SAMPLE = re.compile(r"(.+)\.sample-([1-9]\d*)")
+IDENTITY = ("method", "topics_sha256", "prompts", "stages", "parts")
+"""The entries of ``run.json`` that samples of one system share."""
 _PACKAGES = (
     *("pyterrier_ikat", "pyterrier", "pyterrier-pisa", "pyterrier-t5", "pandas", "numpy", "torch", "transformers"),
     *("tokenizers", "sentence-transformers", "openvino", "ir-measures", "openai"),
@@ -74,3 +83,46 @@ def _agrees(name: str, found: Any, wanted: Any) -> bool:
     if name == "on_error" and isinstance(found, dict):
         return all(found.get(model) in ("raise", rule) for model, rule in wanted.items())
     return bool(found == wanted)
+
+
+def sample_name(name: str, number: int) -> str:
+    """The name of a system's run of that number, from 1; the first one has the system's.
+
+    Example:
+        >>> sample_name("aqd", 1), sample_name("aqd", 2)
+        ('aqd', 'aqd.sample-2')
+    """
+    return name if number == 1 else f"{name}.sample-{number}"
+
+
+def grouped(names: Iterable[str]) -> dict[str, list[str]]:
+    """The samples of each system, by their names.
+
+    Example:
+        >>> grouped(["raw", "aqd", "aqd.sample-2", "raw.sample-2"])
+        {'raw': ['raw', 'raw.sample-2'], 'aqd': ['aqd', 'aqd.sample-2']}
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        sample = SAMPLE.fullmatch(name)
+        found.setdefault(sample[1] if sample else name, []).append(name)
+    return found
+
+
+def check_samples(folders: Sequence["RunFolder"]) -> None:
+    """Whether run folders are samples of one system.
+
+    Raises:
+        UsageError: when two were made by other stages, models, prompts, or on other topics.
+        DataError: when one is no finished run.
+    """
+    for other in folders[1:]:
+        if differs := describe_difference(_identity(other), _identity(folders[0])):
+            raise UsageError(
+                f"{folders[0].path} and {other.path} are no samples of one system, the second has {differs}: evaluate them alone"
+            )
+
+
+def _identity(folder: "RunFolder") -> dict[str, Any]:
+    known = folder.parameters()
+    return {name: known.get(name) for name in IDENTITY}
