@@ -161,8 +161,8 @@ class RunFolder:
         written = self.parameters().get("sha256", {}).get(name) if self.complete else None
         if written is not None and (self.path / name).is_file() and self._checksum(name) != written:  # of a missing one its reader says so
             raise DataError(
-                f"{self.path / name} is not the file that this run wrote, the file was cut or changed, or its run.json is that of another "
-                "run: put the right one back, or repeat the run"
+                f"{self.path / name} is not the file that this run wrote, or its run.json is that of another run (the file was cut or "
+                "changed): put the right one back, or repeat the run"
             )
 
     def turns(self) -> list[dict[str, Any]]:

@@ -98,15 +98,15 @@ def test_the_tag_of_a_ranking_is_the_name_of_the_method(made, tmp_path):
 
 
 def test_new_scores_are_bound_too_also_after_a_kill_between_the_two_files(made, tmp_path, monkeypatch):
-    from pyterrier_ikat.study import scores
+    from pyterrier_ikat.study import results
 
     shutil.copytree(made[0] / "tea", tmp_path / "tea")
     folder, qrels = RunFolder(tmp_path / "tea"), ikat.dataset("ikat:sample").get_qrels().query("qid == '1-1_1'")
     with monkeypatch.context() as killed:
-        killed.setattr(scores.ir_metadata, "ir_metadata", lambda *_: 1 / 0)
+        killed.setattr(results.ir_metadata, "ir_metadata", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            scores.score_again(folder, qrels, [])
-    scores.score_again(folder, qrels, [])
+            results.score_again(folder, qrels, [])
+    results.score_again(folder, qrels, [])
     assert list(folder.measures().index) == ["1-1_1"]
     (folder.path / "measures.csv").write_text((folder.path / "measures.csv").read_text().replace("1-1_1", "1-1_2"))
     with pytest.raises(DataError, match=r"measures\.csv is not the file"):
