@@ -61,20 +61,24 @@ def ir_metadata(tag: str, parameters: Mapping[str, Any], measures: Sequence[str]
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """The metadata as YAML, in their order; a text that could be read as a number, a date or a truth value is quoted.
+    """The metadata as YAML; each text is quoted, so that no reader takes one for a number, a date or a truth value.
 
     Example:
         >>> print(as_yaml({"tag": "1e3", "data": {"turns": 24, "names": ["a: b", {"name": "c"}]}}), end="")
-        tag: '1e3'
-        data:
-          turns: 24
-          names:
-          - 'a: b'
-          - name: c
+        "tag": "1e3"
+        "data":
+          "turns": 24
+          "names":
+          - "a: b"
+          - "name": "c"
     """
     import yaml  # only where a run is written
 
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+    class Quoting(yaml.SafeDumper):
+        """Quotes texts."""
+
+    Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+    return str(yaml.dump(value, Dumper=Quoting, sort_keys=False, allow_unicode=True))
 
 
 def _published(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
