@@ -75,7 +75,7 @@ def test_the_overview_has_the_means_of_the_sessions(page, folders):
 def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
     systems = {name: {user: met for user, met in users.items() if user != "u4"} for name, users in SYSTEMS.items()}
     said = Page(report(write_logs(tmp_path, systems)).html).said()
-    printed = simulation_table(session_frames(tmp_path, list(systems)))
+    printed = simulation_table(session_frames({name: Log(tmp_path / name).dialogues() for name in systems}))
     assert [column.title for column in printed.columns][2:] == ["satisfied", *MEASURES]
     for row in zip(*(column.cells for column in printed.columns), strict=True):
         assert " ".join(cell.text for cell in row) in said

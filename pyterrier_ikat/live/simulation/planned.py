@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -112,9 +112,8 @@ class _Asked:
     llm: LLM
     stage: str  # type: ignore[misc]
     made: list[Request]
-    parse: Any
+    read: Any
     stand_ins: list[Any]
-    style: ClassVar[str] = ""
 
     def requests(self, frame: pd.DataFrame) -> list[Request]:
         return self.made
@@ -127,7 +126,7 @@ def _played(simulation: "Simulation", turns: Sequence[Planned]) -> Iterator[Any]
     player, judge = simulation.rules.player, simulation.rules.judge
     if isinstance(player, LLMPlayer):
         asked = [player.request_in(situation) for situation, *_ in turns]
-        yield _Asked(player.llm, player.stage, asked, player.parse, [utterance for _, utterance, *_ in turns])
+        yield _Asked(player.llm, player.stage, asked, player.read, [utterance for _, utterance, *_ in turns])
     if isinstance(judge, LLMRubricJudge):
         asked = [judge.request_for(situation, utterance, response) for situation, utterance, response, _ in turns]
-        yield _Asked(judge.llm, judge.stage, asked, judge.parse, [VERDICT] * len(turns))
+        yield _Asked(judge.llm, judge.stage, asked, judge.read, [VERDICT] * len(turns))

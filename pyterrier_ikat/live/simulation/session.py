@@ -41,7 +41,7 @@ def play(
     system: System,
     rules: Rules,
     log: Log,
-    known: Dialogue | None,
+    dialogues: dict[str, Dialogue],
     *,
     go_on: Callable[[], bool] = lambda: True,
 ) -> None:
@@ -55,14 +55,15 @@ def play(
         system: the system.
         rules: the rules.
         log: the log of the system's conversations.
-        known: the part of the session that the log has; None for nothing.
+        dialogues: session -> its conversation, as the log has it; this one is added, and grows.
         go_on: called before each turn; if it returns false, the session stops there, and can be continued.
 
     Raises:
         IkatError: when the user, the system or the judge fails; the finished turns are in the log.
     """
+    known = dialogues.get(user.id)
     if known is None:
-        known = Dialogue(user.id, user.person, dict(user.rubrics))
+        known = dialogues[user.id] = Dialogue(user.id, user.person, dict(user.rubrics))
         log.begin(known.session, known.user, known.rubrics)
     while not (end := _end(user, known)):
         if not go_on():
@@ -72,6 +73,7 @@ def play(
         known.turns.append(turn)
     if known.end != end:
         log.end(user.id, end)
+        known.end = end
 
 
 def situation_in(user: SimulatedUser, name: str, rules: Rules, known: Dialogue) -> Situation:

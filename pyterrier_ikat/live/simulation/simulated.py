@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,7 +13,7 @@ from ...evaluation.evaluator import compared
 from ...evaluation.experiment_table import TEST
 from ...evaluation.sessions import MEASURES, cached_note, format_measure, session_means, session_measures, session_notes, shown_columns
 from ...llms import Ledger
-from ...runs.log import Log
+from ...runs.log import Dialogue, Log
 from ...runs.sameness import grouped
 from ...show import report
 from ...spend import Spend
@@ -51,11 +50,6 @@ class Simulated:
     rules: Rules
     baseline: str | None = None
 
-    @classmethod
-    def of(cls, logs: Mapping[str, Log], rules: Rules, ledger: Ledger, baseline: str | None = None) -> "Simulated":
-        """The outcome that is in the logs of finished runs."""
-        return cls(logs, pd.DataFrame(simulation_rows(_frames(logs), baseline)), ledger, rules, baseline)
-
     def report(self, **options: Any) -> Any:
         """The conversations, to read and compare, the baseline first: see :func:`pyterrier_ikat.report`."""
         first = sorted(self.folders, key=lambda name: name != self.baseline)
@@ -63,8 +57,9 @@ class Simulated:
 
     def shown(self) -> Table:
         """The table to print, with who played and judged."""
+        dialogues = {name: log.dialogues() for name, log in self.folders.items()}
         notes = reading_notes(self.folders, named(self.rules.player), named(self.rules.judge))
-        return simulation_table(_frames(self.folders), self.baseline, notes)
+        return simulation_table(session_frames(dialogues), self.baseline, notes)
 
     def __getitem__(self, name: str) -> NoReturn:
         raise UsageError(f"the outcome of ikat.simulate is no frame: .table has the measures, .table[{name!r}] this column")
@@ -76,17 +71,16 @@ class Simulated:
         return self.shown()._repr_html_()
 
 
-def session_frames(out: str | Path, runs: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """The measures of each session of the runs in a simulation's folder, see :func:`~pyterrier_ikat.evaluation.session_measures`.
+def session_frames(runs: Mapping[str, Sequence[Dialogue]]) -> dict[str, pd.DataFrame]:
+    """The measures of each session of a simulation's runs, see :func:`~pyterrier_ikat.evaluation.session_measures`.
+
+    Args:
+        runs: run -> its conversations, as ``Log(folder).dialogues()`` gives them.
 
     Raises:
-        DataError: when a run isn't there, or the runs have sessions of different users.
+        DataError: when the runs have sessions of different users.
     """
-    return _frames({name: Log(Path(out) / name) for name in runs})
-
-
-def _frames(logs: Mapping[str, Log]) -> dict[str, pd.DataFrame]:
-    found = {name: session_measures(log.dialogues()) for name, log in logs.items()}
+    found = {name: session_measures(dialogues) for name, dialogues in runs.items()}
     users = {name: set(frame["session"]) for name, frame in found.items()}
     first = next(iter(users))
     for name, ours in users.items():
@@ -120,9 +114,9 @@ def simulation_rows(frames: Mapping[str, pd.DataFrame], baseline: str | None = N
         [('silent', 1, 0.0)]
     """
     systems = {name: [frames[run] for run in runs] for name, runs in grouped(frames).items()}
-    of_users = {name: _averaged(samples) for name, samples in systems.items()}
     rows = [_means(name, samples) for name, samples in systems.items()]
     if baseline is not None:
+        of_users = {name: _averaged(samples) for name, samples in systems.items()}
         for row in rows:
             theirs = None if row["name"] == baseline else of_users[baseline]
             for measure in TESTED:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ...arguments import checked
 from ...chains import in_chain
 from ...errors import IkatError, UsageError, advice, list_first
@@ -18,7 +20,7 @@ from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PlanTable
 from ...progress import bar
-from ...runs.log import Log
+from ...runs.log import Dialogue, Log
 from ...runs.sameness import SAMPLE
 from ...store.locks import lock_folders
 from ...study.identity import checksums_of, kept_as_they_are
@@ -28,7 +30,7 @@ from ..answering import HISTORY
 from .planned import plan_sessions
 from .players import model_of, player_and_judge
 from .session import Rules, play
-from .simulated import Simulated
+from .simulated import Simulated, session_frames, simulation_rows
 from .track_users import users_of_folder
 from .users import SimulatedUser, checksum, read_users
 
@@ -196,7 +198,8 @@ class Simulation:
         if not 0 <= passages <= 5:
             raise UsageError(f"passages={passages}: give a number from 0 to 5")
         methods = methods_in(systems)
-        check_baseline([one.name for one in methods], baseline, "systems")
+        if baseline is not None:
+            check_baseline([one.name for one in methods], baseline, "systems")
         if samples_of := [one.name for one in methods if SAMPLE.fullmatch(one.name)]:
             raise UsageError(f"a system is named {samples_of[0]!r}, as a sample of another one: give it another name")
         of_track = users_of_folder(str(users)) if isinstance(users, str | Path) else None
@@ -247,19 +250,20 @@ class Simulation:
         check_places(folders, Path(out))
         with lock_folders(*folders.values()), kept_as_they_are(one.pipeline for one in self.systems):
             logs = {one.name: Log.create(folders[one.name], self.header(one)) for one in self.systems}
-            self._play(logs, threads)
-        return Simulated.of(logs, self.rules, self.ledger, self.baseline)
+            known = {name: {one.session: one for one in log.dialogues()} for name, log in logs.items()}
+            self._play(logs, known, threads)
+        frames = session_frames({name: list(dialogues.values()) for name, dialogues in known.items()})
+        return Simulated(logs, pd.DataFrame(simulation_rows(frames, self.baseline)), self.ledger, self.rules, self.baseline)
 
-    def _play(self, logs: Mapping[str, Log], threads: int) -> None:
+    def _play(self, logs: Mapping[str, Log], known: Mapping[str, dict[str, Dialogue]], threads: int) -> None:
+        """Play what is not ``known``, which is run -> session -> conversation, and learns what is played."""
         stop = threading.Event()
-        known = {name: {one.session: one for one in log.dialogues()} for name, log in logs.items()}
         every = [(system, user) for user in self.users for system in self.systems]
         left = [(system, user) for system, user in every if user.id not in known[system.name] or not known[system.name][user.id].end]
 
         def session(system: System, user: SimulatedUser) -> None:
-            so_far = known[system.name].get(user.id)
             with in_chain(system.sample - 1):
-                play(user, system, self.rules, logs[system.name], so_far, go_on=lambda: not stop.is_set())
+                play(user, system, self.rules, logs[system.name], known[system.name], go_on=lambda: not stop.is_set())
 
         failures: list[tuple[str, str, IkatError]] = []
         with ExitStack() as opened:

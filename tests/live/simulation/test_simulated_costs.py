@@ -48,7 +48,7 @@ def test_systems_that_need_the_same_calls_cost_the_same_whoever_asks_first(tmp_p
     account = ledger_frame([tmp_path / "out" / name for name in systems])
     assert account["cost"].sum() == pytest.approx(3 * PER_CALL)  # what was paid
     assert account["worth"].sum() == pytest.approx(7 * PER_CALL)
-    notes = str(simulation_table(session_frames(tmp_path / "out", ["first", "second"]), "first"))
+    notes = str(simulation_table(session_frames({name: Log(tmp_path / "out" / name).dialogues() for name in systems}), "first"))
     assert "Seconds depend on the order of sessions" in notes
     told = " ".join(" ".join(reading_notes({name: Log(tmp_path / "out" / name) for name in systems}, "chatty", "chatty")).split())
     assert "7 of the 10 completions of the systems came from a recording or the cache: they took no time here, and count with" in told

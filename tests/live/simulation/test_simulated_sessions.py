@@ -5,6 +5,7 @@ import math
 import threading
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from fakes import scripted
 from live.simulation.players import ALL, PHRASES, SECRET_NEED, SECRET_RUBRICS, Chatty, Finds, Says, SaysOnePerTurn, as_text, judge, user
@@ -57,6 +58,8 @@ def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
     assert "ScriptedPlayer(identity='scripted user') plays the users; ScriptedJudge(" in " ".join(shown.split())
     assert ">mate<" in done._repr_html_()
     assert done.table["name"].tolist() == ["mate", "all"]
+    kept = simulation_rows(session_frames({name: log.dialogues() for name, log in done.folders.items()}), "all")
+    pd.testing.assert_frame_equal(done.table, pd.DataFrame(kept))  # what the logs have
     assert {name: log.folder for name, log in done.folders.items()} == {name: tmp_path / name for name in systems}
     assert done.ledger.frame().empty  # no model was given as text
     with pytest.raises(UsageError, match=r"is no frame: \.table has the measures, \.table\['turns'\] this column"):
@@ -312,7 +315,7 @@ def test_differences_are_tested_over_users_with_bonferroni(tmp_path):
     assert rows.loc["good", "turns p-value corrected"] == pytest.approx(wanted)
     assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (3, 4)
     assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
-    frames = session_frames(tmp_path, list(systems))
+    frames = session_frames({name: Log(tmp_path / name).dialogues() for name in systems})
     assert simulation_rows(frames, "base")[1]["rubrics met reject"]
     table = str(simulation_table(frames, "base"))
     assert "1.0000↑" in table
@@ -325,7 +328,7 @@ def test_a_difference_is_marked_only_where_it_holds_after_the_correction(tmp_pat
     rows = simulated(tmp_path, systems, users, judged=judge(*(one.id for one in users)), baseline="base")
     assert rows.loc["good", "turns p-value"] == pytest.approx(ttest_rel([1, 1, 1, 1], [2, 3, 4, 5]).pvalue)
     assert 0.025 < rows.loc["good", "turns p-value"] < 0.05
-    three = session_frames(tmp_path, list(systems))
+    three = session_frames({name: Log(tmp_path / name).dialogues() for name in systems})
     two = {name: three[name] for name in ("base", "good")}
     for frames, marked in ((three, False), (two, True)):
         [good] = [row for row in simulation_rows(frames, "base") if row["name"] == "good"]
