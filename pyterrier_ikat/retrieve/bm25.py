@@ -21,7 +21,7 @@ from . import eager
 from .pisa import open_bm25, search
 from .ranking import TIES, Ranking
 from .retriever import Query
-from .sparse_retriever import SparseRetriever
+from .sparse_retriever import THREADS, SparseRetriever
 from .words import STEMMERS, STOPS, ascii_text, stop_terms, tokenize
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class BM25(SparseRetriever):
             for query in queries
         ]
         postings = self.opened_eager(fingerprint, None if built else (self.k1, self.b))
-        return eager.search(postings, asked, self.num_results)
+        return eager.search(postings, asked, self.num_results, THREADS)
 
     def search_pisa(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
         """Search PISA for words, or for weighted terms."""

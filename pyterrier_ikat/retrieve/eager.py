@@ -6,7 +6,8 @@ Source: Lù, BM25S, 2024, who calls this eager sparse scoring.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,51 @@ from .ranking import NOTHING, Ranking, sort_ties
 VERSION = "eager 1"
 """Part of a cached ranking's key."""
 SAMPLE = 2048
+MANY_POSTINGS = 1 << 20
+"""Postings of a query from which several threads add them up: about a millisecond of work."""
 Floats = npt.NDArray[np.float32]
 Part = tuple[npt.NDArray[np.int32], Floats]
 """The passages of a term, by number, and its impact on each."""
+
+
+class Columns(NamedTuple):
+    """The postings of all terms, one term after the other.
+
+    Attributes:
+        starts: where each term's postings begin, and the last one's end.
+        docs: the passages.
+        impacts: what the term gives to each of them.
+    """
+
+    starts: npt.NDArray[np.int32]
+    docs: npt.NDArray[np.int32]
+    impacts: Floats
+
+    def part(self, number: int) -> Part:
+        """The passages and impacts of a term."""
+        some = slice(self.starts[number], self.starts[number + 1])
+        return self.docs[some], self.impacts[some]
+
+    def add(self, numbers: npt.NDArray[np.int64], weights: Floats, scores: Floats, part: slice) -> None:
+        """Add the products of terms and weights to the scores of a part of the passages, in one call, without copying postings.
+
+        The kernel goes over the columns between each two neighbours of ``bounds``. Numbers descend, so between the end of one term and
+        the beginning of the next there is nothing.
+
+        Args:
+            numbers: the terms, descending.
+            weights: of the terms.
+            scores: of all passages.
+            part: from which passage to which.
+        """
+        firsts, ends = self.starts[numbers], self.starts[numbers + 1]
+        if part != slice(0, len(scores)):
+            lists = zip(firsts.tolist(), ends.tolist(), strict=True)
+            within = np.array([np.searchsorted(self.docs[first:end], (part.start, part.stop)) for first, end in lists])
+            firsts, ends = firsts + within[:, 0], firsts + within[:, 1]
+        bounds, factors = np.empty(2 * len(numbers), dtype=np.int32), np.zeros(2 * len(numbers) - 1, dtype=np.float32)
+        bounds[::2], bounds[1::2], factors[::2] = firsts, ends, weights
+        column_kernel()(len(scores), len(factors), bounds, self.docs, self.impacts, factors, scores)
 
 
 class Postings(NamedTuple):
@@ -30,55 +73,52 @@ class Postings(NamedTuple):
         find: the number of each term; -1 for one that no passage has.
         part: the passages and impacts of the term with a number.
         docnos: the docnos of passages by their numbers.
-        whole: where each term's postings begin and the last one's end, and the passages and impacts of all terms; None where they are
-            too many for 32 bits, or impacts are computed.
+        columns: all postings; None where they are too many for 32 bits, or impacts are computed.
     """
 
     size: int
     find: Callable[[Sequence[str]], Sequence[int]]
     part: Callable[[int], Part]
     docnos: Callable[[Sequence[int]], list[str]]
-    whole: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Floats] | None
+    columns: Columns | None
 
 
-def search(postings: Postings, queries: Sequence[Mapping[str, float]], depth: int) -> list[Ranking]:
+def search(postings: Postings, queries: Sequence[Mapping[str, float]], depth: int, threads: int = 1) -> list[Ranking]:
     """The rankings of queries, equal scores by docno, the greatest first.
 
     Args:
         postings: the index.
         queries: the weight of each term, above 0.
         depth: passages per query at most.
+        threads: that add up a query with many postings, each for its part of the passages.
     """
     scores = np.empty(postings.size, dtype=np.float32)  # one for all queries: fresh memory costs more than the sums
-    return [_best(postings, _add_up(postings, query, scores), depth) for query in queries]
+    if threads == 1:
+        return [_best(postings, _add_up(postings, query, scores), depth) for query in queries]
+    with ThreadPoolExecutor(threads) as pool:  # which starts a thread when it gets work
+        return [_best(postings, _add_up(postings, query, scores, threads, pool.map), depth) for query in queries]
 
 
-def _add_up(postings: Postings, query: Mapping[str, float], scores: Floats) -> Floats:
+def _add_up(postings: Postings, query: Mapping[str, float], scores: Floats, threads: int = 1, spread: Callable[..., Any] = map) -> Floats:
     """The score of every passage; terms in one order, so that passages with the same words and lengths tie."""
     known = {number: weight for number, weight in zip(postings.find(list(query)), query.values(), strict=True) if number >= 0}
     numbers = sorted(known, reverse=True)
     weights = np.array([known[number] for number in numbers], dtype=np.float32)
     scores.fill(0)
-    kernel = column_kernel()
-    if kernel is not None and postings.whole is not None and numbers:
-        _add_all(kernel, postings.whole, np.array(numbers), weights, scores)
-    else:
+    columns = postings.columns
+    if columns is None or column_kernel() is None or not numbers:
         for number, weight in zip(numbers, weights, strict=True):
             docs, impacts = postings.part(number)
             np.add.at(scores, docs.astype(np.intp), impacts if weight == 1 else impacts * weight)
+        return scores
+    terms = np.array(numbers)
+    work = partial(columns.add, terms, weights, scores)
+    if threads == 1 or (columns.starts[terms + 1] - columns.starts[terms]).sum() < MANY_POSTINGS:
+        work(slice(0, postings.size))
+    else:
+        edges = [postings.size * part // threads for part in range(threads + 1)]
+        list(spread(work, map(slice, edges, edges[1:])))
     return scores
-
-
-def _add_all(kernel: Any, whole: Any, numbers: npt.NDArray[np.int64], weights: Floats, scores: Floats) -> None:
-    """Add the products of some columns in one call, without copying them.
-
-    The kernel goes over the columns between each two neighbours of ``bounds``. Numbers descend, so between the end of one term and the
-    beginning of the next there is nothing.
-    """
-    starts, docs, impacts = whole
-    bounds, factors = np.empty(2 * len(numbers), dtype=np.int32), np.zeros(2 * len(numbers) - 1, dtype=np.float32)
-    bounds[::2], bounds[1::2], factors[::2] = starts[numbers], starts[numbers + 1], weights
-    kernel(len(scores), len(factors), bounds, docs, impacts, factors, scores)
 
 
 @cache
@@ -91,9 +131,9 @@ def column_kernel() -> Any:
     try:
         from scipy.sparse._sparsetools import csc_matvec
 
-        tried = np.ones(3, dtype=np.float32)
-        whole = np.array([0, 1, 2, 4], np.int32), np.array([1, 1, 0, 2], np.int32), np.array([1, 7, 2, 3], np.float32)
-        _add_all(csc_matvec, whole, np.array([2, 0]), np.array([2, 5], np.float32), tried)
+        tried, bounds = np.ones(3, dtype=np.float32), np.array([2, 4, 0, 1], np.int32)  # the second column goes backwards: it is empty
+        docs, impacts, factors = np.array([1, 1, 0, 2], np.int32), np.array([1, 7, 2, 3], np.float32), np.array([2, 0, 5], np.float32)
+        csc_matvec(3, 3, bounds, docs, impacts, factors, tried)
     except (ImportError, TypeError, ValueError):
         return None
     return csc_matvec if tried.tolist() == [5, 6, 7] else None
@@ -101,33 +141,30 @@ def column_kernel() -> Any:
 
 def _best(postings: Postings, scores: Floats, depth: int) -> Ranking:
     """The passages of highest score, all of one score at the cut weighed by docno."""
-    numbers = candidates(scores, depth)
-    if not len(numbers):
-        return NOTHING
-    order = np.argsort(-scores[numbers], kind="stable")
-    numbers = numbers[order]
-    return sort_ties(Ranking(postings.docnos(numbers.tolist()), scores[numbers])).best(depth)
+    numbers, best = candidates(scores, depth)
+    return sort_ties(Ranking(postings.docnos(numbers.tolist()), best)).best(depth) if len(numbers) else NOTHING
 
 
-def candidates(scores: Floats, depth: int) -> npt.NDArray[np.intp]:
-    """The numbers of the ``depth`` highest scores above 0, of all that tie with the last one too; no order.
+def candidates(scores: Floats, depth: int) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The numbers of the ``depth`` highest scores above 0, of all that tie with the last one too, and these scores, descending.
 
-    A sample tells about how high a score has to be; what isn't below that is counted, and only this much is partitioned.
+    A sample tells about how high a score has to be. What isn't below that is sorted by keys of score and number: of floats above 0, the
+    bits are in the order of the values.
     """
     least = np.nextafter(np.float32(0), np.float32(1))
+    found = np.empty(0, dtype=np.intp)
     if depth < len(scores) // 8:
         sample = np.sort(scores[:: max(len(scores) // SAMPLE, 1)])
         place = len(sample) - 16 - int(1.5 * depth * len(sample) / len(scores))
         found = np.flatnonzero(scores >= max(sample[max(place, 0)], least))
-    else:
-        found = np.flatnonzero(scores >= least)
     if len(found) < depth:
         found = np.flatnonzero(scores >= least)
-    if len(found) > depth:
-        of_found = scores[found]
-        cut = np.partition(of_found, len(of_found) - depth)[len(of_found) - depth]
-        found = found[of_found >= cut]
-    return found
+    keys = scores.take(found).view(np.uint32).astype(np.uint64) << np.uint64(32)
+    keys |= found.astype(np.uint64)
+    keys = np.sort(keys)[::-1]
+    if len(keys) > depth:
+        keys = keys[: len(keys) - np.searchsorted(keys[::-1], keys[depth - 1] >> np.uint64(32) << np.uint64(32))]
+    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
 
 
 # BM25

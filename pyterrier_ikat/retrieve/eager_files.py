@@ -42,14 +42,14 @@ class EagerFiles:
         self._bm25 = bm25
         self._numbers = {name: number for number, name in enumerate(self._terms.all or ())}
         small = bm25 is None and len(self._docs) < 1 << 31
-        self._whole = (self._starts.astype(np.int32), self._docs, self._impacts) if small else None
+        self._columns = eager.Columns(self._starts.astype(np.int32), self._docs, self._impacts) if small else None
         if bm25 is not None:
             self._counts, self._many = _mapped(folder, "counts"), _mapped(folder, "many")
             self._norms = eager.norms(_mapped(folder, "lengths"), *bm25)
 
     def postings(self) -> eager.Postings:
         """What is searched."""
-        return eager.Postings(len(self.names), self.find, self.part, self.names.of, self._whole)
+        return eager.Postings(len(self.names), self.find, self.part, self.names.of, self._columns)
 
     def find(self, terms: Sequence[str]) -> list[int]:
         """The number of each term; -1 for one that no passage has."""

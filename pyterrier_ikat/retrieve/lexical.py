@@ -41,9 +41,8 @@ class LexicalIndex:
         if len(set(lists.docnos)) < len(lists.docnos):
             twice = next(docno for number, docno in enumerate(lists.docnos) if docno in lists.docnos[:number])
             raise DataError(f"docno {twice!r} occurs twice: give each passage its own")
-        self._docnos, self._starts = lists.docnos, lists.starts.astype(np.int32)
-        self._numbers = {term: number for number, term in enumerate(lists.terms)}
-        self._docs, self._impacts = lists.docs.astype(np.int32), impacts_of_lists(lists, k1, b)
+        self._docnos, self._numbers = lists.docnos, {term: number for number, term in enumerate(lists.terms)}
+        self._columns = eager.Columns(lists.starts.astype(np.int32), lists.docs.astype(np.int32), impacts_of_lists(lists, k1, b))
 
     def __len__(self) -> int:
         return len(self._docnos)
@@ -57,16 +56,10 @@ class LexicalIndex:
         """The rankings of several queries."""
         stops = stop_terms(self.stops, self.stemmer)
         asked = [eager.count_terms(tokenize(query, self.stemmer), stops) for query in queries]
-        return eager.search(
-            eager.Postings(len(self), self._find, self._part, self._names, (self._starts, self._docs, self._impacts)), asked, num_results
-        )
+        return eager.search(eager.Postings(len(self), self._find, self._columns.part, self._names, self._columns), asked, num_results)
 
     def _find(self, terms: Sequence[str]) -> list[int]:
         return [self._numbers.get(term, -1) for term in terms]
-
-    def _part(self, number: int) -> eager.Part:
-        part = slice(self._starts[number], self._starts[number + 1])
-        return self._docs[part], self._impacts[part]
 
     def _names(self, numbers: Sequence[int]) -> list[str]:
         return [self._docnos[number] for number in numbers]

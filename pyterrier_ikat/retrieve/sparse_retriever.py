@@ -17,6 +17,9 @@ from .pisa import version
 from .ranking import Ranking
 from .retriever import IndexRetriever, Query
 
+THREADS = min(max(os.cpu_count() or 2, 2), 16)
+"""Threads of a search by either engine. With one thread PISA keeps Python's lock while it searches."""
+
 
 class SparseRetriever(IndexRetriever):
     """Base of retrievers that an engine of :mod:`.engines` searches for.
@@ -82,12 +85,10 @@ class SparseRetriever(IndexRetriever):
         """PISA's own retriever: a copy, as it is changed by a search."""
         index = self.index
         described = {Path(name).name for name in index.describe()["files"]}
-        # With one thread PISA keeps Python's lock while it searches.
-        threads = min(max(os.cpu_count() or 2, 2), 16)
 
         def opened(folder: Path) -> Any:
             held = folder / index.pisa.relative_to(index.path)
-            return open_retriever(index.pisa, threads=threads, described=described, held=held)
+            return open_retriever(index.pisa, threads=THREADS, described=described, held=held)
 
         return copy(self.opened(fingerprint, ("pisa", *options), opened))
 

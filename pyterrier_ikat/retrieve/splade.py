@@ -20,7 +20,7 @@ from .eager_files import count_terms as count_eager_terms
 from .pisa import count_passages, count_terms, open_impacts, search
 from .ranking import TIES, Ranking
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_texts, list_numbers, list_tokens, load_sparse_encoder
-from .sparse_retriever import SparseRetriever
+from .sparse_retriever import THREADS, SparseRetriever
 from .state import Seen, changed_at, open_folder
 
 FOLDER = "splade"
@@ -72,7 +72,7 @@ class SpladeRetriever(SparseRetriever):
 
     def search_eager(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
         """Add up products with the queries' vectors."""
-        return eager.search(self.opened_eager(fingerprint), self.index.encode_queries(queries), self.num_results)
+        return eager.search(self.opened_eager(fingerprint), self.index.encode_queries(queries), self.num_results, THREADS)
 
     def search_pisa(self, fingerprint: str, queries: list[Any]) -> list[Ranking]:
         """Search PISA for the queries' vectors."""

@@ -17,6 +17,8 @@ STOPS = ("lucene", "terrier", "none")
 _MARKS = re.compile("[\u0300-\u036f]")
 _NOT_PRINTABLE_ASCII = re.compile("[^ -~]")
 _QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
+_BETWEEN = "".join(chr(code) if chr(code).isalnum() or chr(code) in ".'" else " " for code in range(128))
+"""Each ASCII character, or the space that it stands for: no token goes beyond one."""
 _TOKEN = re.compile(r"(?:[a-z]+\.){2,}|[a-z0-9]+(?:'[a-z]+)?")
 """An abbreviation (``U.S.``), or letters and digits, perhaps with a possessive (``tea's``)."""
 _MARKED = re.compile(r"\.|'[a-z]+")
@@ -58,21 +60,30 @@ def tokenize(text: Any, stemmer: str) -> list[str]:
         >>> tokenize("The U.S. university's trams", "porter2"), tokenize("trams", "none")
         (['the', 'us', 'univers', 'tram'], ['trams'])
     """
-    words = plain_tokens(ascii_text(text))
-    return words if stemmer == "none" else list(_stemmer().stemWords(words))
+    return stem(plain_tokens(ascii_text(text)), stemmer)
 
 
 def plain_tokens(text: str) -> list[str]:
     """The words of a printable ASCII text, in lower case."""
-    found = _TOKEN.findall(text.lower())
+    found = text.lower().translate(_BETWEEN).split()
     if "." in text or "'" in text:
-        found = [_MARKED.sub("", token) if "." in token or "'" in token else token for token in found]
+        return [word for part in found for word in ((part,) if part.isalnum() else _marked_tokens(part))]
     return found
+
+
+def _marked_tokens(part: str) -> list[str]:
+    """The words of letters, digits, dots and apostrophes without a space."""
+    return [_MARKED.sub("", token) if "." in token or "'" in token else token for token in _TOKEN.findall(part)]
 
 
 def stem(words: list[str], stemmer: str) -> list[str]:
     """The terms of lower-case words."""
-    return words if stemmer == "none" else list(_stemmer().stemWords(words))
+    return words if stemmer == "none" else list(map(_stem_one, words))
+
+
+@lru_cache(maxsize=65536)  # takes half the time of PyStemmer's own memory
+def _stem_one(word: str) -> str:
+    return str(_stemmer().stemWord(word))
 
 
 @lru_cache

@@ -187,9 +187,10 @@ def test_files_have_each_count_wherever_they_are_cut(both, tmp_path, monkeypatch
 def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth, coarse):
     draw = np.random.default_rng(seed)
     scores = draw.integers(0, 5, size).astype(np.float32) if coarse else (draw.random(size, dtype=np.float32) ** 8)
-    found = set(candidates(scores, depth).tolist())
+    found, highest = candidates(scores, depth)
     best = np.sort(scores[scores > 0])[::-1][:depth]
-    assert found == ({number for number in range(size) if scores[number] >= best[-1]} if len(best) else set())
+    assert set(found.tolist()) == ({number for number in range(size) if scores[number] >= best[-1]} if len(best) else set())
+    assert highest.tolist() == scores[found].tolist() == sorted(scores[found].tolist(), reverse=True)
 
 
 def test_a_query_is_summed_alike_in_one_product_and_term_by_term(both, monkeypatch):
@@ -199,6 +200,16 @@ def test_a_query_is_summed_alike_in_one_product_and_term_by_term(both, monkeypat
     monkeypatch.setattr(eager, "column_kernel", lambda: None)
     monkeypatch.setattr(result_cache, "_opened", {})
     agree(retriever(QUERIES), whole)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_threads_that_take_a_part_of_the_passages_each_find_the_same(both, monkeypatch, threads):
+    postings = eager_files.EagerFiles(both.eager).postings()
+    queries = [dict(Counter(tokenize(text, "porter2"))) for text in QUERIES["query"]]
+    alone = eager.search(postings, queries, 100)
+    monkeypatch.setattr(eager, "MANY_POSTINGS", 1)
+    for ours, expected in zip(eager.search(postings, queries, 100, threads), alone, strict=True):
+        assert (ours.docnos, ours.scores.tolist()) == (expected.docnos, expected.scores.tolist())
 
 
 # In memory

@@ -81,5 +81,6 @@ def test_another_version_of_the_stemmer_is_refused_with_the_repair(monkeypatch):
     newer = SimpleNamespace(Stemmer=lambda _: SimpleNamespace(stemWord=lambda word: word), version=lambda: "3.0.0")
     monkeypatch.setitem(sys.modules, "Stemmer", newer)
     monkeypatch.setattr(words, "_of_thread", threading.local())
+    words._stem_one.cache_clear()
     with pytest.raises(ikat.UsageError, match=r"PyStemmer 3.0.0 makes other stems .*pip install 'PyStemmer>=2.2,<3'"):
         tokenize("tea", "porter2")
