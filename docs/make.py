@@ -5,7 +5,7 @@
 ``<!-- generated: NAME -->`` and ``<!-- end -->`` of README.md and docs/*.md stands what the package itself tells:
 
 - ``methods``, ``datasets``, ``llm-options``, ``turn-frame``: tables; ``help``: the help text of every command; ``performance``: the times
-  in docs/bench.json;
+  in docs/bench.json, a line for each stage; ``measurements``: all of them;
 - ``paper-overview``, ``papers``, ``prompts``: a row per paper, every row of the papers' tables, every prompt template;
 - ``operators``: a directive per operator, on the page for PyTerrier's site, between the lines ``.. generated: operators`` and ``.. end``;
 - ``output``: a block of code and a block of what it prints; ``output-of-real-turns``: the same, where IKAT_DATA names the data.
@@ -25,11 +25,12 @@ from pages.operator_pages import operator_directives
 from pages.outputs import with_output, with_output_of_real_data
 from pages.paper_overview import paper_overview
 from pages.paper_pages import paper_tables, prompt_table
-from pages.performance import performance_table
+from pages.performance import performance_summary, performance_table
 from pages.source import DOCS, ROOT, lay_out
 from pages.tables import dataset_table, llm_option_table, turn_frame_table
 
 BUILT = DOCS / "_build"
+RESULTS = ROOT / "experiments" / "performance" / "RESULTS.md"
 MAKERS: dict[str, Make] = {
     "methods": method_table,
     "help": help_texts,
@@ -38,7 +39,8 @@ MAKERS: dict[str, Make] = {
     "turn-frame": turn_frame_table,
     "paper-overview": paper_overview,
     "papers": paper_tables,
-    "performance": performance_table,
+    "performance": performance_summary,
+    "measurements": performance_table,
     "prompts": prompt_table,
     "operators": operator_directives,
     "output": with_output,
@@ -104,7 +106,7 @@ def main() -> None:
     parser.add_argument("--texts", action="store_true", help="only the texts, no build")
     parser.add_argument("--tables", action="store_true", help="as --texts, without what code prints, which takes minutes")
     given = parser.parse_args()
-    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst"]
+    pages = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), RESULTS, ROOT / "pyterrier_ikat" / "pt_docs" / "index.rst"]
     fresh = renew(pages, check=given.check, makers=WITHOUT_OUTPUT if given.tables else MAKERS)
     if given.check and not fresh:
         sys.exit("stale: run `make docs`, look at the difference, and commit it")

@@ -226,6 +226,17 @@ def test_benchmarks_of_several_machines_name_theirs(table_of):
     )
 
 
+def test_the_short_table_has_the_best_other_of_each_stage(table_of):
+    beside = [ROW | {"task": f"RRF {name}", "ours": 0.5, "today": seconds, "instead": name} for name, seconds in (("a", 3.0), ("b", 2.0))]
+    dated = _measured("fusion", *beside)
+    dated["machine"] |= {"date": "2026-01-02", "commit": "abc"}
+    table_of(dated, _measured("memory", ROW | {"task": "batches of 128 turns, as ikat run does", "more": {"peak (MB)": 625.7}}))
+    assert performance.performance_summary("").splitlines()[2:] == [
+        "| fusion (RRF) of 5 rankings, 332 turns | s | 0.500 | 2.00 (b) | – | 2026-01-02 abc |",
+        "| memory of a run, 332 turns in batches | MB | 626 | – | – |  |",
+    ]
+
+
 def test_without_measured_times_the_page_says_how_to_measure(tmp_path, monkeypatch):
     monkeypatch.setattr(performance, "BENCH", tmp_path / "bench.json")
     assert "`make bench`" in performance.performance_table("")

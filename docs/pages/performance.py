@@ -1,26 +1,107 @@
-"""The tables of measured times."""
+"""The measured times: one table of all stages for users, and the long tables for contributors."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .text import table
 
 BENCH = Path(__file__).parents[1] / "bench.json"
 Row = Mapping[str, Any]
+NOTHING = "No measurement is kept here; `make bench` measures on your machine."
+
+
+class Line(NamedTuple):
+    """A line of the short table.
+
+    Attributes:
+        stage: what is measured, on how much.
+        benchmark: that measures it.
+        task: a pattern of its rows' tasks; the rows have other engines beside ours.
+        unit: of all figures of the line.
+        factor: by which seconds become that unit.
+        figure: of ``more``, where what counts isn't a time: ours and, if there is one, the limit.
+    """
+
+    stage: str
+    benchmark: str
+    task: str
+    unit: str = "s"
+    factor: float = 1.0
+    figure: tuple[str, str | None] | None = None
+
+
+CPU_MS = "ms of CPU, 1 thread"
+LINES = (
+    Line("BM25, a query of 5 words, 100,000 passages", "bm25_engines", r"^5 words, 100,000 .*eager engine, beside", CPU_MS, 1e3),
+    Line("BM25, an answer of 200 words, 100,000 passages", "bm25_engines", r"^200 words, 100,000 .*eager engine, beside", CPU_MS, 1e3),
+    Line("BM25, an answer of 200 words, 1,000,000 passages", "bm25_engines", r"^200 words, 1,000,000 .*eager engine, beside", CPU_MS, 1e3),
+    Line("texts of 1000 passages", "passage_texts", r"^1000 texts", "ms", 1e3),
+    Line("dense search, 64 queries, 200,000 vectors of 384", "dense", r"^64 queries, 200,000 .*index.dense"),
+    Line("re-ranking, 96 pairs, MiniLM-L6", "reranking", r"^cross-encoder .* openvino"),
+    Line("LLM stage, 332 calls, 32 at a time, the first of a process", "llm_stage", r"^332 calls, first stage of a process$"),
+    Line("LLM client, one call", "llm_client", r"^a call", "ms of CPU", 1e3),
+    Line("fusion (RRF) of 5 rankings, 332 turns", "fusion", r"^RRF"),
+    Line("evaluation, 5 runs, 332 turns, 7 measures", "evaluation", r"^evaluate"),
+    Line("serving, 50 people, 20 turns each", "serve", r"^50 people"),
+    Line("report of 332 turns, 3 systems", "report_size", r"most passages shared: made"),
+    Line(
+        "memory of a run, 332 turns in batches",
+        "memory",
+        r"batches of 128 turns, as ikat run does$",
+        "MB",
+        1.0,
+        ("peak (MB)", "least (MB)"),
+    ),
+    Line("`import pyterrier_ikat`", "startup", r"^python -c"),
+)
+"""The short table; a line without a measurement is left out."""
+
+
+def performance_summary(_: str) -> str:
+    """One line for each stage: ours, the best other that was measured beside it, and the limit."""
+    runs = _runs()
+    lines = [line for about in LINES if (line := _summary(about, runs))]
+    return table(["stage", "unit", "ours", "best other", "limit", "measured"], lines) if lines else NOTHING
+
+
+def _summary(about: Line, runs: Iterable[Row]) -> list[str]:
+    found = [(run, row) for run in runs if run["benchmark"] == about.benchmark for row in run["rows"] if re.search(about.task, row["task"])]
+    if not found:
+        return []
+    run, row = found[0]
+    others = [(other["today"] * about.factor, other["instead"]) for _, other in found if other["today"] is not None]
+    seconds, name = min(others, default=(None, ""))
+    ours, limit = row["ours"] * about.factor, None if row["limit"] is None else row["limit"] * about.factor
+    if about.figure:
+        ours, limit = row["more"][about.figure[0]], row["more"].get(about.figure[1])
+    other = "–" if seconds is None else f"{_number(seconds)} ({name})"
+    measured = f"{run['machine'].get('date', '')} {run['machine'].get('commit', '')}".strip()
+    return [about.stage, about.unit, _number(ours), other, "–" if limit is None else _number(limit), measured]
 
 
 def performance_table(_: str) -> str:
     """The figures of ``docs/bench.json``, which the benchmarks write: a table for each command that made some, and the machine."""
-    if not BENCH.exists():
-        return "No measurement is kept here; `make bench` measures on your machine."
-    runs = json.loads(BENCH.read_text(encoding="utf-8"))["runs"]
+    runs = _runs()
+    if not runs:
+        return NOTHING
     parts = [_measured_on(runs)]
     for benchmark, commands in groupby(runs, key=lambda run: run["benchmark"]):
-        parts += [f"## {benchmark}", *(f"`{run['command']}`\n\n{_table(run['rows'])}" for run in commands)]
+        parts += [f"## {benchmark}", *(f"`{run['command']}`{_when(run)}\n\n{_table(run['rows'])}" for run in commands)]
     return "\n\n".join(parts)
+
+
+def _runs() -> list[Row]:
+    found: list[Row] = json.loads(BENCH.read_text(encoding="utf-8"))["runs"] if BENCH.exists() else []
+    return found
+
+
+def _when(run: Row) -> str:
+    machine = run["machine"]
+    return f", {machine['date']}, at commit {machine['commit']}, load {machine['load']:.2g}" if "date" in machine else ""
 
 
 def _measured_on(runs: Iterable[Row]) -> str:

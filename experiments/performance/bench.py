@@ -15,10 +15,12 @@ import os
 import platform
 import re
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,8 +34,10 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "startup": (),
     "counts": (),
     "llm_stage": (),
+    "llm_client": (),
     "listwise": (),
-    "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_SIZES", "IKAT_BENCH_PYSERINI"),
+    "bm25_engines": ("IKAT_BENCH_SIZES", "IKAT_BENCH_FOLDER"),
+    "bm25": ("IKAT_BENCH_PASSAGES", "IKAT_BENCH_PYSERINI"),
     "dense": ("IKAT_BENCH_VECTORS",),
     "gpu": (),
     "passage_texts": ("IKAT_BENCH_PASSAGES",),
@@ -60,6 +64,10 @@ PACKAGES = (
     "openvino",
     "ir-measures",
     "openai",
+    "bm25s",
+    "numba",
+    "faiss-cpu",
+    "litellm",
 )
 Result = TypeVar("Result")
 
@@ -128,7 +136,20 @@ def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     versions = {name: metadata.version(name) for name in PACKAGES if _installed(name)}
-    return {"cpu": cpu, "cores": os.cpu_count(), "load": os.getloadavg()[0], "python": platform.python_version(), "versions": versions}
+    date, commit = datetime.now(timezone.utc).strftime("%Y-%m-%d"), _output("git", "rev-parse", "--short", "HEAD")
+    return {
+        "date": date,
+        "commit": commit,
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
 
 
 def _lines(path: str) -> list[str]:

@@ -15,7 +15,7 @@ long query much better than the others. bm25s, which adds up scores that it comp
 queries (2 to 3 times, on as many threads) and slower on short ones. pyserini stems with Porter's first stemmer, ours and bm25s with his
 second; the top 10 of such random queries differ for bm25s as well, whose stop words and parameters are ours.
 
-``bm25_engines.py`` compares the eager engine with PISA and bm25s on one thread.
+``bm25_engines.py`` compares the eager engine with PISA and bm25s on one thread. The figures here are PISA's.
 
 The limit of the operator is PISA alone as it asks it. That of PISA is a retriever that reads every posting of every query term once: bytes
 of compressed postings over the memory bandwidth measured here. ``maxscore`` skips, so it can be faster than that on long lists.
@@ -34,7 +34,6 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 from bench import Row, anew, median_seconds
-from bm25_engines import engine_rows
 from bm25_others import Other, bm25s_search, overlap, pyserini_searches
 from index_build import build, synthetic, write_files
 
@@ -46,7 +45,6 @@ from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 from pyterrier_ikat.store.cache import Cache
 
 PASSAGES = int(os.environ.get("IKAT_BENCH_PASSAGES", "100000"))
-SIZES = tuple(map(int, os.environ.get("IKAT_BENCH_SIZES", "20000,100000").split(",")))
 QUERIES = 8
 KINDS = {"short query (5 words)": 5, "answer (200 words)": 200, "passage query (whole passage)": 10_000}
 DEPTH = 1000
@@ -70,7 +68,6 @@ def rows() -> Iterator[Row]:
             yield _operator(task, index, asked, texts)
             yield from _alone(task, index, asked, postings)
             yield from _beside(task, index, asked, [_bm25s(by_bm25s, asked), *pyserini.get(kind, ())])
-        yield from engine_rows(SIZES, {kind: _queries(words) for kind, words in KINDS.items() if words <= 200}, postings.bandwidth)
         yield _remembered(index, _queries(20))
         yield _progress(index, queries["answer (200 words)"])
 

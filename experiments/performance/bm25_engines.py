@@ -1,89 +1,121 @@
 """The engines of BM25 on one thread: the eager one, PISA and bm25s on the same passages and queries, in CPU seconds.
 
-Sizes are those of ``IKAT_BENCH_SIZES``, 20,000 and 100,000 without it (``IKAT_BENCH_SIZES=20000,100000,1000000`` takes an hour on two
-cores). The rankings are 1000 deep: docnos and scores, no texts. ``ours`` is the whole way from the text of a query to its ranking, as is
+    IKAT_BENCH_SIZES=20000,100000,1000000 python experiments/performance/bench.py bm25_engines
+
+The passages are synthetic, of real lengths (see ``index_build.py``): there are 700 real ones here. Each size is indexed by either engine,
+texts included, on one thread; ``IKAT_BENCH_FOLDER`` names a folder that keeps passages, indexes and the seconds of their builds for the
+next call. The rankings are 1000 deep: docnos and scores, no texts. ``ours`` is the whole way from the text of a query to its ranking, as is
 that of the others: words, stems, sums and order. bm25s is asked with numba on one thread; its words are not quite ours.
 
-The limit reads 8 bytes of each posting once, over the memory bandwidth that one core has here.
+All figures are CPU seconds of the process and its children, the least of several calls: other programs on the machine make them larger, as
+they share its caches, but less so than seconds of the clock. The limit reads 8 bytes of each posting once, over the memory bandwidth
+that one core has here.
 """
 
+import json
+import os
+import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 from bench import Row, anew
 from bm25_others import bm25s_search, overlap
-from index_build import build, write_files
+from index_build import build, synthetic, write_files
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import eager
+from pyterrier_ikat.retrieve.eager import LexicalIndex
 from pyterrier_ikat.retrieve.eager_files import EagerFiles
-from pyterrier_ikat.retrieve.lexical import LexicalIndex
 from pyterrier_ikat.retrieve.pisa import open_bm25, search
-from pyterrier_ikat.retrieve.words import stop_terms, tokenize
+from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 
+SIZES = tuple(map(int, os.environ.get("IKAT_BENCH_SIZES", "20000,100000").split(",")))
+WORDS = (5, 10, 20, 50, 200)
+"""Words of a query; bm25s is asked the shortest and the longest ones."""
+QUERIES = 8
 DEPTH = 1000
 STATEMENTS = 400
 POSTING = 8
 """Bytes: the number of a passage, and an impact."""
 
 
-def engine_rows(sizes: Sequence[int], queries: dict[str, pd.DataFrame], bandwidth: float) -> Iterator[Row]:
-    """For each size the builds, and for each kind of query the engines."""
-    for size in sizes:
-        with tempfile.TemporaryDirectory() as name:
-            source, both = Path(name, "passages"), Path(name, "both")
-            source.mkdir()
-            write_files(source, size)
-            yield _builds(source, Path(name), size)
-            build(source, both, threads=1)
-            index, by_bm25s = ikat.PassageIndex(both), bm25s_search(source, DEPTH, threads=1)
-            for kind, asked in queries.items():
-                task = f"{kind}, {size:,} passages, CPU seconds per query, 1 thread"
-                yield from _engines(task, index, asked, by_bm25s, bandwidth)
-                yield _unread(task, index, asked)
+def rows() -> Iterator[Row]:
+    """For each size the builds, and for each length of a query the engines."""
+    memory = np.ones(1 << 25)  # 256 MiB, more than any cache holds
+    bandwidth = memory.nbytes / cpu_seconds(memory.sum, 20)
+    kept = os.environ.get("IKAT_BENCH_FOLDER")
+    for size in SIZES:
+        with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as name:
+            folder = Path(name, str(size))
+            yield _builds(folder, size)
+            by_bm25s = bm25s_search(folder / "passages", DEPTH, threads=1)
+            indexes = ikat.PassageIndex(folder / "eager"), ikat.PassageIndex(folder / "pisa")
+            for words in WORDS:
+                asked = queries(words)
+                task = f"{words} words, {size:,} passages, CPU seconds per query, 1 thread"
+                beside = by_bm25s if words in (WORDS[0], WORDS[-1]) else None
+                yield from _engines(task, *indexes, asked, beside, bandwidth)
+                if beside is not None:
+                    yield _unread(task, indexes[0], asked)
     yield _statements()
 
 
+def queries(words: int) -> pd.DataFrame:
+    """Queries drawn like the passages."""
+    texts = synthetic(pt.get_dataset("ikat:2023-mini").get_corpus_iter(verbose=False), QUERIES * 10, seed=2)
+    long = [ascii_text(text).split()[:words] for text in texts if len(text.split()) >= min(words, 200)]
+    return pd.DataFrame(
+        {"qid": [f"{number}" for number in range(QUERIES)], "query": [" ".join(text) for text in long[:QUERIES]]}, dtype=object
+    )
+
+
 def _engines(
-    task: str, index: ikat.PassageIndex, asked: pd.DataFrame, by_bm25s: Callable[[list[str]], list[list[str]]], bandwidth: float
+    task: str,
+    index: ikat.PassageIndex,
+    of_pisa: ikat.PassageIndex,
+    asked: pd.DataFrame,
+    by_bm25s: Callable[[list[str]], list[list[str]]] | None,
+    bandwidth: float,
 ) -> Iterator[Row]:
     """The eager engine beside bm25s, and beside PISA."""
     texts = asked["query"].tolist()
     postings, stops = EagerFiles(index.eager).postings(), stop_terms("lucene", "porter2")
-    pisa = open_bm25(index.pisa, stops="lucene", k1=0.9, b=0.4, threads=1)
+    pisa = open_bm25(of_pisa.pisa, stops="lucene", k1=0.9, b=0.4, threads=1)
 
     def ours() -> list[eager.Ranking]:
         return eager.search(postings, [eager.count_terms(tokenize(text, "porter2"), stops) for text in texts], DEPTH)
 
     theirs = partial(search, pisa, "query", texts, DEPTH)
     read = np.mean([sum(len(postings.part(number)[0]) for number in _known(postings, text, stops)) for text in texts])
-    seconds = {
-        name: cpu_seconds(work) / len(texts) for name, work in (("ours", ours), ("pisa", theirs), ("bm25s", lambda: by_bm25s(texts)))
-    }
+    engines = {"ours": ours, "pisa": theirs, **({} if by_bm25s is None else {"bm25s": partial(by_bm25s, texts)})}
+    seconds = {name: cpu_seconds(work) / len(texts) for name, work in engines.items()}
     found, expected = ours(), theirs()
     same = float(np.mean([_agrees(mine, other) for mine, other in zip(found, expected, strict=True)]))
     about: dict[str, Any] = {
         "limit": read * POSTING / bandwidth,
         "why": f"{read:,.0f} postings of {POSTING} bytes over {bandwidth / 1e9:.1f} GB/s, on one core",
     }
-    yield Row(
-        task=f"{task}: eager engine, beside bm25s",
-        ours=seconds["ours"],
-        today=seconds["bm25s"],
-        instead="bm25s with numba",
-        more={
-            "nanoseconds per posting": seconds["ours"] / read * 1e9,
-            "of bm25s": seconds["bm25s"] / read * 1e9,
-            "top 10 shared with bm25s": overlap([ranking.docnos for ranking in found], by_bm25s(texts)),
-        },
-        **about,
-    )
+    if by_bm25s is not None:
+        yield Row(
+            task=f"{task}: eager engine, beside bm25s",
+            ours=seconds["ours"],
+            today=seconds["bm25s"],
+            instead="bm25s with numba",
+            more={
+                "nanoseconds per posting": seconds["ours"] / read * 1e9,
+                "of bm25s": seconds["bm25s"] / read * 1e9,
+                "top 10 shared with bm25s": overlap([ranking.docnos for ranking in found], by_bm25s(texts)),
+            },
+            **about,
+        )
     yield Row(
         task=f"{task}: eager engine, beside PISA",
         ours=seconds["ours"],
@@ -131,16 +163,18 @@ def _apart(mine: eager.Ranking, other: eager.Ranking) -> float:
     return float(np.max(np.abs(mine.scores[:size] / other.scores[:size] - 1), initial=0))
 
 
-def _builds(source: Path, folder: Path, size: int) -> Row:
-    """An index for either engine, texts included."""
-    seconds, sizes = {}, {}
-    for engine in ("eager", "pisa"):
-        started = time.perf_counter()
-        build(source, folder / engine, threads=1, engine=engine)
-        seconds[engine] = time.perf_counter() - started
-        sizes[engine] = sum(path.stat().st_size for path in (folder / engine).rglob("*") if path.is_file() and path.name != "texts.lz4")
+def _builds(folder: Path, size: int) -> Row:
+    """An index for either engine, texts included; what an earlier call kept isn't built again."""
+    source, noted = folder / "passages", folder / "builds.json"
+    if not noted.exists():
+        source.mkdir(parents=True)
+        write_files(source, size)
+        noted.write_text(json.dumps({engine: _cpu_of_build(source, folder / engine, engine) for engine in ("eager", "pisa")}))
+    seconds = json.loads(noted.read_text())
+    files = {engine: [path for path in (folder / engine).rglob("*") if path.is_file()] for engine in seconds}
+    sizes = {engine: sum(path.stat().st_size for path in paths if path.name != "texts.lz4") for engine, paths in files.items()}
     return Row(
-        task=f"an index of {size:,} passages for the eager engine, threads=1",
+        task=f"an index of {size:,} passages for the eager engine, threads=1, CPU seconds",
         ours=seconds["eager"],
         today=seconds["pisa"],
         instead="an index for PISA, threads=1",
@@ -148,6 +182,18 @@ def _builds(source: Path, folder: Path, size: int) -> Row:
         why="",
         more={"bytes per passage beside the texts": sizes["eager"] / size, "of PISA": sizes["pisa"] / size},
     )
+
+
+def _cpu_of_build(source: Path, target: Path, engine: str) -> float:
+    """The CPU seconds of a build, PISA's process included."""
+    before = _cpu()
+    build(source, target, threads=1, engine=engine)
+    return _cpu() - before
+
+
+def _cpu() -> float:
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _statements() -> Row:

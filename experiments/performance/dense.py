@@ -6,13 +6,14 @@ queries are random vectors, too, and rankings 1000 deep. All are asked by vector
 The limit is the larger of two times that are measured here: reading all vectors once, and multiplying them at the rate of this machine's
 product of 64 queries with a block of vectors that the processor's cache holds. Ours does the product in 32 bits, and multiplies again in 64
 bits what may be among the best, so that scores don't depend on the other queries. ``index.dense()`` gives frames with docnos, as
-FlexIndex's retrievers do; plain numpy gives rows.
+FlexIndex's retrievers do; plain numpy and faiss, which is measured where it is installed, give rows.
 """
 
 import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def _searches(index: ikat.DenseIndex, vectors: Any, asked: pd.DataFrame, limit: 
         "FlexIndex.torch_retriever()": partial(index.flex.torch_retriever(num_results=DEPTH), asked),
         f"plain numpy ({AT_ONCE} queries at a time)": partial(plain, vectors, held),
     }
+    if find_spec("faiss"):
+        today["faiss-cpu, IndexFlatIP, rows and scores"] = partial(faiss_index(vectors).search, held, DEPTH)
     dense = index.dense(num_results=DEPTH)
     with watched() as memory:
         ours = seconds(lambda: anew(dense, asked))
@@ -110,6 +113,15 @@ def plain(vectors: Any, held: Any) -> list[Any]:
         scores = held[start : start + AT_ONCE] @ vectors.T
         best = np.argpartition(-scores, DEPTH, axis=1)[:, :DEPTH]
         found.append(np.take_along_axis(best, np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1), axis=1))
+    return found
+
+
+def faiss_index(vectors: Any) -> Any:
+    """The vectors in faiss, whose exact index keeps a copy in memory."""
+    import faiss
+
+    found = faiss.IndexFlatIP(SIZE)
+    found.add(np.ascontiguousarray(vectors))
     return found
 
 

@@ -5,8 +5,7 @@ from .artifact import PassageText
 from .bm25 import BM25, RM3
 from .dense import DenseRetriever, QueryEncoder
 from .dense_index import DenseIndex
-from .index import Index
-from .passage_index import PassageIndex
+from .index import Index, PassageIndex
 from .retriever import MergeShards
 from .splade import SpladeIndex, SpladeRetriever
 from .splade_writer import Splade

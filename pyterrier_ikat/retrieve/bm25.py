@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,14 +18,12 @@ from ..errors import DataError, UsageError
 from ..operator import Operator, with_fields
 from ..portable import digest
 from . import eager
+from .artifact import IndexArtifact
+from .engines import THREADS, SparseRetriever
 from .pisa import open_bm25, search
 from .ranking import TIES, Ranking
 from .retriever import Query
-from .sparse_retriever import THREADS, SparseRetriever
 from .words import STEMMERS, STOPS, ascii_text, stop_terms, tokenize
-
-if TYPE_CHECKING:
-    from .passage_index import PassageIndex
 
 
 def check_bm25(k1: float, b: float) -> None:
@@ -94,7 +92,7 @@ class BM25(SparseRetriever):
 
     def __init__(
         self,
-        index: "PassageIndex",
+        index: IndexArtifact,
         k1: float = 0.9,
         b: float = 0.4,
         num_results: int = 1000,

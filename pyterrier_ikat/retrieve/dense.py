@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,9 @@ import pyterrier as pt
 from ..conversations.frame import column
 from ..operator import Operator
 from ..portable import digest
+from .artifact import IndexArtifact
 from .ranking import TIES, Ranking
 from .retriever import IndexRetriever, Query
-
-if TYPE_CHECKING:
-    from .dense_index import DenseIndex
 
 
 class DenseRetriever(IndexRetriever):
@@ -57,7 +55,7 @@ class DenseRetriever(IndexRetriever):
 
     def __init__(
         self,
-        index: "DenseIndex",
+        index: IndexArtifact,
         num_results: int = 1000,
         cache: str | Path | None = None,
         query_prefix: str | None = None,
@@ -111,9 +109,9 @@ class QueryEncoder(Operator):
     schematic = {"label": "Encode query"}
     one_row_per_turn = True
 
-    def __init__(self, index: "DenseIndex", query_prefix: str | None = None) -> None:
+    def __init__(self, index: IndexArtifact, query_prefix: str | None = None) -> None:
         super().__init__()
-        self.index = index
+        self.index: Any = index
         self.query_prefix = query_prefix
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import eager
-from .inverting import list_places
+from .words import list_places
 
 IN_MEMORY = 200_000
 """Names up to which they are read into the memory when an index is opened: finding them there takes a fifth of the time."""

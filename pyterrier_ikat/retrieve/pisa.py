@@ -1,12 +1,14 @@
 """The interface to PISA: a child process writes indexes, and rankings depend on neither threads nor indexing order.
 
 PISA prints to C's stdout while it writes, and ends its process on trouble: so ``pisa_writer.py`` runs it. What PISA would write into the
-index folder at the first use of a scorer is made by :mod:`.derived`, so that readers never see half a file and a read-only index is never
-written to.
+index folder at the first use of a scorer is built in a temporary folder and renamed into place, so that readers never see half a file and
+a read-only index is never written to. A record beside these files has the size and a checksum of each, and of the files that they were
+derived from. It is put into place last: files that a killed process or a partial copy left have no record, or another one.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,8 +23,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..store.files import link
-from .derived import add, is_whole, record_of
+from ..store.files import link, sample_checksum
 from .ranking import NOTHING, Ranking, sort_ties
 from .state import Replaced
 
@@ -32,6 +33,10 @@ IMPACT_FILES = ("quantized.q0.bmw.64", "quantized.q0.bmw.64.block_simdbp")
 """The two files that PISA needs for the dot product of impacts, beside the index proper."""
 WRITER = Path(__file__).with_name("pisa_writer.py")
 DOCNOS_AT_ONCE = 100_000
+
+
+SOURCES = ("inv.docs", "inv.freqs", "inv.sizes", "fwd.termlex", "fwd.doclex")
+"""What they are derived from."""
 
 
 @cache
@@ -121,7 +126,7 @@ def add_bm25(folder: Path, k1: float, b: float, described: Collection[str] = ())
             _reuse_postings(ready[0][1], bm25_files(workplace, k1, b)[1])
         make_bm25_ready(workplace, k1, b)
 
-    add(files, build, use)
+    add_derived(files, build, use)
 
 
 def add_impacts(folder: Path, described: Collection[str] = ()) -> None:
@@ -132,7 +137,7 @@ def add_impacts(folder: Path, described: Collection[str] = ()) -> None:
     files = [folder / name for name in IMPACT_FILES]
     of_pyterrier = all(file.exists() for file in files) and not record_of(files).exists()
     if not (of_pyterrier or is_whole(files, described)):
-        add(files, lambda workplace: _write(workplace, kind="impacts", build=False), "retrieval by impacts")
+        add_derived(files, lambda workplace: _write(workplace, kind="impacts", build=False), "retrieval by impacts")
 
 
 def _ready_for(folder: Path) -> list[list[Path]]:
@@ -278,3 +283,71 @@ def _search_once(retriever: Any, name: str, queries: list[Any]) -> list[Ranking]
     bounds = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
     rankings = {rows[start]: Ranking(docnos[start:end].tolist(), scores[start:end]) for start, end in pairwise(bounds)}
     return [rankings.get(number, NOTHING) for number in range(len(queries))]
+
+
+# Files that PISA needs for one scorer, derived from an index in use
+
+
+def record_of(files: Sequence[Path]) -> Path:
+    """Where the sizes and checksums of derived files are kept."""
+    return files[0].with_name(f"{files[0].name}.json")
+
+
+def is_whole(files: Sequence[Path], described: Collection[str] = ()) -> bool:
+    """Whether derived files are there, as they were written, and of the index beside them.
+
+    Args:
+        files: of one scorer, in the folder of the index.
+        described: the names of files that the index's description has, which was checked before.
+    """
+    if not all(file.exists() for file in files):
+        return False
+    if all(file.name in described for file in files):
+        return True
+    try:
+        recorded = json.loads(record_of(files).read_text(encoding="utf-8"))
+        derived = all(file.name in recorded for file in files)
+        there = ((files[0].with_name(name), about) for name, about in recorded.items())
+        return derived and all(_about(path) == about for path, about in there if path.exists())
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return False
+
+
+def add_derived(files: Sequence[Path], build: Callable[[Path], None], use: str) -> None:
+    """Build derived files and put them in their place, whatever is there.
+
+    Args:
+        files: of one scorer, in the folder of the index.
+        build: writes files of these names into a folder with links to all other files of the index.
+        use: what they are needed for, for the error.
+
+    Raises:
+        DataError: when the index's folder can't be written to.
+    """
+    folder, record = files[0].parent, record_of(files)
+    try:
+        workplace = Path(tempfile.mkdtemp(dir=folder, prefix=".ikat.", suffix=".tmp"))
+    except OSError as error:
+        raise DataError(
+            f"the index {folder} isn't ready for {use} and can't be written to ({error.strerror}): "
+            "search it once where it can be, or use the parameters it was built for"
+        ) from None
+    try:
+        built = {record.name, *(file.name for file in files)}  # no link to these: it would be moved onto the file that it leads to
+        for path in folder.iterdir():
+            if path.is_file() and path.name not in built:
+                (workplace / path.name).symlink_to(path.absolute())
+        # Taken before: what is derived from files that are replaced meanwhile fits neither them nor the new ones.
+        recorded = {name: _about(folder / name) for name in SOURCES if (folder / name).exists()}
+        build(workplace)
+        recorded |= {file.name: _about(workplace / file.name) for file in files}
+        (workplace / record.name).write_text(json.dumps(recorded), encoding="utf-8")
+        # Two processes may do this at the same time: each puts whole files of the same content into place.
+        for path in (*files, record):
+            os.replace(workplace / path.name, path)
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _about(path: Path) -> list[int]:
+    return [path.stat().st_size, sample_checksum(path)]

@@ -27,9 +27,8 @@ from . import pisa
 from .corpus import Corpus, CorpusReader, check_expected
 from .eager_files import write_words
 from .engines import EAGER_UP_TO, ENGINES, has_pisa
-from .inverting import build_lists
 from .text_writer import TextWriter
-from .words import ascii_text
+from .words import ascii_text, build_lists
 
 SHARD = EAGER_UP_TO
 BUFFERS = 1 << 26

@@ -17,10 +17,10 @@ from .artifact import FORMAT, PYTERRIER_META, IndexArtifact, made_by_pyterrier
 from .artifact import SPLADE_META as META
 from .corpus import Corpus, CorpusReader
 from .eager_files import count_terms as count_eager_terms
+from .engines import THREADS, SparseRetriever
 from .pisa import count_passages, count_terms, open_impacts, search
 from .ranking import TIES, Ranking
 from .sparse_encoder import SCALE, checksum_vocabulary, encode_texts, list_numbers, list_tokens, load_sparse_encoder
-from .sparse_retriever import THREADS, SparseRetriever
 from .state import Seen, changed_at, open_folder
 
 FOLDER = "splade"

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.retrieve import BM25, NoResultWarning, eager, eager_files, engines, inverting
-from pyterrier_ikat.retrieve.eager import candidates, column_kernel
-from pyterrier_ikat.retrieve.lexical import LexicalIndex
+from pyterrier_ikat.retrieve import BM25, NoResultWarning, eager, eager_files, engines, shards, words
+from pyterrier_ikat.retrieve.eager import LexicalIndex, candidates, column_kernel
 from pyterrier_ikat.retrieve.words import ascii_text, stop_terms, tokenize
 from pyterrier_ikat.store import cache as result_cache
 
@@ -150,9 +149,9 @@ def test_an_index_of_pisa_alone_stays_one(tmp_path):
 
 
 def test_lists_are_those_that_pisa_writes(both, tmp_path, monkeypatch):
-    monkeypatch.setattr(inverting, "AT_ONCE", 64)
+    monkeypatch.setattr(words, "AT_ONCE", 64)
     texts = [(passage["docno"], ascii_text(passage["text"])) for passage in passages(700)]
-    inverting.write_lists(tmp_path / "lists", inverting.invert(texts, "porter2"), "porter2")
+    words.write_lists(tmp_path / "lists", words.invert(texts, "porter2"), "porter2")
     for name in ("inv.docs", "inv.freqs", "inv.sizes", "fwd.terms", "fwd.documents"):
         assert (tmp_path / "lists" / name).read_bytes() == (both.pisa / name).read_bytes(), name
 
@@ -177,6 +176,21 @@ def test_files_have_each_count_wherever_they_are_cut(both, tmp_path, monkeypatch
         counts = files._times(start, start + len(docs)).tolist()
         assert dict(zip(files.names.of(docs.tolist()), counts, strict=True)) == {d: c[term] for d, c in held.items() if c[term]}
         assert impacts.tobytes() == built.part(number)[1].tobytes()
+
+
+@pytest.mark.parametrize("engine", ["eager", "both"])
+def test_an_index_of_merged_shards_has_the_files_of_an_index_of_one(tmp_path, monkeypatch, engine):
+    if engine == "both":
+        pytest.importorskip("pyterrier_pisa")
+    whole = ikat.PassageIndex(tmp_path / "whole").index(passages(700))
+    monkeypatch.setattr(shards, "SHARD", 150)
+    merged = ikat.PassageIndex(tmp_path / "merged").index(passages(700), engine=engine)
+    assert merged.engines == (["eager"] if engine == "eager" else ["eager", "pisa"])
+    for path in whole.eager.iterdir():
+        assert path.read_bytes() == (merged.eager / path.name).read_bytes(), path.name
+    pd.testing.assert_frame_equal(merged.bm25(engine="eager")(QUERIES), whole.bm25()(QUERIES), check_exact=True)
+    if engine == "both":
+        agree(merged.bm25(engine="eager")(QUERIES), merged.bm25(engine="pisa")(QUERIES))
 
 
 # Sums and the cut

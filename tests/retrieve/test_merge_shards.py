@@ -74,6 +74,13 @@ def test_bm25_over_two_indexes_keeps_columns_and_text(halves):
     assert merged["qmark"].tolist() == [{"b": 1, "a": 2}[qid] for qid in merged["qid"]]
 
 
+def test_parts_of_either_engine_give_the_same(halves, tmp_path):
+    pytest.importorskip("pyterrier_pisa")
+    second = ikat.PassageIndex(tmp_path / "pisa").index([{"docno": d, "text": TEXTS[d]} for d in ("d4", "d5", "d6")], engine="pisa")
+    eager, mixed = (MergeShards([halves[0].bm25(), half.bm25()])(QUERIES) for half in (halves[1], second))
+    pd.testing.assert_frame_equal(mixed, eager, rtol=1e-4)
+
+
 def test_a_cutoff_reaches_the_parts(halves):
     merged = MergeShards([half.bm25() for half in halves])
     cut = (merged % 2).compile()

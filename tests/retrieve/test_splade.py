@@ -94,6 +94,22 @@ def test_the_score_is_the_dot_product_of_the_vectors_in_hundredths(model, index)
     assert len(set(np.round(list(wanted.values()), 4))) >= 12  # scores that could be mixed up would prove nothing
 
 
+def test_two_parts_of_a_collection_are_ranked_as_one_index(model, index, tmp_path):
+    halves = [ikat.Splade(model).index(tmp_path / str(number), CORPUS[number::2]) for number in (0, 1)]
+    merged = ikat.MergeShards([half.retriever(engine="eager") for half in halves])(topics(*QUERIES))
+    pd.testing.assert_frame_equal(merged, index.retriever()(topics(*QUERIES)), check_exact=True)
+
+
+@pytest.mark.linux
+def test_an_index_of_pisas_files_gives_what_one_of_eager_files_gives(model, index, tmp_path, monkeypatch):
+    monkeypatch.setattr("pyterrier_ikat.retrieve.splade_writer.EAGER_UP_TO", 0)
+    by_pisa = ikat.Splade(model).index(tmp_path / "pisa", CORPUS)
+    assert (index.engines, by_pisa.engines) == (["eager"], ["pisa"])
+    pd.testing.assert_frame_equal(by_pisa.retriever()(topics(*QUERIES)), index.retriever()(topics(*QUERIES)), check_exact=True)
+    with pytest.raises(ikat.UsageError, match="has no files for engine='eager', only for pisa"):
+        by_pisa.retriever(engine="eager")
+
+
 def test_passages_come_by_score_then_docno_with_their_text(index):
     found = index.retriever()(topics("green tea"))
     assert found["rank"].tolist() == list(range(len(found)))

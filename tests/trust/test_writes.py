@@ -13,9 +13,9 @@ WORKPLACE = "part of an index, whose folder gets its name when everything is in 
 ELSEWHERE = {
     "conversations/download.py": "goes on with a download that was cut; the file gets its name when it is the expected one",
     "retrieve/dense_writer.py": WORKPLACE,
-    "retrieve/derived.py": WORKPLACE,
+    "retrieve/pisa.py": WORKPLACE,
     "retrieve/eager_files.py": WORKPLACE,
-    "retrieve/inverting.py": WORKPLACE,
+    "retrieve/words.py": WORKPLACE,
     "retrieve/shards.py": WORKPLACE,
     "retrieve/text_writer.py": WORKPLACE,
     "study/account.py": "a line at a time at its end; one that was cut is passed over",

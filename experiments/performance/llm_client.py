@@ -1,0 +1,81 @@
+"""What one call to a language model costs the process that sends it: ours, the openai client, and litellm, in CPU seconds.
+
+    python experiments/performance/bench.py llm_client
+
+The server is that of ``llm_stage.py``: 332 calls, 32 at a time, answered after 200 to 800 ms. Each client sends them in a process of its
+own, from 32 threads, after one call that doesn't count; keys, retries and the cache of ours are on. litellm is measured where it is
+installed: it is no dependency. There is no limit but 0: a client does nothing that the task asks for.
+"""
+
+import contextlib
+import io
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from bench import Row
+from llm_stage import ALLOWED, CALLS, PROCESSES, PROMPT, _alone
+
+MESSAGES = [{"role": "user", "content": PROMPT}]
+
+
+def rows() -> Iterator[Row]:
+    """Ours beside each other client that is there."""
+    others: dict[str, Callable[[str], float]] = {"the openai client": by_openai}
+    if find_spec("litellm"):
+        others["litellm"] = by_litellm
+    ours = _median(ours_of)
+    for instead, work in others.items():
+        yield Row(f"a call to a language model, of {CALLS}, {ALLOWED} at a time, CPU seconds", ours, _median(work), instead, None, "")
+
+
+def _median(work: Callable[[str], float]) -> float:
+    return statistics.median(_alone(work) for _ in range(PROCESSES))
+
+
+def ours_of(url: str) -> float:
+    """CPU seconds of a call by this package, the cache and the ledger included."""
+    import pyterrier_ikat as ikat
+    from pyterrier_ikat.llms import Request
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):  # the progress bars
+        model = ikat.llm(f"openai:m base_url={url} cache={folder}/llm.sqlite")
+        model.open()
+        model.ask([Request(MESSAGES, "first", "0_1")])
+        requests = [Request(MESSAGES, "stage", f"{number}_1", sample=number) for number in range(CALLS)]
+        taken = _cpu(lambda: model.ask(requests))
+        model.close()
+    return taken
+
+
+def by_openai(url: str) -> float:
+    """The same by the openai client."""
+    import openai
+
+    client = openai.OpenAI(api_key="none", base_url=url, max_retries=5)
+    return _threads(partial(client.chat.completions.create, model="m", messages=MESSAGES))  # type: ignore[call-overload]
+
+
+def by_litellm(url: str) -> float:
+    """The same by litellm."""
+    import litellm
+
+    litellm.suppress_debug_info = True
+    return _threads(partial(litellm.completion, model="openai/m", messages=MESSAGES, api_base=url, api_key="none", num_retries=5))
+
+
+def _threads(call: Callable[[], Any]) -> float:
+    call()
+    with ThreadPoolExecutor(ALLOWED) as pool:
+        return _cpu(lambda: [future.result() for future in [pool.submit(call) for _ in range(CALLS)]])
+
+
+def _cpu(work: Callable[[], Any]) -> float:
+    started = time.process_time()
+    work()
+    return (time.process_time() - started) / CALLS
