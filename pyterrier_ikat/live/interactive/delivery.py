@@ -56,13 +56,9 @@ class Sender:
             return self._begun(found)
         reason = ""
         for _ in range(ATTEMPTS):
-            self.journal.step("start")
             began = time.perf_counter()
             try:
-                message = self.server.start(self.run_id, description, track_persona=track_persona)
-            except (ServerDown, ServerRefusal):
-                self.journal.step("unsent")
-                raise
+                message = self._noted("start", lambda: self.server.start(self.run_id, description, track_persona=track_persona))
             except Unsure as error:
                 reason = str(error)
                 if found := settle_start(self.server, self.run_id, self._wait):
@@ -153,11 +149,15 @@ class Sender:
         return f"{told}: ask the organisers whether they can recover it, {AGAIN}"
 
     def _proceed(self, turn: Turn | None) -> UserMessage:
-        self.journal.step("sending" if turn else "next")
+        if turn is None:
+            return self._noted("next", lambda: self.server.proceed(self.run_id, "", {}, []))
+        return self._noted("sending", lambda: self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements)))
+
+    def _noted(self, step: str, call: Callable[[], UserMessage]) -> UserMessage:
+        """The answer to a call that is noted before it is made, and again when the server has certainly not taken it."""
+        self.journal.step(step)
         try:
-            if turn is None:
-                return self.server.proceed(self.run_id, "", {}, [])
-            return self.server.proceed(self.run_id, turn.response, turn.citations, list(turn.statements))
+            return call()
         except (ServerDown, ServerRefusal):
             self.journal.step("unsent")
             raise

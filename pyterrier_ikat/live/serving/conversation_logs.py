@@ -57,6 +57,7 @@ class ConversationLogs:
                 for name, written in self._logs.items()
                 for one in written.dialogues()
             }
+            self._write_topics()  # of what a killed server left
         except BaseException:
             self._held.close()
             raise
@@ -80,12 +81,15 @@ class ConversationLogs:
     def close(self) -> None:
         """Write each log's topics file, and let others write into the folders."""
         with self._held:
-            for name, written in self._logs.items():
-                try:
-                    if topics := written.topics():
-                        write_topics(written.folder / TOPICS, topics)
-                except IkatError as error:
-                    log.error("there is no topics file of the conversations with %s: %s", name, error)
+            self._write_topics()
+
+    def _write_topics(self) -> None:
+        for name, written in self._logs.items():
+            try:
+                if topics := written.topics():
+                    write_topics(written.folder / TOPICS, topics)
+            except IkatError as error:
+                log.error("there is no topics file of the conversations with %s: %s", name, error)
 
 
 def _header(system: System) -> dict[str, object]:

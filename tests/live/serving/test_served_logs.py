@@ -2,7 +2,9 @@
 
 import json
 import logging
+import os
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
@@ -128,6 +130,22 @@ def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
         running({"talks": Talks("x") >> Talks()}, save_to=folders[0].parent),
     ):
         pass
+
+
+def test_a_server_that_was_killed_at_any_byte_goes_on(client, tmp_path):
+    client.chat(says("Which tea?", **NAMED))
+    first = log_of(tmp_path).path.stat().st_size
+    client.chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
+    whole = log_of(tmp_path).path.stat().st_size
+    for size in (first, first + 1, (first + whole) // 2, whole - 1, whole):
+        shutil.copytree(tmp_path / "served", killed := tmp_path / str(size) / "served")
+        os.truncate(killed / "talks" / "log.jsonl", size)
+        again = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, save_to=killed)
+        (topic,) = json.loads((killed / "talks" / "topics.json").read_text())
+        assert [turn["utterance"] for turn in topic["turns"]] == ["Which tea?", "And cold?"][: 1 + (size == whole)]
+        Client(again).chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
+        again.service.logs.close()
+        assert logged(tmp_path / str(size)) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")]}
 
 
 def test_a_log_that_can_not_be_written_costs_no_answer_and_no_words(client, tmp_path, caplog):
