@@ -229,9 +229,9 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
 
     if is_run_file(path):
         return read_rankings(path)
-    from ..evaluation.finished import ranking_of
+    from ..evaluation.finished import check_ranking, results_of
 
-    return ranking_of(name, path)
+    return check_ranking(name, results_of(name, path))
 
 
 def _show_statements(paths: Sequence[str], dataset_name: str, judged: "pd.DataFrame", form: str) -> None:

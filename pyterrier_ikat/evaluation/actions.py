@@ -14,8 +14,8 @@ from ..completions.verdicts import ACTIONS
 from ..conversations.frame import is_missing, values
 from ..conversations.topics import ANSWERABILITY
 from ..errors import DataError, UsageError, list_first
-from ..runs import RunFolder
 from .evaluator import describe_mismatch
+from .finished import check_once, written_by
 
 WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
 """The label of the turns in which each action is right."""
@@ -102,36 +102,21 @@ def count_actions(system: System, answers: pd.DataFrame, *, name: str = "the sys
 
 def labels_by_turn(answers: pd.DataFrame) -> dict[str, str]:
     """The label of each turn that has one; errors as :func:`evaluate_actions`'s."""
-    missing = [name for name in ("qid", "gold_answerability") if name not in answers.columns]
-    known = (
-        {}
-        if missing
-        else {qid: label for qid, label in zip(answers["qid"], values(answers, "gold_answerability", ""), strict=True) if label}
-    )
+    given = values(answers, "gold_answerability", "") if "qid" in answers.columns else []
+    known = {qid: label for qid, label in zip(answers.get("qid", []), given, strict=True) if label}
     if not known:
         raise UsageError("nothing says which turns have an answer: give answers with gold_answerability, as those of mtrag:mini")
     for qid, label in known.items():
         if label not in ANSWERABILITY:
             raise DataError(f"turn {qid}: the answerability is {label!r}: give one of {', '.join(ANSWERABILITY)}")
-    if answers["qid"].duplicated().any():
-        raise DataError(f"turn {answers['qid'][answers['qid'].duplicated()].iloc[0]} occurs twice in the answers: keep one")
+    check_once("the answers", answers, ["qid"], "keep one")
     return known
 
 
 def actions_by_turn(system: System) -> dict[str, str]:
     """The decision of one system for each of its turns, empty where it decided nothing; errors as :func:`evaluate_actions`'s."""
-    if isinstance(system, pd.DataFrame):
-        missing = [name for name in ("qid", "qaction") if name not in system.columns]
-        if missing:
-            raise UsageError(f"the frame has no {' and no '.join(missing)}: give the output of a pipeline with ikat.Decide(llm)")
-        pairs = list(zip(system["qid"], system["qaction"], strict=True))
-    else:
-        folder = RunFolder(system)
-        folder.check_finished()
-        folder.check_file("turns.jsonl")
-        pairs = [(turn["qid"], turn.get("qaction")) for turn in folder.turns()]
     decided: dict[str, str] = {}
-    for qid, given in pairs:
+    for qid, given in written_by(system, "qaction", "Decide(llm)"):
         action = "" if is_missing(given) else given
         if action not in ("", *ACTIONS):
             raise DataError(f"turn {qid}: the action is {action!r}: give one of {', '.join(ACTIONS)}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -15,7 +15,6 @@ from ..runs import RunFolder, read_run
 from ..runs.turns_file import checksum_of
 from ..store.trec import is_run_file
 from ..submit.reading import read_ranking
-from .evaluator import Ranking
 
 Source: TypeAlias = pd.DataFrame | RunFolder | str | Path
 RANKING = ("qid", "docno", "score", "rank")
@@ -40,9 +39,53 @@ def results_of(name: str, run: Source) -> pd.DataFrame:
     return read_run(run) if is_run_file(Path(run)) else read_ranking(run)
 
 
-def ranking_of(name: str, run: Source) -> Ranking:
-    """A run as scores by turn; as :func:`results_of`, and checked by :func:`check_ranking`."""
-    return check_ranking(name, results_of(name, run))
+def check_columns(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> None:
+    """Check that a frame has these columns.
+
+    Raises:
+        UsageError: when it lacks one.
+
+    Example:
+        >>> check_columns("the answers", pd.DataFrame({"qid": ["1_1"]}), ("qid", "qanswer"), "add it")
+        Traceback (most recent call last):
+        pyterrier_ikat.errors.UsageError: no column qanswer in the answers, only qid: add it
+    """
+    if lacking := [name for name in names if name not in frame.columns]:
+        there = ", ".join(map(str, frame.columns)) or "none"
+        raise UsageError(f"no column {', '.join(lacking)} in {who}, only {there}: {repair}")
+
+
+def check_once(who: str, frame: pd.DataFrame, names: Sequence[str], repair: str) -> None:
+    """Check that no two rows of a frame have the same values in these columns.
+
+    Raises:
+        DataError: when two have.
+
+    Example:
+        >>> check_once("the answers", pd.DataFrame({"qid": ["1_1", "1_1"]}), ["qid"], "keep one")
+        Traceback (most recent call last):
+        pyterrier_ikat.errors.DataError: turn 1_1 occurs twice in the answers: keep one
+    """
+    again = frame[frame.duplicated(list(names))]
+    if len(again):
+        which = ", ".join(f"{'turn' if name == 'qid' else name} {again[name].iloc[0]}" for name in names)
+        raise DataError(f"{which} occurs twice in {who}: {repair}")
+
+
+def written_by(system: pd.DataFrame | str | Path, name: str, operator: str) -> list[tuple[str, Any]]:
+    """The qid of each row of a frame, or of each turn of a run folder, and what a system wrote into the column ``name``.
+
+    Raises:
+        UsageError: when a frame lacks the column; it names the ``operator`` that makes it.
+        DataError: when a folder holds no finished run.
+    """
+    if isinstance(system, pd.DataFrame):
+        check_columns("the frame", system, ("qid", name), f"give the output of a pipeline with ikat.{operator}")
+        return list(zip(system["qid"], system[name], strict=True))
+    folder = RunFolder(system)
+    folder.check_finished()
+    folder.check_file("turns.jsonl")
+    return [(turn["qid"], turn.get(name)) for turn in folder.turns()]
 
 
 def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -52,12 +95,8 @@ def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
         UsageError: when a column is missing.
         DataError: when an id is no text, a turn has a passage twice, a score is no finite number, or scores rise with the rank.
     """
-    missing = [wanted for wanted in RANKING if wanted not in run.columns]
-    if missing:
-        raise UsageError(
-            f"run {name} has no {', '.join(missing)} (it has {', '.join(map(str, run.columns))}): give a ranking, such as "
-            "read_run(path) returns; ranks come from pt.model.add_ranks(run)"
-        )
+    repair = "give a ranking, such as read_run(path) returns; ranks come from pt.model.add_ranks(run)"
+    check_columns(f"run {name}", run, RANKING, repair)
     run = with_text_ids(f"run {name}", run)
     try:
         return scores_by_turn(strictly_decreasing(run))

@@ -7,6 +7,7 @@ import pandas as pd
 
 from ..conversations.frame import with_text_ids
 from ..errors import DataError, UsageError
+from .finished import check_columns, check_once
 from .judgements import cohens_kappa
 
 IMPORTANCE = ("vital", "okay")
@@ -36,7 +37,7 @@ def nugget_scores(assigned: pd.DataFrame) -> pd.DataFrame:
         [[0.5, 0.33, 0.75, 0.5, 0.6]]
     """
     if "nugget" in assigned.columns:
-        check_nuggets_once("the labels", assigned, ["qid", "nugget"], "score the labels of each run by themselves")
+        check_once("the labels", assigned, ["qid", "nugget"], "score the labels of each run by themselves")
     known = assigned[assigned["label"].notna()]
     _check_words("the labels", known["label"], LABELS)
     _check_words("the labels", known["importance"], IMPORTANCE)
@@ -94,26 +95,12 @@ def _label_key(frame: pd.DataFrame) -> list[str]:
 
 def _labelled(who: str, frame: pd.DataFrame) -> pd.DataFrame:
     """The rows with a label, each nugget of a turn (and run) once."""
-    if lacking := [name for name in ("qid", "nugget", "label") if name not in frame.columns]:
-        raise UsageError(f"no column {', '.join(lacking)} in {who}: there are {', '.join(map(str, frame.columns))}")
+    check_columns(who, frame, ("qid", "nugget", "label"), "add it")
     found = with_text_ids(who, frame[frame["label"].notna()], _label_key(frame))
     _check_words(who, found["label"], LABELS)
     key = _label_key(frame)
-    check_nuggets_once(who, found, key, "keep one" if "run" in key else "keep one; labels of several runs need a column run")
+    check_once(who, found, key, "keep one" if "run" in key else "keep one; labels of several runs need a column run")
     return found[[*key, "label"]]
-
-
-def check_nuggets_once(who: str, frame: pd.DataFrame, key: Sequence[str], repair: str) -> None:
-    """Check that no two rows have the same ``key``.
-
-    Raises:
-        DataError: naming the turn and the nugget of the first row that has.
-    """
-    again = frame[frame.duplicated(list(key))]
-    if len(again):
-        row = again.iloc[0]
-        where = ", ".join(f"{'turn' if name == 'qid' else name} {row[name]}" for name in key if name != "nugget")
-        raise DataError(f"{where}: {who} have the nugget {row['nugget']!r} twice: {repair}")
 
 
 def _check_words(who: str, words: "pd.Series[Any]", known: Sequence[str]) -> None:

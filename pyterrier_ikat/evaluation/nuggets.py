@@ -18,7 +18,8 @@ from ..conversations.frame import object_frame, question_column, values, with_co
 from ..errors import DataError, UsageError
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
-from .nugget_labels import IMPORTANCE, LABELS, check_nuggets_once, nugget_scores
+from .finished import check_columns, check_once
+from .nugget_labels import IMPORTANCE, LABELS, nugget_scores
 
 AT_ONCE = 10
 """Passages, or nuggets, that one prompt shows."""
@@ -213,8 +214,8 @@ def assign_nuggets(
         ['support', 'not_support']
     """
     questions = _questions(responses, "the responses", ("qanswer",))
-    _check_one_response(responses)
-    check_nuggets_once("the nuggets", nuggets, ["qid", "nugget"], "keep one")
+    check_once("the responses", responses, ["qid"], "keep one")
+    check_once("the nuggets", nuggets, ["qid", "nugget"], "keep one")
     if not set(responses["qid"]) & set(nuggets["qid"]):
         raise DataError("none of the responses is about a turn of the nuggets")
     said = dict(zip(responses["qid"], values(responses, "qanswer"), strict=True))
@@ -245,23 +246,15 @@ def nugget_precision(responses: pd.DataFrame, nuggets: pd.DataFrame, llm: Any, *
     Returns:
         As :func:`nugget_scores`, over the response's nuggets; turns without a response are missing.
     """
-    _check_one_response(responses)
+    check_once("the responses", responses, ["qid"], "keep one")
     said = responses[[bool(str(text or "").strip()) for text in values(responses, "qanswer")]].reset_index(drop=True)
     stated = create_nuggets(with_columns(said, docno=said["qid"], text=said["qanswer"]), llm, **options)
     listed = {qid: "\n".join(found) for qid, found in nuggets.groupby("qid", sort=False)["nugget"]}
     return nugget_scores(assign_nuggets(with_columns(said, qanswer=[listed.get(qid, "") for qid in said["qid"]]), stated, llm, **options))
 
 
-def _check_one_response(responses: pd.DataFrame) -> None:
-    again = responses["qid"][responses["qid"].duplicated()]
-    if len(again):
-        raise DataError(f"turn {again.iloc[0]} has two responses: keep one")
-
-
 def _questions(frame: pd.DataFrame, who: str, needs: Sequence[str]) -> dict[str, str]:
-    lacking = [name for name in ("qid", *needs) if name not in frame.columns]
-    if lacking:
-        raise UsageError(f"no column {', '.join(lacking)} in {who}: there are {', '.join(frame.columns)}")
+    check_columns(who, frame, ("qid", *needs), "add it")
     question = "qresolved" if "qresolved" in frame.columns else question_column(frame)
     if question not in frame.columns:
         raise UsageError(f"no question stands in {who}: add a column qresolved, qutterance or query")

@@ -12,10 +12,11 @@ from ir_measures import P, R, SetF, SetP, SetR, nDCG
 from ..arguments import checked
 from ..conversations.frame import column, object_frame, values, with_columns
 from ..conversations.qrels import check_qrels
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from ..runs import RunFolder
 from ..runs.turns_file import chosen_statements
 from .evaluator import Evaluator, check_turn_names, describe_mismatch, judgements_by_turn
+from .finished import written_by
 from .measures import label
 
 
@@ -48,21 +49,8 @@ def statement_ranking(system: pd.DataFrame | str | Path) -> pd.DataFrame:
 
 def statements_by_turn(system: pd.DataFrame | str | Path) -> dict[str, list[str]]:
     """The ids of the statements that one system chose for each of its turns, best first; errors as :func:`statement_ranking`'s."""
-    if isinstance(system, pd.DataFrame):
-        missing = [name for name in ("qid", "qstatements") if name not in system.columns]
-        if missing:
-            raise UsageError(
-                f"the frame has no {' and no '.join(missing)} (it has {', '.join(map(str, system.columns))}): give the output of a "
-                "pipeline that chooses statements, such as ikat.SelectStatements(llm)"
-            )
-        lists = list(zip(system["qid"], system["qstatements"], strict=True))
-    else:
-        folder = RunFolder(system)
-        folder.check_finished()
-        folder.check_file("turns.jsonl")
-        lists = [(turn["qid"], turn.get("qstatements", [])) for turn in folder.turns()]
     first: dict[str, Any] = {}
-    for qid, chosen in lists:
+    for qid, chosen in written_by(system, "qstatements", "SelectStatements(llm)"):
         known = first.setdefault(qid, chosen)
         if known is not chosen and _ids(qid, known) != _ids(qid, chosen):
             raise DataError(f"turn {qid} has rows with different statements: {known!r} and {chosen!r}; give one choice per turn")

@@ -14,6 +14,7 @@ from ..conversations.frame import is_missing, values, with_columns, with_text_id
 from ..errors import DataError, UsageError, list_first
 from ..runs.turns_file import as_json, response_column, used_marks
 from .evaluator import check_turn_names, describe_mismatch
+from .finished import check_columns, check_once
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 
@@ -104,9 +105,7 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
         [['Rooibos.', ['a']], ['', []]]
     """
     for what, frame, needed in (("turns", turns, ["qid"]), ("answers", answers, ["qid", response_column(answers)])):
-        missing = [name for name in needed if name not in frame.columns]
-        if missing:
-            raise UsageError(f"the {what} have no {' and no '.join(missing)}: they have {', '.join(map(str, frame.columns)) or 'nothing'}")
+        check_columns(f"the {what}", frame, needed, "add it")
     turns, answers = with_text_ids("the turns", turns, ["qid"]), with_text_ids("the answers", answers, ["qid"])
     _check_turns(turns, answers)
     answers = answers.assign(qanswer=answers[response_column(answers)])[answers["qid"].isin(turns["qid"])]
@@ -118,9 +117,7 @@ def response_frame(turns: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_turns(turns: pd.DataFrame, answers: pd.DataFrame) -> None:
-    repeated = turns["qid"].duplicated()
-    if repeated.any():
-        raise DataError(f"turn {turns.loc[repeated, 'qid'].iloc[0]} is there twice: give the turns to judge once each")
+    check_once("the turns to judge", turns, ["qid"], "give each once")
     check_turn_names("the answers", answers["qid"].unique(), turns["qid"])
     if len(turns) and len(answers) and not answers["qid"].isin(turns["qid"]).any():
         raise DataError(f"the answers have none of the turns: {describe_mismatch(answers['qid'].iloc[0], turns['qid'].iloc[0])}")

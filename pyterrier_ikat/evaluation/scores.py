@@ -22,7 +22,7 @@ from .evaluator import (
     turn_scores,
     warn_of_other_turns,
 )
-from .finished import Finished, check_ranking, folders_in, qrels_of, ranking_of
+from .finished import Finished, check_once, check_ranking, folders_in, qrels_of, results_of
 from .measures import TRACK_2023, as_measures, label
 
 GROUPS = ("conversation", "depth")
@@ -98,7 +98,7 @@ def evaluate(
             raise UsageError("nothing says the judgements: give qrels=..., which only run folders of a dataset know themselves")
         qrels = qrels_of(folders)
     evaluator = make_evaluator(qrels, measures)
-    rankings = {name: ranking_of(name, run) for name, run in named.items()}
+    rankings = {name: check_ranking(name, results_of(name, run)) for name, run in named.items()}
     rows = experiment_rows(turn_scores(rankings.items(), evaluator), evaluator.measures, baseline)
     for name, ranking in rankings.items():
         warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
@@ -281,7 +281,5 @@ def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measu
     if wanted not in frame.columns or "qid" not in frame.columns:
         raise DataError(f"{name} has no scores {wanted} by qid, only the columns {', '.join(map(str, frame.columns))}")
     frame = with_text_ids(name, frame, ["qid"])
-    twice = frame["qid"].duplicated()
-    if twice.any():
-        raise DataError(f"{name} has two scores {wanted} of turn {frame['qid'][twice].iloc[0]}: keep one")
+    check_once(f"the scores {wanted} of {name}", frame, ["qid"], "keep one")
     return frame.set_index("qid")[wanted].astype(float)

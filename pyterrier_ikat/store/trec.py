@@ -61,11 +61,11 @@ def _name(run: Any) -> str:
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether a path is, or would be, that of a run file: no folder, and no submission, which begins with a brace."""
+    """Whether a path is, or would be, that of a run file: no folder, and no submission, which begins with a brace or a bracket."""
     if not path.is_file():
         return not path.is_dir()
     with path.open("rb") as file:
-        return not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        return not file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
 
 
 def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
@@ -77,7 +77,7 @@ def read_rankings(path: str | Path) -> dict[str, dict[str, float]]:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"there is no run file {path}")
+        raise DataError(f"there is no run file {path}: give a folder made by `ikat run`, a TREC run file or a submission")
     try:
         found = _rankings(path)
     except (OSError, EOFError, zlib.error) as error:

@@ -190,7 +190,7 @@ def test_counts_are_added_up_not_averaged():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda run: run.drop(columns="rank"), UsageError, r"run x has no rank .it has qid, docno, score.*pt.model.add_ranks"),
+        (lambda run: run.drop(columns="rank"), UsageError, r"no column rank in run x, only qid, docno, score.*pt.model.add_ranks"),
         (lambda run: run.assign(docno=range(len(run))), DataError, "run x: the docno 0 is no text"),
         (lambda run: run.assign(qid=run["qid"].astype(object).where(run["rank"] > 0)), DataError, "run x: the qid nan is no text"),
         (lambda run: run.assign(score=np.nan), DataError, "run x: turn 9-1_0, passage .* the score is nan"),

@@ -123,8 +123,8 @@ def test_labels_of_several_runs_are_joined_run_by_run():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda both: both.drop(columns="run"), DataError, "turn 1_1: our labels have the nugget 'a' twice: .* need a column run"),
-        (lambda both: both.assign(run="one"), DataError, "run one, turn 1_1: our labels have the nugget 'a' twice: keep one"),
+        (lambda both: both.drop(columns="run"), DataError, "turn 1_1, nugget a occurs twice in our labels: .* need a column run"),
+        (lambda both: both.assign(run="one"), DataError, "run one, turn 1_1, nugget a occurs twice in our labels: keep one"),
         (lambda both: both.replace("support", "yes"), DataError, "our labels have 'yes', which is none of support"),
         (lambda both: both.drop(columns="nugget"), UsageError, "no column nugget in our labels"),
         (lambda both: both.assign(qid=1), DataError, "the qid 1 is no text"),
@@ -145,7 +145,7 @@ def test_one_of_two_without_runs_is_refused():
 
 def test_labels_of_two_runs_are_no_score_of_one_turn():
     both = labels_of(one="sn", two="ns").assign(importance="vital")
-    with pytest.raises(DataError, match="turn 1_1: the labels have the nugget 'a' twice: score the labels of each run by themselves"):
+    with pytest.raises(DataError, match="turn 1_1, nugget a occurs twice in the labels: score the labels of each run by themselves"):
         nugget_scores(both)
     assert nugget_scores(both[:2])["all"].tolist() == [0.5]
     with pytest.raises(DataError, match="the labels have 'yes'"):
@@ -154,9 +154,9 @@ def test_labels_of_two_runs_are_no_score_of_one_turn():
 
 def test_repeats_are_refused_before_a_call():
     llm, model = scripted()
-    with pytest.raises(DataError, match="turn 1_1: the nuggets have the nugget 'a' twice"):
+    with pytest.raises(DataError, match="turn 1_1, nugget a occurs twice in the nuggets"):
         assign_nuggets(said("a"), facts(("a", "vital"), ("a", "okay")), llm)
-    with pytest.raises(DataError, match="turn 1_1 has two responses"):
+    with pytest.raises(DataError, match="turn 1_1 occurs twice in the responses"):
         nugget_precision(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm)
     assert not model.asked
 
@@ -167,7 +167,7 @@ def test_what_is_missing_is_named():
         create_nuggets(pool(1).drop(columns="text"), llm)
     with pytest.raises(UsageError, match="no question"):
         create_nuggets(pool(1).drop(columns="query"), llm)
-    with pytest.raises(DataError, match="turn 1_1 has two responses"):
+    with pytest.raises(DataError, match="turn 1_1 occurs twice in the responses"):
         assign_nuggets(pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm)
     with pytest.raises(DataError, match="about a turn of the nuggets"):
         assign_nuggets(said("a", "9_9"), facts(("a", "vital")), llm)

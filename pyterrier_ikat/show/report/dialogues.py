@@ -24,7 +24,7 @@ from ...runs import RunFolder
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
 from .page import OF_SESSIONS, Report, render, shown_first
-from .results import CHARACTERS, OPEN_WORDS, word_limit
+from .results import CHARACTERS, OPEN_WORDS, load_texts, word_limit
 from .runs import RunSource
 from .sessions import NOT_ENDED, Shown, align, build_users, passages_of
 
@@ -152,11 +152,7 @@ def _read(name: str, log: Log) -> list[Dialogue]:
 def _load_texts(turns: Sequence[Turn], texts: pt.Transformer | None, most: int) -> dict[str, str]:
     """Docno -> text, for the first ``most`` passages of each turn whose text the log lacks."""
     first = [one for turn in turns for one in passages_of(turn)[:most]]
-    lacking = pd.DataFrame({"docno": sorted({docno for docno, _, text in first if not text})}, dtype=object)
-    if texts is None or lacking.empty:
-        return {}
-    loaded = texts.transform(lacking)
-    return dict(zip(loaded["docno"], loaded["text"], strict=True))
+    return load_texts(texts, {docno for docno, _, text in first if not text})
 
 
 def fit_sources(passages: Sequence[Sequence[tuple[str, float | None, str]]], most: int) -> tuple[int, int]:

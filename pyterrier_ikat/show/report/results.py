@@ -82,7 +82,7 @@ def passages_by_turn(
     for number, run in enumerate(runs):
         _add_deep(run, number, places)
     labels = {} if qrels is None else qrels.set_index(["qid", "docno"])["label"].to_dict()
-    known = _load_texts(runs, texts, {docno for turn in places.values() for docno in turn})
+    known = _texts_of(runs, texts, {docno for turn in places.values() for docno in turn})
     limit = word_limit([known.get(docno, "") for turn in places.values() for docno in turn])
     words = {docno: cut_words(text, limit) for docno, text in known.items()}
     listed = {
@@ -129,17 +129,21 @@ def _places(run: RunData, depth: int) -> Iterator[tuple[str, str, Place]]:
             yield qid, docno, Place(int(rank) + 1, float(score), (qid, docno) in used)
 
 
-def _load_texts(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]) -> dict[str, str]:
+def _texts_of(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]) -> dict[str, str]:
     known: dict[str, str] = {}
     for run in runs:
         if "text" in run.results.columns:
             pairs = zip(run.results["docno"], run.results["text"], strict=True)
             known.update((docno, text) for docno, text in pairs if isinstance(text, str))
-    lacking = pd.DataFrame({"docno": sorted(wanted - set(known))}, dtype=object)
-    if texts is not None and len(lacking):
-        loaded = texts.transform(lacking)
-        known.update(zip(loaded["docno"], loaded["text"], strict=True))
-    return known
+    return known | load_texts(texts, wanted - set(known))
+
+
+def load_texts(texts: pt.Transformer | None, docnos: set[str]) -> dict[str, str]:
+    """Docno -> text, as far as there is somebody to ask for them."""
+    if texts is None or not docnos:
+        return {}
+    loaded = texts.transform(pd.DataFrame({"docno": sorted(docnos)}, dtype=object))
+    return dict(zip(loaded["docno"], loaded["text"], strict=True))
 
 
 def cut_words(text: str, limit: int) -> tuple[str, str]:

@@ -19,10 +19,11 @@ from ...conversations.datasets import IkatDataset, full_name
 from ...conversations.frame import is_missing, with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
+from ...evaluation.finished import RANKING, check_columns
 from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.log import Log
 from ...runs.turns_file import as_json, chosen_statements, used_marks
-from ...store.trec import name_runs
+from ...store.trec import is_run_file, name_runs
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
 from .page import Call, read_kept
@@ -86,16 +87,9 @@ def _read(name: str, run: Any, dataset: IkatDataset | None) -> RunData:
     path = Path(run)
     if path.is_dir():
         return _of_folder(name, RunFolder(path))
-    if _is_json(path):
-        return _of_submission(name, read_submission(path, dataset))
-    return RunData(name, read_run(path))
-
-
-def _is_json(path: Path) -> bool:
-    if not path.is_file():
-        raise DataError(f"there is no run {path}: give a folder made by `ikat run`, a TREC run file or a submission")
-    with path.open("rb") as file:
-        return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+    if is_run_file(path):
+        return RunData(name, read_run(path))
+    return _of_submission(name, read_submission(path, dataset))
 
 
 def _of_folder(name: str, folder: RunFolder) -> RunData:
@@ -121,9 +115,7 @@ def _of_submission(name: str, run: Submission) -> RunData:
 
 
 def _of_frame(name: str, frame: pd.DataFrame) -> RunData:
-    lacking = [column for column in ("qid", "docno", "score", "rank") if column not in frame.columns]
-    if lacking:
-        raise DataError(f"{name} lacks the columns {', '.join(lacking)}: give a result frame, such as pipeline(topics)")
+    check_columns(f"run {name}", frame, RANKING, "give a result frame, such as pipeline(topics)")
     results = strictly_decreasing(with_text_ids(name, frame))
     first = results.drop_duplicates("qid")
     names = [column for column in first.columns if str(column).startswith("q") and column not in ("qid", "query")]
