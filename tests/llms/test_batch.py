@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import forked_python
@@ -15,8 +16,9 @@ from llms.batch_server import DROPPED, BatchServer
 from llms.chat_server import KEY, ask, refused, said
 
 from pyterrier_ikat.chains import in_chain
+from pyterrier_ikat.completions.structured import QUERIES
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
-from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, batch, batch_jobs, llm
+from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, Request, StructureRefused, batch, batch_jobs, llm
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import Waiting
 from pyterrier_ikat.llms.limits import Retry
@@ -68,6 +70,17 @@ def counted(made, *names):
 
 def notes(home):
     return sorted((home / "llm.sqlite.batches").glob("*.json"))
+
+
+def test_a_request_of_a_batch_carries_the_schema_of_its_answer(server, model):
+    request = replace(ask("a")[0], structure=QUERIES)
+    with pytest.raises(BatchUnderWay):
+        model("batch=on structured=on").ask([request])
+    ((line,),) = map(server.lines, server.files)
+    assert line["body"]["response_format"]["json_schema"]["schema"] == QUERIES.schema
+    server.end("batch_0", "completed", lambda body: refused(400, "response_format is not supported"))
+    with pytest.raises(StructureRefused, match="omit structured=on"):
+        model("batch=on structured=on").ask([request])
 
 
 def test_a_batch_is_sent_once_told_and_collected_for_half_the_price(server, model, home):

@@ -166,6 +166,28 @@ def test_an_answer_in_time_is_taken_however_it_comes(raw):
     assert completion.text == "late"
 
 
+def test_calls_one_after_the_other_share_a_connection_and_those_at_the_same_time_have_their_own(raw):
+    both = threading.Barrier(2)
+
+    def write(client):
+        with contextlib.suppress(OSError, threading.BrokenBarrierError):
+            while question := client.recv(1 << 16):
+                if b"both" in question:
+                    both.wait(LONG)
+                if question.endswith(b"}"):  # the headers may come by themselves
+                    client.sendall(HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(WHOLE), WHOLE))
+
+    url, clients = raw(write)
+    made = llm(f"openai:m base_url={url} cache=none timeout={LONG}")
+    for text in "abc":
+        assert made.ask(ask(text))[0].text == "late"
+    assert len(clients) == 1
+    assert [one.text for one in made.ask(ask("both 1", "both 2"))] == ["late", "late"]
+    assert len(clients) == 2
+    made.close()
+    assert eventually(lambda: not any(line for server in made.backend.servers.all for line in server.idle))
+
+
 def test_each_try_has_the_whole_time(raw):
     def write(client):
         if len(clients) == 1:
