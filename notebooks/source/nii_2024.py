@@ -40,11 +40,11 @@ table[["name", "nDCG@5", "R(rel=2)@20"]].round(3)
 ikat.methods.published("nii_III")
 
 # %% [markdown]
-# The ledger shows how often each model was called for each stage.
+# The ledger shows how many recorded completions each stage read.
 
 # %%
 import pandas as pd
-pd.concat([llm.ledger.frame(), claude.ledger.frame()])[["stage", "calls", "failures", "dropped"]]
+pd.concat([llm.ledger.frame(), claude.ledger.frame()])[["stage", "known", "failures", "dropped"]]
 
 # %% [markdown]
 # ## Try next

@@ -33,10 +33,11 @@ class Ledger(Remade):
     """Counts per (stage, model), safe to share between threads and between language models.
 
     ``calls`` are requests sent to a model, ``retries`` further attempts at them, ``unanswered`` those of both that are under way, or of
-    which a kill or a lost connection took the answer, so that nobody knows their cost, ``known`` requests answered without a call,
-    ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for which a fallback replaced
-    the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores out of range, copies of
-    no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or invents); ``cached_tokens``
+    which a kill or a lost connection took the answer, so that nobody knows their cost, ``known`` requests answered without a call, from a
+    cache or a recording, ``failures`` requests without a usable completion (also refused and unreadable ones), ``fallbacks`` turns for
+    which a fallback replaced the completion, ``dropped`` pieces of completions that were omitted or repaired (ids that do not exist, scores
+    out of range, copies of no statement, queries beyond ``n``, answers cut to their limit, passages that an order omits, repeats or
+    invents); ``cached_tokens``
     those of the ``prompt_tokens`` that the provider had in its own cache; ``seconds`` is the time of the calls added up, ``cost`` in US
     dollars what was paid. ``worth`` is the cost that the cache saved, by the stored token counts and today's prices; ``alone`` is the cost
     of all distinct requests, each once, with an empty cache. ``model`` is the requested model, ``served`` the model that answered, as named

@@ -91,7 +91,9 @@ class Means:
         return "process" if self.cache.path == ":memory:" else "file"
 
     def count(self, key: str, request: Request, **counted: Any) -> None:
-        """Count what a request came to. What replays is not known by its key, and costs nothing."""
+        """Count what a request came to. What replays makes no call, and its completions are not known by their keys."""
+        if self.backend.replays:
+            counted = {name: value for name, value in counted.items() if name not in ("calls", "retries", "unanswered")}
         self.ledger.count(request.stage, self.model, key=None if self.backend.replays else key, **counted)
 
     def check_served(self, served: str | None) -> None:
@@ -261,8 +263,10 @@ class Sending:
         return failure or read
 
     def _pay(self, key: str, request: Request, reply: Reply, counted: Mapping[str, float]) -> None:
-        llm = self.llm
-        cost = 0.0 if llm.backend.replays else llm.budget.cost(reply)
+        llm, cost = self.llm, self.llm.budget.cost(reply)
+        if llm.backend.replays:  # read from the recording, as from a cache
+            llm.count(key, request, served=reply.model, known=int(not counted["failures"]), worth=cost, **counted)
+            return
         used = {"prompt_tokens": reply.prompt_tokens, "cached_tokens": reply.cached_tokens, "completion_tokens": reply.completion_tokens}
         self._costs.append(cost or 0.0)
         try:

@@ -83,13 +83,9 @@ def tradeoff(
     scores: dict[str, dict[str, list[float]]] = {}
     for folder in folders:
         replayed = Replay(folder, methods)
-        points = _points(replayed.depth, depths, queries)
-        of_points, pairs, most = _scored(replayed, points, judged, wanted)
-        for point in points:
-            if point.queries is None or point.queries < most:
-                name = str(len(rows))
-                scores[name] = {label(wanted): of_points[point]}
-                rows.append(_about(folder, point, pairs[point]))
+        for point, (of_turns, pairs) in _scored(replayed, _points(replayed.depth, depths, queries), judged, wanted).items():
+            scores[str(len(rows))] = {label(wanted): of_turns}
+            rows.append(_about(folder, point, pairs))
     if not rows:
         raise UsageError(f"no depth lies inside these runs: give smaller {option('depths')}")
     return _marked(pd.DataFrame(rows), scores, wanted)
@@ -102,8 +98,8 @@ def _points(depth: int, depths: Sequence[int] | None, queries: Sequence[int]) ->
 
 def _scored(
     replayed: Replay, points: Sequence[Point], qrels: pd.DataFrame, measure: ir_measures.Measure
-) -> tuple[dict[Point, list[float]], dict[Point, int], int]:
-    """The scores of each judged turn and the pairs at each point, and the most queries of a turn; a turn without results counts 0."""
+) -> dict[Point, tuple[list[float], int]]:
+    """The score of each judged turn, 0 without results, and the pairs at each point that has fewer queries than some turn, or all."""
     turns = qrels["qid"].drop_duplicates().tolist()
     known: dict[Point, dict[str, float]] = {point: {} for point in points}
     pairs, most, seen = dict.fromkeys(points, 0), 0, list[str]()
@@ -112,12 +108,12 @@ def _scored(
         seen += chunk.qids
         for point in points:
             pairs[point] += chunk.pairs[point]
-            ranking = chunk.rankings[point]
-            if len(here) and ranking["qid"].isin(here["qid"]).any():
-                found = per_turn(ranking, here, [measure])
+            if chunk.rankings[point]["qid"].isin(here["qid"]).any():
+                found = per_turn(chunk.rankings[point], here, [measure])
                 known[point] |= dict(zip(found["qid"], found[label(measure)], strict=True))
     check_common_turns(f"run {replayed.folder.path.name}", seen, turns)
-    return {point: [known[point].get(qid, 0.0) for qid in turns] for point in points}, pairs, most
+    told = [point for point in points if point.queries is None or point.queries < most]
+    return {point: ([known[point].get(qid, 0.0) for qid in turns], pairs[point]) for point in told}
 
 
 def _about(folder: RunFolder, point: Point, pairs: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from .identity import ADDRESS
 
 TURNS_AT_ONCE = 32
 CUT = re.compile(r"RankCutoff\((\d+)\)")
-MODELS = ("llm", "second_llm", "rewriter", "expander", "reranker")
+MODELS = ("llm", "second_llm", "rewriter", "expander")
 
 Scores = dict[tuple[str, str], dict[str, float]]
 """(qid, query) -> passage -> score."""
@@ -135,7 +135,8 @@ class Replay:
 
     def _build(self, depth: int, scores: Mapping[str, Scores]) -> pt.Transformer:
         """The method at a depth, over what was kept; a model that nothing was kept of is only named."""
-        given: dict[str, Any] = {name: StandIn(name) for name in MODELS} | {"retriever": _KeptLists(), "dense": _KeptLists()}
+        needed = [name for name in self._entry.needs if name == "reranker"]  # one that may be omitted was, if it kept nothing
+        given: dict[str, Any] = {name: StandIn(name) for name in (*MODELS, *needed)} | {"retriever": _KeptLists(), "dense": _KeptLists()}
         if scorers := [_KeptScores(name, scores.get(name, {})) for name in self._scorers]:
             given["reranker"] = scorers if self._entry.several else scorers[0]
         return replace(self._entry, settings={**self._entry.settings, "depth": depth}).build(**given)

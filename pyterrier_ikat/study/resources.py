@@ -98,7 +98,8 @@ class Resources:
             DataError: for an index or recorded file that cannot be used.
         """
         models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
-        trained = {name: _opened_seq2seq(getattr(self, name)) for name in ("rewriter", "expander")}
+        named = {name: getattr(self, name) for name in ("rewriter", "expander")}
+        trained = {name: Seq2SeqRewrite(given) if isinstance(given, str) else given for name, given in named.items()}
         dense = DenseIndex(self.dense) if isinstance(self.dense, str | Path) else self.dense
         if isinstance(dense, Index):
             dense = DenseIndex(dense.path, text=dense.text)
@@ -213,10 +214,6 @@ def _in_words(given: Any, opened: Any) -> str | None:
 
 def _opened_llm(given: Any, ledger: Ledger) -> Any:
     return llm(given, ledger=ledger) if isinstance(given, str) else given if given is None else llm(given)
-
-
-def _opened_seq2seq(given: Any) -> Any:
-    return Seq2SeqRewrite(given) if isinstance(given, str) else given
 
 
 def open_rerankers(names: Any) -> Any:

@@ -69,7 +69,9 @@ def test_completion_carries_its_records_model_and_costs_nothing(recorded):
     (completion,) = model.ask(ask("x"))
     assert (completion.model, completion.finish_reason, completion.cached) == ("gpt-4o", "stop", False)
     row = model.ledger.frame().iloc[0]
-    assert (row["model"], row["calls"], row["cost"], str(row["prompt_tokens"])) == ("recorded", 1, 0.0, "<NA>")
+    assert (row["model"], row["calls"], row["known"], row["prompt_tokens"], row["cost"]) == ("recorded", 0, 1, 0, 0.0)
+    assert str(row["worth"]) == "<NA>"  # nobody knows what it would cost, as in the turn of a chat
+    assert model.spend(completion) == model.ledger.total()
     assert model.cache is None
     assert model.peek(ask("x")[0]).text == "text"
     assert model.peek(Request([], "answer", "9_9")) is None

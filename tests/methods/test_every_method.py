@@ -168,7 +168,7 @@ CALLS = {
 
 def calls(llm):
     frame = llm.ledger.frame()
-    return int(frame["calls"].sum()), int(frame["fallbacks"].sum())
+    return int(frame["known"].sum()), int(frame["fallbacks"].sum())
 
 
 def test_the_table_of_calls_is_of_methods():

@@ -285,7 +285,7 @@ def test_every_method_runs_on_the_sample_within_the_calls_and_queries_of_the_cat
         if name in ("llama10", "hqe") or name.startswith("organizers"):
             continue  # these read the passages, or ask the retriever for weights: see the tests of the command line
         results = entry.build(llm=first, second_llm=second, retriever=search, dense=search, reranker=Score(), **stand_ins)(topics)
-        calls = sum(frame["calls"].sum() for frame in (first.ledger.frame(), second.ledger.frame()) if len(frame))
+        calls = sum(frame["known"].sum() for frame in (first.ledger.frame(), second.ledger.frame()) if len(frame))
         chosen = len(results["qstatements"][0]) if "qstatements" in results else 0
         assert calls <= _at(per_turn(entry)[0], chosen), name
         least, queries = per_turn(entry)[1].startswith("at least "), per_turn(entry)[1].removeprefix("at least ")

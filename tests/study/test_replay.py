@@ -96,6 +96,15 @@ def test_what_cannot_be_replayed_is_refused_in_one_line(given, tmp_path, name, m
         at(RunFolder(tmp_path / name), Point(5))
 
 
+def test_a_run_without_the_re_ranker_that_its_method_may_have_is_replayed(given, tmp_path):
+    without = {name: one for name, one in given.items() if name != "reranker"}
+    ikat.run("ad", "ikat:sample", out=tmp_path, turns="1-1_1,1-1_2", **without)
+    [(ranking, pairs)] = at(RunFolder(tmp_path / "ad"), Point(5))
+    whole = RunFolder(tmp_path / "ad").results()
+    assert listed(ranking) == listed(whole[whole["rank"] < 5])
+    assert pairs == 0
+
+
 def test_a_deeper_point_is_refused(runs):
     with pytest.raises(UsageError, match="depth 51 is more than the 50 of .*rtg"):
         at(runs["rtg"], Point(51))

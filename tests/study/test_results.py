@@ -21,7 +21,7 @@ def test_a_run_gives_what_the_command_line_prints(index, tmp_path):
     results = ikat.run(["ad", "raw"], "ikat:sample", out=tmp_path / "runs", turns=TURNS, baseline="raw", **given)
     assert list(results.folders) == ["ad", "raw"]
     assert results.folders["raw"].results()["qid"].unique().tolist() == TURNS
-    assert results.ledger.frame()["calls"].sum() == len(TURNS)
+    assert results.ledger.frame()["known"].sum() == len(TURNS)
     assert results.table.set_index("name").loc["raw", "turns"] == len(TURNS)
     pd.testing.assert_frame_equal(ikat.evaluate(list(results.folders.values()), baseline="raw"), results.table)
     page = results.report(passages=2).html

@@ -159,7 +159,7 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     resumed.run()
     left = resumed.study.turns_of(resumed.system("aqd"))["qid"].tolist()[15:]
     assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [left[:5], left[5:]]
-    assert resumed.study.ledger.frame()["calls"].tolist() == [9, 9]
+    assert resumed.study.ledger.frame()["known"].tolist() == [9, 9]
     opened(index, tmp_path / "whole", "aqd").run()
     assert os.listdir(tmp_path / "killed") == ["aqd"]
     killed, whole = files_without_time(tmp_path / "killed" / "aqd"), files_without_time(tmp_path / "whole" / "aqd")
@@ -167,7 +167,7 @@ def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
         name: text for name, text in whole.items() if name != "ledger.csv"
     }
     # The killed run had asked the LLM for all 24 turns; recorded completions have no cache, so those of 9 turns were asked for twice.
-    assert pd.read_csv(tmp_path / "killed" / "aqd" / "ledger.csv")["calls"].tolist() == [33, 33]
+    assert pd.read_csv(tmp_path / "killed" / "aqd" / "ledger.csv")["known"].tolist() == [33, 33]
 
 
 def test_a_resumed_run_may_have_other_batches(index, tmp_path, monkeypatch):
