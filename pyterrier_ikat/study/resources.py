@@ -98,8 +98,8 @@ class Resources:
             DataError: for an index or recorded file that cannot be used.
         """
         models = {name: _opened_llm(getattr(self, name), ledger) for name in ("llm", "second_llm")}
-        named = {name: getattr(self, name) for name in ("rewriter", "expander")}
-        trained = {name: Seq2SeqRewrite(given) if isinstance(given, str) else given for name, given in named.items()}
+        named: dict[str, Any] = {name: getattr(self, name) for name in ("rewriter", "expander")}
+        trained: dict[str, Any] = {name: Seq2SeqRewrite(given) if isinstance(given, str) else given for name, given in named.items()}
         dense = DenseIndex(self.dense) if isinstance(self.dense, str | Path) else self.dense
         if isinstance(dense, Index):
             dense = DenseIndex(dense.path, text=dense.text)

@@ -45,7 +45,7 @@ def test_a_rewrite_is_shown_and_a_ranking_without_response(index, reranker):
     assert first.response == ""
     assert len(first.sources) == 5
     assert all(source.text for source in first.sources)
-    assert ledger.frame()["calls"].sum() == 1
+    assert ledger.frame()["known"].sum() == 1
 
 
 def test_responses_become_the_history_and_the_saved_file_a_topics_file(index, reranker, tmp_path):
