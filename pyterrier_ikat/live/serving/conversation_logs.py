@@ -1,5 +1,6 @@
 """The conversations of a server as logs, where its operator asks for them: a log for each system, whose sessions the clients name."""
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ class ConversationLogs:
     A request holds the whole conversation, so that its log follows it: where the user has changed an earlier question, the turns from there
     on are replaced; a turn that was answered elsewhere is noted as the client tells it. Where a client gives a system other answers as its
     history than the system's own, the log keeps the system's, and the turn that saw the others has ``other_history`` in ``more``.
+    What begins with another question is another conversation, ``<id>.2``, ``<id>.3``, ...: chat pages ask for titles under a chat's id.
 
     Args:
         folder: each system gets a folder in it.
@@ -69,14 +71,23 @@ class ConversationLogs:
         """
         try:
             with self._lock:
-                known = self._known.setdefault((asked.model, asked.conversation), _Known())
                 said = list(exchanges(asked.messages))
-                self._logs[asked.model].note(*_events(asked, turn, known, said))
+                session, known = self._session(asked, said[0][0])
+                self._logs[asked.model].note(*_events(session, asked, turn, known, said))
                 known.ptkb, known.said = asked.ptkb or {}, [*_kept(known, said), (said[-1][0], turn.response)]
         except (OSError, UsageError) as error:
             log.error("a conversation with %s can't be saved: %s", asked.model, getattr(error, "strerror", None) or error)
             return turn
         return replace(turn, more={**turn.more, "saved": True})
+
+    def _session(self, asked: ChatRequest, first: str) -> tuple[str, _Known]:
+        """The conversation of that id that begins with these words, or a new one."""
+        for number in itertools.count(1):
+            session = asked.conversation + f".{number}" * (number > 1)
+            known = self._known.setdefault((asked.model, session), _Known())
+            if not known.said or known.said[0][0] == first:
+                break
+        return session, known
 
     def close(self) -> None:
         """Write each log's topics file, and let others write into the folders."""
@@ -104,9 +115,9 @@ def _kept(known: _Known, said: Sequence[tuple[str, str]]) -> list[tuple[str, str
     return [*known.said[:same], *said[same:-1]]
 
 
-def _events(asked: ChatRequest, turn: Turn, known: _Known, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
+def _events(session: str, asked: ChatRequest, turn: Turn, known: _Known, said: Sequence[tuple[str, str]]) -> Iterator[Event]:
     """What a request says of its conversation that the log doesn't have."""
-    session, ptkb, earlier = asked.conversation, asked.ptkb or {}, _kept(known, said)
+    ptkb, earlier = asked.ptkb or {}, _kept(known, said)
     if known.ptkb != ptkb:
         yield session_event(session, session, ptkb=ptkb, memory="")
     for number, (utterance, response) in enumerate(earlier, 1):

@@ -75,8 +75,20 @@ def test_the_log_follows_what_the_user_has_changed(client, tmp_path):
         client.chat(says(*words, **NAMED))
     client.chat(says("Which tea?", "Rooibos.", "And hot?", **NAMED))
     assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And hot?", "Rooibos.")]}
-    client.chat(says("Which coffee?", **NAMED))
-    assert logged(tmp_path) == {"7d1-a": [(1, "Which coffee?", "Rooibos.")]}
+    client.chat(says("Which tea?", **NAMED))
+    assert logged(tmp_path) == {"7d1-a": [(1, "Which tea?", "Rooibos.")]}
+
+
+def test_what_begins_with_another_question_is_another_conversation(client, tmp_path):
+    client.chat(says("Which tea?", **NAMED))
+    for task in ("### Task: write a title", "### Task: write tags", "### Task: write a title"):  # as Open WebUI asks
+        client.chat(says(task, **NAMED))
+    client.chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
+    assert logged(tmp_path) == {
+        "7d1-a": [(1, "Which tea?", "Rooibos."), (2, "And cold?", "Rooibos.")],
+        "7d1-a.2": [(1, "### Task: write a title", "Rooibos.")],
+        "7d1-a.3": [(1, "### Task: write tags", "Rooibos.")],
+    }
 
 
 def test_turns_that_were_answered_elsewhere_are_as_the_client_tells_them(client, tmp_path):
