@@ -66,6 +66,7 @@ coverage: $(VENV)/dev
 	$(BIN)/coverage report
 
 mutants: $(VENV)/dev
+	$(BIN)/python experiments/quality/faults.py
 	$(BIN)/python experiments/quality/mutants.py fuse submit llms
 
 # Interpreters that are not on the path are skipped.

@@ -6,6 +6,7 @@ thought up: a cutoff that is off by one, a wrong tie, an exception that is swall
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -18,7 +19,11 @@ from mutants import LIBRARIES, PACKAGE, ROOT, forked, run_tests
 
 LONGEST = 1800.0
 """Seconds for the tests of a room; a room that takes longer has not seen the fault."""
-TESTS = {"completions": "llms", "prompts": "generate", "planning.py": "study"}
+TESTS = {
+    "completions": ["llms/test_parsing*.py", "trust/test_parsers.py", "rank/test_listwise.py"],
+    "planning.py": ["study/test_plan.py"],
+    "prompts": ["generate"],
+}
 """Where the tests of a room lie that have no folder of its name; those of the modules beside the rooms lie in ``base``."""
 
 
@@ -31,10 +36,11 @@ class Fault(NamedTuple):
     new: str
 
     @property
-    def tests(self) -> str:
-        """The folder of the tests of its room."""
+    def tests(self) -> list[str]:
+        """The tests of its room."""
         room = self.where.partition("/")[0]
-        return f"tests/{TESTS.get(room, 'base' if room.endswith('.py') else room)}"
+        patterns = TESTS.get(room, ["base" if room.endswith(".py") else room])
+        return [str(path.relative_to(ROOT)) for pattern in patterns for path in sorted((ROOT / "tests").glob(pattern))]
 
 
 FAULTS = [
@@ -99,7 +105,7 @@ FAULTS = [
         "number for number in numbers if 1 <= number < size))",
     ),
     Fault("completions/matching.py", "a score above 1 stays", "min(max(score, 0.0), 1.0)", "max(score, 0.0)"),
-    Fault("completions/numbers.py", "a range lacks its end", "range(ends[0], ends[1] + 1)", "range(ends[0], ends[1])"),
+    Fault("completions/numbers.py", "the scale that a judge repeats is a grade", '", "", text, flags', '", "0", text, flags'),
     Fault(
         "llms/limits.py",
         "a call is tried once more than allowed",
@@ -176,7 +182,7 @@ FAULTS = [
         'qrels.loc[qrels["label"] > 0, "qid"]',
         'qrels.loc[qrels["label"] >= 0, "qid"]',
     ),
-    Fault("evaluation/pairwise.py", "no correction for many pairs", "* len(pairs) < ALPHA", "< ALPHA"),
+    Fault("evaluation/experiment_table.py", "no correction for many pairs", "* len(pairs) < ALPHA", "< ALPHA"),
     Fault("evaluation/sessions.py", "a mean cost omits what is unknown", '(measure != "cost" or len(known) == len(values))', "True"),
     Fault("evaluation/scores.py", "intervals of 90 %", "t.ppf(0.975,", "t.ppf(0.95,"),
     Fault("study/batches.py", "a batch has a turn too many", "end - start == size", "end - start > size"),
@@ -214,10 +220,15 @@ FAULTS = [
 
 
 class Nearest:
-    """A pytest plugin: the files that name the module come first."""
+    """A pytest plugin: the files that name the module come first, and the test that fails is noted in a file."""
 
-    def __init__(self, module: str) -> None:
-        self.module = module
+    def __init__(self, module: str, noted: Path) -> None:
+        self.module, self.noted = module, noted
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note a failure."""
+        if report.failed:
+            self.noted.write_text(report.nodeid)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Sort by file."""
@@ -225,18 +236,21 @@ class Nearest:
         items.sort(key=lambda item: not named[item.path])
 
 
-def outcome(copy: Path, fault: Fault) -> str:
-    """``killed`` when a test fails, ``survived`` when none does, ``took too long`` when nobody knows."""
-    module = copy / PACKAGE / fault.where
+def outcome(copy: Path, fault: Fault) -> tuple[str, str]:
+    """``killed`` and by which test; ``survived`` when none fails, ``unknown`` when they took too long or couldn't be collected."""
+    module, noted = copy / PACKAGE / fault.where, copy / "noted"
+    noted.unlink(missing_ok=True)
     original = module.read_text(encoding="utf-8")
     module.write_text(original.replace(fault.old, fault.new), encoding="utf-8")
     for compiled in module.parent.glob(f"__pycache__/{module.stem}.*"):
         compiled.unlink()
     try:
-        status = forked(lambda: run_tests(copy, Nearest(module.stem), str(module.relative_to(copy)), fault.tests), LONGEST)
+        status = forked(lambda: run_tests(copy, Nearest(module.stem, noted), str(module.relative_to(copy)), *fault.tests), LONGEST)
     finally:
         module.write_text(original, encoding="utf-8")
-    return {0: "survived", -1: "took too long"}.get(status, "killed")
+    if noted.exists():
+        return "killed", noted.read_text()
+    return ("survived", "") if status == 0 else ("unknown", f"status {status}")
 
 
 def check(faults: list[Fault]) -> None:
@@ -254,6 +268,7 @@ def main() -> None:
     faults = [fault for fault in FAULTS if not words or any(word in f"{fault.where} {fault.what}" for word in words)]
     check(faults)
     warnings.simplefilter("ignore")
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}  # read at import
     for library in LIBRARIES:
         __import__(library)
     sys.dont_write_bytecode = True
@@ -264,9 +279,9 @@ def main() -> None:
         (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
         for fault in faults:
             began = time.monotonic()
-            became = outcome(copy, fault)
+            became, by = outcome(copy, fault)
             counts[became] = counts.get(became, 0) + 1
-            print(f"{became}: {fault.where}: {fault.what} ({time.monotonic() - began:.0f} s)", flush=True)
+            print(f"{became}: {fault.where}: {fault.what} ({time.monotonic() - began:.0f} s) {by}", flush=True)
     print(f"{len(faults)} faults: " + ", ".join(f"{count} {became}" for became, count in sorted(counts.items())))
 
 

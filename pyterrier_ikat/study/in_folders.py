@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,11 @@ class AlikeWarning(UserWarning):
 
 
 def run_in_folders(
-    study: "Study", out: str | Path, batch: int | None = None, measures: Sequence[ir_measures.Measure] = ()
+    study: "Study",
+    out: str | Path,
+    batch: int | None = None,
+    measures: Sequence[ir_measures.Measure] = (),
+    ended: Callable[[str], None] = lambda name: None,
 ) -> dict[str, RunFolder]:
     """Run every system without a finished run in its folder; a finished run gets the scores that it lacks.
 
@@ -48,6 +52,7 @@ def run_in_folders(
         out: the folder of the runs.
         batch: the number of turns at a time.
         measures: what the runs are scored by beside the track's measures.
+        ended: called with the name of each system whose run is done.
 
     Raises:
         UsageError: before anything is run, when a folder can't be written to, or holds another run or finished batches of another one, or
@@ -79,6 +84,7 @@ def run_in_folders(
             where = f"{one.name} ({number} of {len(folders)})" if len(folders) > 1 else one.name
             with in_chain(one.sample - 1), under_way.noted(), within(where):
                 _run_one(study, one, folder, batches, size, measures)
+                ended(one.name)
         under_way.tell()
     return folders
 
