@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import DataError, UsageError, advice, list_first, option
 from ...runs.answered_turn import Turn
 from ...runs.log import TOPICS, Dialogue, Log, not_saved, topics_of, write_topics
+from ...store.locks import lock_folders
 from .chat_memory import ME
 
 HEADER = {"kind": "chat", "system": ""}
@@ -90,6 +91,9 @@ def _read(path: Path, number: str | None) -> tuple[Dialogue, list[Dialogue]]:
     log = Log(path)
     if (kind := log.header.get("kind")) not in KINDS or not (found := log.dialogues()):
         raise DataError(f"{path} is not the folder of a chat ({kind}): give a folder that a chat was saved in")
+    if kind == "served":
+        with lock_folders(path):  # which a server holds while it runs
+            pass
     chosen = found if len(found) == 1 else [one for one in found if one.session == number]
     if not chosen:
         names = list_first([one.session for one in found])

@@ -27,9 +27,6 @@ from .wire import DONE, HEARTBEAT, Failure, Reply, RequestError, as_json, event,
 CONVERSATION = ("x-openwebui-chat-id", "x-conversation-id")
 """The headers in which chat pages name the conversation."""
 PAGE = Path(__file__).with_name("page.html")
-PLACEHOLDER = (
-    "<!doctype html><html lang=en><title>ikat serve</title><p>This server has no chat page. Its models are at /v1/models.</p></html>"
-)
 Result = TypeVar("Result")
 
 
@@ -61,7 +58,7 @@ def application(
 class _Routes:
     def __init__(self, service: Service) -> None:
         self.service, self.started = service, int(time.time())
-        text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else PLACEHOLDER
+        text = PAGE.read_text(encoding="utf-8")
         self.page_headers, self.page_body = {"content-security-policy": policy_of(text)}, text.encode()
 
     async def page(self, request: Request) -> Response:

@@ -117,6 +117,8 @@ def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
                 assert reply.ikat["saved"]
         with pytest.raises(ikat.UsageError, match="is being made by"), running(systems, save_to=tmp_path / "served"):
             pass
+        with pytest.raises(ikat.UsageError, match="talks is being made by"):
+            Chat(Talks("Mint."), continue_from=tmp_path / "served" / "talks", number="b")
     folders = [tmp_path / "served" / name for name in systems]
     assert "Rooibos." in (page := report(folders).html)
     assert "Mate." in page
