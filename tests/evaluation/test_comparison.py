@@ -248,6 +248,12 @@ def test_breakdowns_by_hand():
     assert win_tie_loss(runs, None, "nDCG@5", "QR").values.tolist() == [["AD", 1, 1, 2, 4]]
 
 
+def test_the_interval_of_a_mean_is_that_of_students_t():
+    """Of 0 and 1 the standard error is a half; of one degree of freedom 95 % lie within 12.706 of them, and one turn has none."""
+    scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [0.0, 1.0, 0.25]})
+    assert breakdown({"AD": scores}, by="conversation").attrs["half_widths"] == {"AD": {"9-1": pytest.approx(12.706 / 2, abs=1e-3)}}
+
+
 def test_breakdowns_of_rankings_weigh_up_to_the_mean():
     runs, qrels = random_runs(turns=9)
     table = breakdown(runs, qrels, "nDCG@5", by="depth")

@@ -11,6 +11,7 @@ from test_evaluate import random_runs
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import evaluate, per_turn
+from pyterrier_ikat.evaluation.experiment_table import differing_pairs
 
 MEASURES = [nDCG @ 5, P(rel=2) @ 20, NumRet]
 
@@ -54,3 +55,10 @@ def test_one_turn_and_one_system():
     both = {"one": runs["one"], "two": runs["one"].assign(docno=runs["one"]["docno"].to_numpy()[::-1])}
     assert np.isnan(evaluate(both, qrels, [nDCG @ 5], "one")["nDCG@5 p-value"][1])
     assert "nDCG@5 reject" not in evaluate({"one": runs["one"]}, qrels, [nDCG @ 5], "one")
+
+
+def test_many_pairs_ask_for_smaller_p_values():
+    """The differences .1, .2, .3, .4 have t = 3.87 and p = .03: significant alone, not as one of three pairs."""
+    scores = {"low": [0.1, 0.2, 0.3, 0.4], "high": [0.2, 0.4, 0.6, 0.8]}
+    assert differing_pairs(scores) == [("low", "high")]
+    assert differing_pairs(scores | {"other": [0.9, 0.0, 0.5, 0.2]}) == []

@@ -70,4 +70,6 @@ def test_published_counts_stand_beside_those_of_the_same_pairs_only(tmp_path, na
         assert ("8743" in said) == (name == "ikat:2023")
         assert ("The paper's judge is gpt-3.5-turbo" in said) == (name == "ikat:2023")
         assert ("No published count stands beside ours" in said) == (name != "ikat:2023")
+    rows = list(csv.DictReader(io.StringIO(table.shown().written("csv"))))
+    assert [(row["label"], row["1"]) for row in rows][:5] == [(label, "0") for label in "01234"]  # nobody gave 1 or 3
     assert ("The published counts are about 22684 pairs" in " ".join(table.shown().written().split())) == (name == "ikat:2023")
