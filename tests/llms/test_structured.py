@@ -176,6 +176,8 @@ def test_structured_answers_have_their_own_keys_and_free_text_shares_those_of_al
     formed = Request(question.messages, "queries", "1_1", structure=answer_in("queries", list_of(TEXT)))
     assert question.key(on.backend.identity) == question.key(off.backend.identity)
     assert len({one.key(on.backend.identity) for one in (question, formed, Request([], "queries", "1_1", structure=formed.structure))}) == 3
+    other = Request(question.messages, "queries", "1_1", structure=answer_in("queries", list_of(WHOLE)))
+    assert formed.key(on.backend.identity) != other.key(on.backend.identity)
     assert on != off
     assert on.fingerprint()["structured"] == "on"
     assert "structured" not in off.fingerprint() | model("structured=off").fingerprint()
@@ -219,4 +221,5 @@ def test_a_value_fits_its_own_schema_and_no_other_kinds(value):
 def test_choices_are_of_their_type():
     label = answer_in("label", one_of([0, 1]))
     assert [label.read(f'{{"label": {value}}}') is not None for value in ("1", "true", "1.0", '"1"')] == [True, False, False, False]
+    assert [answer_in("score", NUMBER).read(f'{{"score": {value}}}') for value in ("NaN", "Infinity", "1e999")] == [None] * 3
     assert LEARNED.read('{"statements": [{"message": 1}]}') is None
