@@ -139,10 +139,9 @@ def _show_groups(paths: Sequence[str], judged: "pd.DataFrame", dataset_name: str
 
 
 def _show_passages(paths: Sequence[str], dataset_name: str | None, given: Mapping[str, Any], form: str) -> None:
-    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, turn_scores
+    from ..evaluation.evaluator import Evaluator, check_baseline, experiment_rows, name_runs, turn_scores
     from ..evaluation.experiment_table import AVERAGED, averaged, experiment_table, sampled_rows
     from ..evaluation.measures import TRACK_2023, as_measures
-    from ..store.trec import name_runs
 
     qrels, samples, baseline = given["qrels"], given["samples"], given["baseline"]
     wanted = list(TRACK_2023) if given["measures"] is None else as_measures(given["measures"])
@@ -236,8 +235,8 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
 
 def _show_statements(paths: Sequence[str], dataset_name: str, judged: "pd.DataFrame", form: str) -> None:
     """The PTKB statements that runs, which are folders or submissions, chose."""
+    from ..evaluation.evaluator import name_runs
     from ..evaluation.ptkb import evaluate_ptkb
-    from ..store.trec import name_runs
     from ..submit import read_submission
 
     dataset = dataset_named(dataset_name)
@@ -270,7 +269,7 @@ def _show_actions(paths: Sequence[str], dataset_name: str, wanted: Sequence[str]
     """Whether run folders abstain and ask back where they should; csv has the first table alone."""
     from ..evaluation.actions import count_actions
     from ..evaluation.actions import evaluate_actions as evaluated
-    from ..store.trec import name_runs
+    from ..evaluation.evaluator import name_runs
 
     answers = dataset_named(dataset_name).get_answers()
     if wanted is not None:

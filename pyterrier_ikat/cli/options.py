@@ -132,8 +132,8 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
     if dataset_name is None:
         if qrels is not None:
             return of_turns(read_qrels(qrels), turns, qrels)
+        from ..evaluation.evaluator import name_runs
         from ..evaluation.finished import folders_in, qrels_of
-        from ..store.trec import name_runs
 
         if not paths or not (folders := folders_in(name_runs(paths))):
             raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
@@ -169,7 +169,7 @@ def unjudged_turns(dataset_name: str) -> set[str]:
 
 def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     """Runs by their names, that of the folder or the file."""
+    from ..evaluation.evaluator import name_runs
     from ..evaluation.finished import results_of
-    from ..store.trec import name_runs
 
     return {name: results_of(name, path) for name, path in name_runs(paths).items()}

@@ -9,6 +9,7 @@ order as scores, from the number of passages down to 1: there is no tie left to 
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import ir_measures
@@ -209,6 +210,49 @@ def p_value(ours: Any, theirs: Any) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # differences all alike, or a single turn: the p-value says so by being NaN or 0
         return float(ttest_rel(ours, theirs).pvalue)
+
+
+def name_runs(runs: Any, nameless: str = "") -> dict[str, Any]:
+    """Runs by their names: as given, or those of their folders, files and submissions.
+
+    Args:
+        runs: a run, a list of runs, or a dict name -> run.
+        nameless: the name of a run that has none; without it, such a run is an error.
+
+    Raises:
+        UsageError: when there is none, two have the same name, or one has none.
+
+    Example:
+        >>> name_runs(["runs/one.trec", "two.trec"])
+        {'one': PosixPath('runs/one.trec'), 'two': PosixPath('two.trec')}
+    """
+    if isinstance(runs, Mapping):
+        named = [(str(name), run) for name, run in runs.items()]
+    else:
+        named = [(_name(run) or nameless, run) for run in (runs if isinstance(runs, list | tuple) else [runs])]
+    found: dict[str, Any] = {}
+    for name, run in named:
+        if not name:
+            raise UsageError(
+                f'the runs are of type {type(run).__name__}: give each frame its name, {{"name": frame, ...}}, or give run folders'
+            )
+        if name in found:
+            repair = advice("give each its name, {name: run, ...}, or rename one", "rename one, or give them to two calls")
+            raise UsageError(f"two runs are named {name}: {repair}")
+        found[name] = Path(run) if isinstance(run, str) else run
+    if not found:
+        raise UsageError("there is no run: give at least one")
+    return found
+
+
+def _name(run: Any) -> str:
+    """The name that a run has by itself: of a path, a run folder, a log, a submission."""
+    for place in (run, *(getattr(run, name, None) for name in ("folder", "path"))):
+        if isinstance(place, str | Path):
+            path = Path(place)
+            return path.resolve().name if path.is_dir() else path.stem
+    named = getattr(run, "run_id", "")
+    return named if isinstance(named, str) else ""
 
 
 def check_baseline(runs: Collection[str], baseline: str | None, what: str = "runs") -> None:

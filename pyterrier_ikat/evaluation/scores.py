@@ -12,13 +12,13 @@ from ..arguments import checked
 from ..conversations.frame import column, with_text_ids
 from ..conversations.qrels import judgements_in
 from ..errors import DataError, UsageError, advice, list_first
-from ..store.trec import name_runs
 from .evaluator import (
     Evaluator,
     check_baseline,
     check_common_turns,
     experiment_rows,
     judgements_by_turn,
+    name_runs,
     turn_scores,
     warn_of_other_turns,
 )

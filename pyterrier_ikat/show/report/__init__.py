@@ -14,7 +14,7 @@ from ...conversations import datasets
 from ...conversations.choice import QrelsSource, Turns, read_turns
 from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
-from ...store.trec import name_runs
+from ...evaluation.evaluator import name_runs
 from .dialogues import find_logs, refuse_arguments, report_sessions
 from .page import OF_RANKINGS, Report, pack, render, shown_first
 from .reasons import reasons_by_turn, relevant_by_turn

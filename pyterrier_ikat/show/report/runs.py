@@ -19,11 +19,12 @@ from ...conversations.datasets import IkatDataset, full_name
 from ...conversations.frame import is_missing, with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
+from ...evaluation.evaluator import name_runs
 from ...evaluation.finished import RANKING, check_columns
 from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.log import Log
 from ...runs.turns_file import as_json, chosen_statements, used_marks
-from ...store.trec import is_run_file, name_runs
+from ...store.trec import is_run_file
 from ...submit import Submission, read_submission
 from ..ledgers import read_ledger
 from .page import Call, read_kept
