@@ -1,8 +1,10 @@
 """The backends that compute a cross-encoder's scores: torch in single precision or bfloat16, OpenVINO in bfloat16."""
 
 import logging
+import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -70,8 +72,10 @@ def openvino_runs() -> bool:
     """Whether cross-encoders run with OpenVINO in bfloat16 on this machine: it is installed, the processor has bfloat16, no GPU is used."""
     if find_spec("openvino") is None or find_spec("torch") is None:
         return False
-    import openvino
     import torch
+
+    with _without_telemetry():
+        import openvino
 
     on_gpu = getattr(torch, "accelerator", torch.cuda).is_available()
     return not on_gpu and "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
@@ -158,8 +162,10 @@ def _bf16(loaded: Any, head: Any) -> Callable[[Features], Any]:
 
 def _openvino(loaded: Any, head: str) -> Score:
     """Each core works on its own batch, because cores that share a batch wait for each other at each layer; scores are the same."""
-    import openvino
     import torch
+
+    with _without_telemetry():
+        import openvino
 
     for part in loaded.modules():
         part.loss_type = "ForSequenceClassification"  # tracing asks for it, and without it transformers logs a warning
@@ -174,7 +180,8 @@ def _openvino(loaded: Any, head: str) -> Score:
             body, tensors = _by_position(loaded, example, names), tuple(example[name] for name in names)
             if not torch.allclose(layer(body(*tensors)), expected, rtol=1e-4, atol=1e-5):
                 raise ValueError(f"{head}, which gives the score, is not its last layer")
-            converted = openvino.convert_model(body, example_input=tensors)
+            with _without_telemetry():
+                converted = openvino.convert_model(body, example_input=tensors)
         finally:
             loaded.set_submodule(head, layer)
     cores = torch.get_num_threads()
@@ -191,6 +198,20 @@ def _openvino(loaded: Any, head: str) -> Score:
         return [loaded.activation_fn(layer(torch.from_numpy(found[number]))).flatten() for number in range(len(found))]
 
     return partial(_without_padding_where_needed, run)
+
+
+@contextmanager
+def _without_telemetry() -> Iterator[None]:
+    """OpenVINO reports its import and each model to its makers unless it believes that it runs in a test system: the user wasn't asked."""
+    before = os.environ.get("CI")
+    os.environ["CI"] = "true"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CI"]
+        else:
+            os.environ["CI"] = before
 
 
 def _without_padding_where_needed(run: Callable[[Iterable[Features]], list[Any]], batches: Iterable[Features]) -> Iterable[Any]:

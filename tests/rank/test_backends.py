@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import logging
+import os
 import sys
 from collections import OrderedDict
 from types import SimpleNamespace
@@ -118,6 +119,14 @@ def four_threads(monkeypatch):
 def test_openvino_is_near_at_every_length(folders, four_threads):
     exact = score_pairs(folders["electra"], 16, "fp32", 64, PAIRS)
     assert np.corrcoef(score_pairs(folders["electra"], 16, "openvino", 64, PAIRS), exact)[0, 1] > NEAR
+
+
+def test_openvino_reports_nothing_to_its_makers(folders, four_threads, monkeypatch):
+    sender = pytest.importorskip("openvino_telemetry.utils.sender")
+    monkeypatch.setattr(sender.TelemetrySender, "send", lambda self, *message: pytest.fail(f"reported {message}"))
+    monkeypatch.delenv("CI", raising=False)
+    score_pairs(folders["bert"], 16, "openvino", 64, PAIRS[:2])
+    assert "CI" not in os.environ
 
 
 def test_batches_that_openvino_works_on_side_by_side_keep_their_order(folders, four_threads):
