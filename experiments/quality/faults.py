@@ -85,7 +85,7 @@ FAULTS = [
         "    except BaseException as error:\n        with suppress(OSError):\n            temporary.unlink",
         "    except Exception as error:\n        with suppress(OSError):\n            temporary.unlink",
     ),
-    Fault("store/lines.py", "a cut last line is read", 'split(b"\\n")[:-1], 1)', 'split(b"\\n"), 1)'),
+    Fault("store/files.py", "a cut last line is read", 'split(b"\\n")[:-1], 1)', 'split(b"\\n"), 1)'),
     Fault("conversations/topics.py", "the history has the question itself", "said[:place], persona", "said[: place + 1], persona"),
     Fault(
         "conversations/qrels.py",
