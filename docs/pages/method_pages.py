@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyterrier_ikat.methods import METHODS, TABLES, Method
-from pyterrier_ikat.methods.catalogue import per_turn, scores_of
+from pyterrier_ikat.methods.catalogue import calls_per_turn, published_scores
 from pyterrier_ikat.show.drawing import draw
 
 from .text import first_sentence, formatted, table
@@ -53,7 +53,7 @@ def _upper(text: str) -> str:
 
 def _row(entries: list[Method]) -> list[str]:
     names = ", ".join(f"`{entry.name}`" for entry in entries)
-    calls, queries = zip(*map(per_turn, entries), strict=True)
+    calls, queries = zip(*map(calls_per_turn, entries), strict=True)
     counts = [column[0] if len(set(column)) == 1 else ", ".join(column) for column in (list(calls), list(queries))]
     return [names, first_sentence(entries[0].system.__doc__), *counts]
 
@@ -65,8 +65,8 @@ def _page(entry: Method) -> str:
         ("run", f"{run}: " + ('on `get_topics("manual")`' if entry.manual else "sees no gold fields")),
         ("needs", ", ".join(f"`{name}`" for name in entry.needs)),
         *[("takes, when given", ", ".join(f"`{name}`" for name in entry.takes))] * bool(entry.takes),
-        ("LLM calls per turn", per_turn(entry)[0]),
-        ("queries per turn", per_turn(entry)[1]),
+        ("LLM calls per turn", calls_per_turn(entry)[0]),
+        ("queries per turn", calls_per_turn(entry)[1]),
         ("passages per query", entry.depth),
     ]
     return (
@@ -114,7 +114,7 @@ def _how_to_run(entry: Method) -> str:
 
 
 def _published(entry: Method) -> str:
-    reported = scores_of(entry)
+    reported = published_scores(entry)
     if not reported:
         return "Nothing: no paper has scores of this variant."
     parts = []

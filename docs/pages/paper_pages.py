@@ -7,8 +7,8 @@ from jinja2 import Environment, meta, nodes
 
 import pyterrier_ikat.prompts as prompts
 from pyterrier_ikat.methods import METHODS
+from pyterrier_ikat.papers.paper_resources import keys_of
 from pyterrier_ikat.papers.published import PAPERS, Listing, Matrix, Paper
-from pyterrier_ikat.papers.resources import keys_of
 
 from .text import table
 

@@ -22,7 +22,7 @@ from bench import Row, median_seconds
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import Report, report
-from pyterrier_ikat.show.report import runs as report_runs
+from pyterrier_ikat.show.report import material as report_runs
 from pyterrier_ikat.show.report.page import Call
 
 SYSTEMS, DEPTH = 3, 20

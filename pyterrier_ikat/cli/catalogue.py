@@ -97,20 +97,20 @@ def _variants(first: "Method", others: "Sequence[Method]") -> Iterator[str]:
 def describe(entry: "Method") -> Iterator[str]:
     """A method in detail: what it is, its expression, what it needs, and what papers report of it."""
     from ..methods import TABLES
-    from ..methods.catalogue import per_turn, scores_of
+    from ..methods.catalogue import calls_per_turn, published_scores
 
     yield from wrapped(f"{click.style(entry.name, bold=True)}: {entry.paper}" if entry.paper else entry.name).splitlines()
     if entry.description:
         yield ""
         yield from "\n\n".join(wrapped(_plain(part)) for part in entry.description.split("\n\n")).splitlines()
     yield from ["", broken(entry.expression), ""]
-    calls, queries = per_turn(entry)
+    calls, queries = calls_per_turn(entry)
     optional = f"; optional: {', '.join(entry.takes)}" if entry.takes else ""
     yield wrapped(f"Needs {', '.join(entry.needs)}{optional}.")
     yield wrapped(f"Per turn: about {calls} LLM calls and {queries} queries{STATEMENTS * ('s' in calls + queries)}.")
     for resource, models in entry.models.items():
         yield wrapped(f"The paper's {resource}: {models}")
-    for name, scores in scores_of(entry).items():
+    for name, scores in published_scores(entry).items():
         table = {**TABLES, **entry.tables}[name]
         row = ", ".join(f"{measure} {value:.4f}" for measure, value in scores.items())
         yield ""

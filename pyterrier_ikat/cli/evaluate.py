@@ -228,9 +228,9 @@ def _ranking(name: str, path: Path) -> Mapping[str, Mapping[str, float]]:
 
     if is_run_file(path):
         return read_rankings(path)
-    from ..evaluation.finished import check_ranking, results_of
+    from ..evaluation.finished_runs import ranking_of, results_of
 
-    return check_ranking(name, results_of(name, path))
+    return ranking_of(name, results_of(name, path))
 
 
 def _show_statements(paths: Sequence[str], dataset_name: str, judged: "pd.DataFrame", form: str) -> None:
@@ -251,7 +251,7 @@ def _show_responses(
     import pandas as pd
 
     from ..evaluation.responses import evaluate_responses, response_means, response_turns
-    from ..papers.scoring import answers_of
+    from ..papers.paper_scores import answers_of
     from ..runs import RunFolder
 
     wanted, texts = response_turns(dataset_named(dataset_name).conversations, turns), text_loader_of(index_path)

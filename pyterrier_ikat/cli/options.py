@@ -95,7 +95,7 @@ def _alone(text: str) -> dict[str, str]:
 
 
 def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
-    from ..papers.resources import OF_THE_SAMPLE, SAMPLE, read_resources
+    from ..papers.paper_resources import OF_THE_SAMPLE, SAMPLE, read_resources
     from ..study.resources import taken_by
     from ..study.systems import ALL, methods_in
 
@@ -133,7 +133,7 @@ def judged_by(dataset_name: str | None, qrels: str | None, turns: str | None = N
         if qrels is not None:
             return of_turns(read_qrels(qrels), turns, qrels)
         from ..evaluation.evaluator import name_runs
-        from ..evaluation.finished import folders_in, qrels_of
+        from ..evaluation.finished_runs import folders_in, qrels_of
 
         if not paths or not (folders := folders_in(name_runs(paths))):
             raise UsageError("nothing to evaluate against: give --dataset NAME or --qrels FILE; only run folders know their dataset")
@@ -170,6 +170,6 @@ def unjudged_turns(dataset_name: str) -> set[str]:
 def load_runs(paths: Sequence[str]) -> "dict[str, pd.DataFrame]":
     """Runs by their names, that of the folder or the file."""
     from ..evaluation.evaluator import name_runs
-    from ..evaluation.finished import results_of
+    from ..evaluation.finished_runs import results_of
 
     return {name: results_of(name, path) for name, path in name_runs(paths).items()}

@@ -11,9 +11,9 @@ from .options import FORMAT, QRELS, TURNS
 from .output import show, show_plan
 
 if TYPE_CHECKING:
+    from ..papers.paper_resources import Row
     from ..papers.published import Part
     from ..papers.reproduction import Reproduction
-    from ..papers.resources import Row
 
 
 @main.command(
@@ -89,7 +89,7 @@ def _rows(name: str, resources: str | None, options: dict[str, Any]) -> str:
 
 
 def _part(number: str, found: "Reproduction", part: "Part", resources: str | None) -> list[str]:
-    from ..papers.resources import keys_of
+    from ..papers.paper_resources import keys_of
 
     turns = part.published_turns or "an unknown number of"
     lines = ["", wrapped(f"Table {number}: iKAT {part.year}, {part.judgements}, {turns} turns: {', '.join(part.table.measures)}")]
@@ -102,7 +102,7 @@ def _part(number: str, found: "Reproduction", part: "Part", resources: str | Non
 
 
 def _table(name: str, number: str, resources: str, only_plan: bool, form: str, options: dict[str, Any]) -> None:
-    from ..papers.agreement import Relabelled, judge_of
+    from ..papers.agreement import Relabelled, judge_spec
     from ..papers.published import Figure, Listing, Matrix, find_table
     from ..papers.reproduction import draw_figure, figure_scores
     from ..retrieve import Index
@@ -115,7 +115,7 @@ def _table(name: str, number: str, resources: str, only_plan: bool, form: str, o
         data = found.of_year(what.year)
         index = found.index_of("bm25")
         texts = None if index is None else Index(index).text_loader()
-        labels = Relabelled(what, data, judge_of(found.resources, what), found.root / data.name.replace(":", "-"), texts, found.prompts)
+        labels = Relabelled(what, data, judge_spec(found.resources, what), found.root / data.name.replace(":", "-"), texts, found.prompts)
         if only_plan:
             show_plan(labels.plan(), form)
             return

@@ -15,7 +15,7 @@ from ..conversations.frame import is_missing, values
 from ..conversations.topics import ANSWERABILITY
 from ..errors import DataError, UsageError, list_first
 from .evaluator import describe_mismatch
-from .finished import check_once, written_by
+from .finished_runs import check_once, written_by
 
 WANTED = {"abstain": "unanswerable", "ask": "underspecified"}
 """The label of the turns in which each action is right."""

@@ -200,7 +200,7 @@ def is_sum(measure: ir_measures.Measure) -> bool:
     return measure.NAME in SUMS and plain
 
 
-def shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mapping[str, int]) -> dict[str, float]:
+def passage_shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mapping[str, int]) -> dict[str, float]:
     """The share of each relevant passage in the score of a turn; they sum to it.
 
     Source: the definitions of trec_eval's ``ndcg``, ``P`` and ``recall``: a passage of label l at rank r adds l / log2(r + 1), divided by
@@ -216,9 +216,9 @@ def shares(measure: ir_measures.Measure, labels: Mapping[str, int], ranks: Mappi
 
     Example:
         >>> from ir_measures import P, nDCG
-        >>> shares(P @ 2, {"a": 1, "b": 0, "c": 1}, {"a": 2, "c": 3})
+        >>> passage_shares(P @ 2, {"a": 1, "b": 0, "c": 1}, {"a": 2, "c": 3})
         {'a': 0.5}
-        >>> round(shares(nDCG @ 3, {"a": 2, "c": 1}, {"a": 1})["a"], 4)  # 2 / (2 + 1 / log2(3))
+        >>> round(passage_shares(nDCG @ 3, {"a": 2, "c": 1}, {"a": 1})["a"], 4)  # 2 / (2 + 1 / log2(3))
         0.7602
     """
     cutoff, level = cutoff_of(measure), level_of(measure)

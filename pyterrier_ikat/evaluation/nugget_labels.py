@@ -7,7 +7,7 @@ import pandas as pd
 
 from ..conversations.frame import with_text_ids
 from ..errors import DataError, UsageError
-from .finished import check_columns, check_once
+from .finished_runs import check_columns, check_once
 from .judgements import cohens_kappa
 
 IMPORTANCE = ("vital", "okay")

@@ -18,7 +18,7 @@ from ..conversations.frame import object_frame, question_column, values, with_co
 from ..errors import DataError, UsageError
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, StageError
-from .finished import check_columns, check_once
+from .finished_runs import check_columns, check_once
 from .nugget_labels import IMPORTANCE, LABELS, nugget_scores
 
 AT_ONCE = 10

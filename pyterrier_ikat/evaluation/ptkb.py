@@ -16,7 +16,7 @@ from ..errors import DataError
 from ..runs import RunFolder
 from ..runs.turns_file import chosen_statements
 from .evaluator import Evaluator, check_turn_names, describe_mismatch, judgements_by_turn
-from .finished import written_by
+from .finished_runs import written_by
 from .measures import label
 
 

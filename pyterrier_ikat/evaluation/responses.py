@@ -14,7 +14,7 @@ from ..conversations.frame import is_missing, values, with_columns, with_text_id
 from ..errors import DataError, UsageError, list_first
 from ..runs.turns_file import as_json, response_column, used_marks
 from .evaluator import check_turn_names, describe_mismatch
-from .finished import check_columns, check_once
+from .finished_runs import check_columns, check_once
 
 Outcome = Literal["judged", "unable", "failed", "no response", "no basis"]
 

@@ -22,7 +22,7 @@ from .evaluator import (
     turn_scores,
     warn_of_other_turns,
 )
-from .finished import Finished, check_once, check_ranking, folders_in, qrels_of, results_of
+from .finished_runs import Finished, check_once, folders_in, qrels_of, ranking_of, results_of
 from .measures import TRACK_2023, as_measures, label
 
 GROUPS = ("conversation", "depth")
@@ -98,7 +98,7 @@ def evaluate(
             raise UsageError("nothing says the judgements: give qrels=..., which only run folders of a dataset know themselves")
         qrels = qrels_of(folders)
     evaluator = make_evaluator(qrels, measures)
-    rankings = {name: check_ranking(name, results_of(name, run)) for name, run in named.items()}
+    rankings = {name: ranking_of(name, results_of(name, run)) for name, run in named.items()}
     rows = experiment_rows(turn_scores(rankings.items(), evaluator), evaluator.measures, baseline)
     for name, ranking in rankings.items():
         warn_of_other_turns(f"run {name}", ranking, evaluator.turns)
@@ -123,7 +123,7 @@ def per_turn(run: pd.DataFrame, qrels: pd.DataFrame, measures: Sequence[Measure]
         [['1_1', 1.0], ['1_2', 0.0]]
     """
     evaluator = make_evaluator(qrels, measures)
-    return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", check_ranking("to evaluate", run))})
+    return pd.DataFrame({"qid": column(evaluator.turns), **evaluator.per_turn("to evaluate", ranking_of("to evaluate", run))})
 
 
 def natural_key(text: str) -> tuple[Any, ...]:
@@ -274,7 +274,7 @@ def _scores_of(name: str, frame: pd.DataFrame, qrels: pd.DataFrame | None, measu
     if "docno" in frame.columns:
         if qrels is None:
             raise UsageError(f"{name} is a ranking: give the qrels to judge it by")
-        evaluator, ranking = make_evaluator(qrels, measure), check_ranking(name, frame)
+        evaluator, ranking = make_evaluator(qrels, measure), ranking_of(name, frame)
         scores = evaluator.per_turn(name, ranking)[wanted]
         check_common_turns(f"run {name}", ranking, evaluator.turns)
         return pd.Series(scores, index=pd.Index(evaluator.turns, name="qid", dtype=object))

@@ -85,14 +85,14 @@ class _Unasked(Backend):
 
 
 @cache
-def per_turn(entry: Method) -> tuple[str, str]:
+def calls_per_turn(entry: Method) -> tuple[str, str]:
     """The LLM calls and the queries to the retriever of one turn, as its plan counts them.
 
     ``s`` stands for the number of chosen statements where they depend on it. Where the model decides how many queries it writes, one for
     each call is the least. The counted turn follows two responses; the earlier one is long enough to be summarised.
 
     Example:
-        >>> per_turn(find("aqd")), per_turn(find("rtg"))
+        >>> calls_per_turn(find("aqd")), calls_per_turn(find("rtg"))
         (('2', '5'), ('4 + s', 'at least s'))
     """
     plan, retriever = _Counting(), StandIn("retriever")
@@ -163,8 +163,8 @@ def catalogue(methods: Iterable[Method] = METHODS.values()) -> pd.DataFrame:
 
 
 def _row(entry: Method) -> dict[str, Any]:
-    calls, queries = per_turn(entry)
-    reported = scores_of(entry)
+    calls, queries = calls_per_turn(entry)
+    reported = published_scores(entry)
     return {
         "name": entry.name,
         "paper": entry.paper,
@@ -180,7 +180,7 @@ def _row(entry: Method) -> dict[str, Any]:
     }
 
 
-def scores_of(entry: Method) -> dict[str, dict[str, float]]:
+def published_scores(entry: Method) -> dict[str, dict[str, float]]:
     """The published scores of a method: table -> measure -> score, as printed."""
     tables = {**TABLES, **entry.tables}
     reporting = {name: table.frame() for name, table in tables.items() if table.has(entry.name)}

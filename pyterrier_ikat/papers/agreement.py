@@ -15,8 +15,8 @@ from ..methods.definition import model_key
 from ..planning import PlanTable
 from ..study import plan
 from ..tables import Table, of_frame
+from .paper_resources import EVIDENCE
 from .published import Matrix
-from .resources import EVIDENCE
 
 THRESHOLD = 2
 """Labels below it count as not relevant (Generate then Retrieve, section 4)."""
@@ -116,7 +116,7 @@ def _labelled(which: str, table: pd.DataFrame, threshold: int | None) -> pd.Data
     return cells
 
 
-def judge_of(resources: Mapping[str, str], matrix: Matrix) -> str:
+def judge_spec(resources: Mapping[str, str], matrix: Matrix) -> str:
     """The user's model for the published judge.
 
     Raises:

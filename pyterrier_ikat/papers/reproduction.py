@@ -19,9 +19,9 @@ from ..retrieve import Index, PassageIndex
 from ..runs import RunFolder
 from ..show.plots import new_axes, plot_breakdown, save_plot
 from ..study import plan, run
+from .paper_resources import OF_THE_SAMPLE, SAMPLE, Row, engine_difference, given_to, read_resources, resource_differences
+from .paper_scores import TIMES, Given, Judgements, our_measures, response_scores
 from .published import ANSWERS, PASSAGES, PTKB, Figure, Paper, Part, find_paper
-from .resources import OF_THE_SAMPLE, SAMPLE, Row, differences, engines, given_to, read_resources
-from .scoring import TIMES, Given, Judgements, measures_of, response_scores
 from .table import PaperTable
 
 
@@ -30,7 +30,7 @@ class Reproduction:
 
     Args:
         paper: its name, such as ``"nii_2024"``.
-        resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.resources.read_resources`.
+        resources: a TOML file, a mapping, or ``"sample"``; see :func:`~pyterrier_ikat.papers.paper_resources.read_resources`.
         dataset: in place of the table's own year.
         out: the folder of the runs, which are resumed.
         qrels: judgements in place of the dataset's: a frame, the name of a variant of the dataset's, or a TREC qrels file.
@@ -93,7 +93,9 @@ class Reproduction:
         if self.sample:
             return Row(method, self._sample_options(method))
         options, missing = given_to(method, self.resources)
-        return Row(method, options, tuple(missing), tuple(differences(method, options)), engines(method, self.paper.engine))
+        return Row(
+            method, options, tuple(missing), tuple(resource_differences(method, options)), engine_difference(method, self.paper.engine)
+        )
 
     def _sample_options(self, method: Method) -> dict[str, Any]:
         known: dict[str, Any] = dict(OF_THE_SAMPLE)
@@ -160,7 +162,7 @@ class Reproduction:
             index = next((row.options["index"] for row in self.rows(part) if row.name == folder.path.name), None)
             texts = None if index is None else Index(index).text_loader()
             return response_scores(folder.path, data, qids, self.resources, texts)
-        measures = measures_of(part)
+        measures = our_measures(part)
         ranking = folder.results() if part.about == PASSAGES else statement_ranking(folder.path)
         if part.about == PTKB and ranking.empty:
             return None
@@ -182,7 +184,7 @@ def figure_scores(reproduction: Reproduction, figure: Figure) -> pd.DataFrame:
         points = figure.points if reproduction.table(figure.part).same_turns else {}
         return table.assign(published=[points.get(name, float("nan")) for name in scores])
     turns = list(reproduction.judgements(figure.part).qrels["qid"].drop_duplicates())
-    measure = measures_of(figure.part)[figure.measure]
+    measure = our_measures(figure.part)[figure.measure]
     return breakdown(
         {name: pd.DataFrame({"qid": turns, measure: frame[figure.measure]}) for name, frame in scores.items()},
         measure=measure,

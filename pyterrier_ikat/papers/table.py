@@ -10,9 +10,9 @@ import pandas as pd
 from ..evaluation.evaluator import format_score
 from ..evaluation.experiment_table import differing_pairs
 from ..tables import Table, of_frame
+from .paper_resources import EVIDENCE, Row
+from .paper_scores import TIMES, Judgements
 from .published import ANSWERS, Part
-from .resources import EVIDENCE, Row
-from .scoring import TIMES, Judgements
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -15,7 +15,7 @@ from ..conversations.datasets import IkatDataset
 from ..errors import DataError, UsageError, list_first
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_common_turns, check_turn_names, experiment_rows
-from ..evaluation.finished import check_ranking
+from ..evaluation.finished_runs import ranking_of
 from ..evaluation.scores import make_evaluator
 from ..llms.failures import UnderWay
 from ..operator import Operator, frame_for, stages
@@ -90,7 +90,7 @@ def experiment(
         if len(found) == 0:
             raise DataError(f"system {name} found no passage for any turn: look at what its first stages give")
         check_common_turns(f"system {name}", found["qid"].unique(), evaluator.turns)
-        scores[name] = evaluator.per_turn(name, check_ranking(name, found))
+        scores[name] = evaluator.per_turn(name, ranking_of(name, found))
         if name in files:
             write_run(found, files[name], name)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..conversations import IkatDataset, datasets
 from ..errors import UsageError, advice
-from .problem import Place, Values, check_kind, check_text, read_fields, read_json
+from .problem import Place, Values, check_kind, check_text, read_fields, read_json_values
 
 RUN_TYPES = {
     2023: ("automatic", "manual"),
@@ -145,7 +145,7 @@ def load_run(path: str | Path, year: int | None, place: Place) -> tuple[int, Run
     Raises:
         DataError: when there is no such file.
     """
-    values = read_json(path, place)
+    values = read_json_values(path, place)
     if is_dump(values):
         place.error("this is an interactive run: the track's server checked each response when it took it, and no other check is known")
         return year or 2025, None

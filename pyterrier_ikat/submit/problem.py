@@ -177,7 +177,7 @@ class Repeated(dict[str, Any]):
     keys_twice: tuple[str, ...] = ()
 
 
-def read_json(path: str | Path, place: Place) -> Values:
+def read_json_values(path: str | Path, place: Place) -> Values:
     """The JSON values of a file: one for a JSON file, one per line for JSON lines, each with its line."""
     try:
         content = Path(path).read_bytes()

@@ -34,7 +34,7 @@ from test_evaluate import random_runs
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs, win_tie_loss
 from pyterrier_ikat.evaluation.evaluator import check_turn_names
-from pyterrier_ikat.evaluation.finished import check_ranking
+from pyterrier_ikat.evaluation.finished_runs import ranking_of
 from pyterrier_ikat.evaluation.measures import provider_of
 from pyterrier_ikat.evaluation.scores import make_evaluator, scores_by_run
 
@@ -178,7 +178,7 @@ def test_one_evaluator_serves_many_runs_of_any_string_column():
     evaluator = make_evaluator(qrels, [nDCG @ 5])
     for name, run in runs.items():
         for frame in (run.astype({"qid": object, "docno": object}), run.astype({"qid": "str", "docno": "str"}), run.sample(frac=1)):
-            found = evaluator.per_turn(name, check_ranking(name, frame))
+            found = evaluator.per_turn(name, ranking_of(name, frame))
             assert found["nDCG@5"] == per_turn(run, qrels, [nDCG @ 5])["nDCG@5"].tolist()
 
 

@@ -7,8 +7,8 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.evaluation import per_turn
 from pyterrier_ikat.runs import RunFolder, read_run
-from pyterrier_ikat.show.report.results import scores_by_turn
-from pyterrier_ikat.show.report.runs import read_runs
+from pyterrier_ikat.show.report.material import read_runs
+from pyterrier_ikat.show.report.rankings import scores_to_show
 
 TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": "tea", "qutterance": "Tea?"})
 QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["z", "a"], "label": 1})
@@ -31,5 +31,5 @@ def test_a_system_with_ties_has_one_score_wherever_it_is_scored(tmp_path):
     for table in tables:
         assert table[["nDCG@3", "RR@10" if "RR@10" in table else "RR(rel=1)@10"]].values.tolist() == [[pytest.approx(0.8154648768), 0.75]]
     assert per_turn(frame, QRELS, ["nDCG@3"])["nDCG@3"].tolist() == [pytest.approx(0.6309297536), 1.0]
-    assert scores_by_turn(read_runs({"tied": frame}), QRELS, ["1_1", "1_2"], ["RR@10"])[1] == {"1_1": [[0.5]], "1_2": [[1.0]]}
+    assert scores_to_show(read_runs({"tied": frame}), QRELS, ["1_1", "1_2"], ["RR@10"])[1] == {"1_1": [[0.5]], "1_2": [[1.0]]}
     assert ikat.pool_runs({"tied": frame}, 1)["docno"].tolist() == ["a", "a"]

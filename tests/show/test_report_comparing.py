@@ -10,9 +10,9 @@ from small_runs import ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import report
-from pyterrier_ikat.show.report import runs as runs_module
+from pyterrier_ikat.show.report import material as runs_module
+from pyterrier_ikat.show.report.material import RunData
 from pyterrier_ikat.show.report.page import Call
-from pyterrier_ikat.show.report.runs import RunData
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium here: apt-get install chromium")
 

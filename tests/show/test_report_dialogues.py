@@ -20,7 +20,8 @@ from pyterrier_ikat.live.simulation import session_frames, simulation_table
 from pyterrier_ikat.runs import Log, RunFolder, Source, Turn
 from pyterrier_ikat.runs.log import turn_event
 from pyterrier_ikat.show import report
-from pyterrier_ikat.show.report import dialogues, results
+from pyterrier_ikat.show.report import dialogues
+from pyterrier_ikat.show.report import rankings as results
 from pyterrier_ikat.spend import Spend
 
 

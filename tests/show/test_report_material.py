@@ -4,7 +4,7 @@ from small_runs import ranking
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.show.report.runs import RunData, find_material
+from pyterrier_ikat.show.report.material import RunData, find_material
 
 RESULTS = ranking([("1-1_1", "a", 1.0)])
 PLAIN = RunData("plain", RESULTS)

@@ -3,8 +3,8 @@ import pytest
 from small_runs import ranking
 
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.show.report.results import OPEN_WORDS, Place, passages_by_turn, word_limit
-from pyterrier_ikat.show.report.runs import RunData
+from pyterrier_ikat.show.report.material import RunData
+from pyterrier_ikat.show.report.rankings import OPEN_WORDS, RunPlace, passages_by_turn, word_limit
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "c"], "label": [3, 0]})
 
@@ -18,9 +18,9 @@ def test_runs_share_one_list_by_their_best_rank_with_their_ranks_further_down():
     two = (ranking([("1_1", "b", 0.9), ("1_1", "d", 0.8), ("1_1", "a", 0.7)]),)
     found, _ = listed(one, two)
     assert [(passage.docno, passage.places) for passage in found["1_1"]] == [
-        ("a", (Place(1, 5.0), Place(3, 0.7, deep=True))),
-        ("b", (Place(2, 4.0), Place(1, 0.9))),
-        ("d", (None, Place(2, 0.8))),
+        ("a", (RunPlace(1, 5.0), RunPlace(3, 0.7, deep=True))),
+        ("b", (RunPlace(2, 4.0), RunPlace(1, 0.9))),
+        ("d", (None, RunPlace(2, 0.8))),
     ]
     assert [passage.shown_by for passage in found["1_1"]] == [[0], [0, 1], [1]]
 

@@ -9,10 +9,10 @@ from ir_measures import AP, RR, Bpref, P, R, nDCG
 from small_runs import ranking
 
 from pyterrier_ikat.evaluation import label, per_turn
-from pyterrier_ikat.evaluation.measures import is_sum, shares
+from pyterrier_ikat.evaluation.measures import is_sum, passage_shares
 from pyterrier_ikat.show.report import reasons
+from pyterrier_ikat.show.report.material import RunData
 from pyterrier_ikat.show.report.reasons import Explainer, Relevant, further_down, reasons_by_turn, relevant_by_turn
-from pyterrier_ikat.show.report.runs import RunData
 
 QRELS = pd.DataFrame({"qid": ["1_1"] * 3 + ["1_2"], "docno": ["a", "b", "c", "a"], "label": [1, 4, 0, 0]})
 
@@ -115,7 +115,9 @@ def test_the_shares_sum_to_the_scores_and_the_winner_is_named_first(measure, lab
         return
     assert said.startswith(f"{'qr' if lead > 0 else 'aqd'} leads by ")
     if is_sum(measure):
-        sums = [sum(shares(measure, labels, {docno: rank for rank, docno in enumerate(docnos, 1)}).values()) for docnos in (one, other)]
+        sums = [
+            sum(passage_shares(measure, labels, {docno: rank for rank, docno in enumerate(docnos, 1)}).values()) for docnos in (one, other)
+        ]
         assert sums[0] - sums[1] == pytest.approx(lead, abs=1e-9)
         parts = [float(text.replace("−", "-")) for text in re.findall(r"[+−][0-9]*\.[0-9]{4}", said)]
         assert sum(parts) == pytest.approx(abs(lead), abs=3e-4)

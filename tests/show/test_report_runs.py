@@ -8,7 +8,7 @@ from small_runs import DOCNOS, ranking
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import write_run
-from pyterrier_ikat.show.report.runs import read_runs
+from pyterrier_ikat.show.report.material import read_runs
 from pyterrier_ikat.submit import read_submission
 
 FRAME = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)])

@@ -4,9 +4,9 @@ from small_runs import DOCNOS, ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.show.report.results import passages_by_turn
-from pyterrier_ikat.show.report.runs import Material, RunData, find_material, read_runs
-from pyterrier_ikat.show.report.turns import PersonaStatement, Statement, SubQuery, build_conversations, turns_to_show
+from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
+from pyterrier_ikat.show.report.rankings import passages_by_turn
+from pyterrier_ikat.show.report.turn_views import ChosenStatement, PersonaStatement, SubQuery, build_conversations, turns_to_show
 
 NOTHING = Material("", {}, None, None, ())
 
@@ -61,7 +61,7 @@ def test_the_persona_tells_who_chose_a_statement_when(both, sample):
         [turn for turn, ids in zip(gold["qturn"], gold["qgoldptkb"], strict=True) if "2" in ids],
     )
     assert both.persona[1].relevant[0] == 1
-    assert both.turns[0].sides[1].statements[0] == Statement("2", both.persona[1].text, relevant=True)
+    assert both.turns[0].sides[1].statements[0] == ChosenStatement("2", both.persona[1].text, relevant=True)
     assert both.turns[1].sides[1].statements == []
 
 

@@ -16,11 +16,11 @@ from ...conversations.datasets import IkatDataset
 from ...errors import UsageError, advice
 from ...evaluation.evaluator import name_runs
 from .dialogues import find_logs, refuse_arguments, report_sessions
-from .page import OF_RANKINGS, Report, pack, render, shown_first
+from .material import Material, RunData, Runs, find_material, only_turns, read_runs
+from .page import OF_RANKINGS, Report, pack_calls, render_page, shown_first
+from .rankings import Scores, mean_scores, measures_to_show, passages_by_turn, scores_to_show
 from .reasons import reasons_by_turn, relevant_by_turn
-from .results import Scores, mean_scores, measures_to_show, passages_by_turn, scores_by_turn
-from .runs import Runs, find_material, only_turns, read_runs
-from .turns import build_conversations, turns_to_show
+from .turn_views import build_conversations, turns_to_show
 
 __all__ = ["Report", "report"]
 
@@ -90,15 +90,22 @@ def report(
     material = find_material(read, data, qrels, texts)
     if turns is not None:
         read, material = only_turns(read, material, read_turns(turns, turns_to_show(read, material), material.name or "none of the runs"))
+    return _report_rankings(read, material, measures, passages)
+
+
+def _report_rankings(
+    read: Sequence[RunData], material: Material, measures: Sequence[ir_measures.Measure | str] | None, passages: int
+) -> Report:
+    """The page of runs of topics, the turns of all systems side by side."""
     shown = turns_to_show(read, material)
-    names, scores = scores_by_turn(read, material.qrels, shown, measures)
+    names, scores = scores_to_show(read, material.qrels, shown, measures)
     listed, words = passages_by_turn(read, material.qrels, material.texts, passages)
     relevant, means = relevant_by_turn(read, material.qrels), mean_scores(scores)
     compared = _best_but_first(means) if means else 1
     reasons = reasons_by_turn(read, material.qrels, scores, measures_to_show(read, measures))
-    packed, cut = pack(shown, [run.calls for run in read], reasons if len(read) > 1 else {})
+    packed, cut = pack_calls(shown, [run.calls for run in read], reasons if len(read) > 1 else {})
     first = {qid: texts[0][compared - 1] for qid, texts in reasons.items() if texts[0]}
-    page = render(
+    page = render_page(
         "report.html.jinja",
         OF_RANKINGS,
         runs=read,

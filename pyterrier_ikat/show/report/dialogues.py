@@ -23,10 +23,10 @@ from ...evaluation.sessions import (
 from ...runs import RunFolder
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue, Log
-from .page import OF_SESSIONS, Report, render, shown_first
-from .results import CHARACTERS, OPEN_WORDS, load_texts, word_limit
-from .runs import RunSource
-from .sessions import NOT_ENDED, Shown, align, build_users, passages_of
+from .material import RunSource
+from .page import OF_SESSIONS, Report, render_page, shown_first
+from .rankings import CHARACTERS, OPEN_WORDS, load_texts, word_limit
+from .session_views import NOT_ENDED, Shown, align, build_users, passages_of
 
 DIGITS = {"rubrics met": 2, "turns until satisfied": 0, "seconds": 2, "calls": 0, "cost": 4}
 """The decimals of the measures of one session."""
@@ -108,7 +108,7 @@ def report_sessions(logs: Mapping[str, Log], texts: pt.Transformer | None, passa
         notes.append(UNORDERED)
     values = _values(aligned, measured, measures)
     compared = _best_but_first(means, measures)
-    page = render(
+    page = render_page(
         "sessions.html.jinja",
         OF_SESSIONS,
         runs=[{"name": name, **_describe(header)} for name, header in zip(logs, headers, strict=True)],
@@ -159,7 +159,7 @@ def fit_sources(passages: Sequence[Sequence[tuple[str, float | None, str]]], mos
     """How many words of each passage a page can hold, and how many passages of each turn.
 
     Args:
-        passages: those of each turn of the page, see :func:`~pyterrier_ikat.show.report.sessions.passages_of`.
+        passages: those of each turn of the page, see :func:`~pyterrier_ikat.show.report.session_views.passages_of`.
         most: the most passages of each turn.
 
     Example:

@@ -61,7 +61,7 @@ class Report:
         return f"<report of {self.name}, {len(self.html.encode()) / 1e6:.1f} MB: .save(path) writes it>"
 
 
-def render(template: str, scripts: Sequence[str], **values: Any) -> str:
+def render_page(template: str, scripts: Sequence[str], **values: Any) -> str:
     """The page; what no HTML file can hold (zeros, half characters) is replaced.
 
     Args:
@@ -158,7 +158,7 @@ def _call(stage: str, asked: Mapping[str, Any]) -> Call:
     return Call(name or "call", stage, asked["messages"], asked["failure" if failed else "completion"], failed)
 
 
-def pack(
+def pack_calls(
     turns: Sequence[str], runs: Sequence[Mapping[str, Sequence[Call]]], reasons: Mapping[str, Sequence[Sequence[str]]]
 ) -> tuple[str, str]:
     """The calls and the sentences of a page, compressed.
@@ -173,7 +173,7 @@ def pack(
         cut, or nothing.
 
     Example:
-        >>> pack(["9-1_3"], [{}], {})
+        >>> pack_calls(["9-1_3"], [{}], {})
         ('', '')
     """
     said = [list(reasons.get(qid, ())) for qid in turns] if any(map(len, reasons.values())) else []

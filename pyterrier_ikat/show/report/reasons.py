@@ -10,10 +10,10 @@ import pandas as pd
 
 from ...evaluation import label
 from ...evaluation.evaluator import format_score
-from ...evaluation.measures import cutoff_of, is_sum, level_of, shares
+from ...evaluation.measures import cutoff_of, is_sum, level_of, passage_shares
 from ...evaluation.scores import SAME
-from .results import Scores
-from .runs import RunData
+from .material import RunData
+from .rankings import Scores
 
 UP, DOWN, INTRUDERS = 2, 1, 2
 """So many passages are named that gain the winner the most, that gain the loser the most, and that came in before the first of them."""
@@ -91,7 +91,7 @@ class Explainer:
 
     def _gains(self, ranks: Mapping[str, int]) -> Mapping[str, float]:
         if is_sum(self.measure):
-            return shares(self.measure, self.labels, ranks)
+            return passage_shares(self.measure, self.labels, ranks)
         return {docno: self.labels[docno] / log2(rank + 1) for docno, rank in ranks.items() if rank < self.end}
 
     def explain(self, one: int, other: int, lead: float) -> str:

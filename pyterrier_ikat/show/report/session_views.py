@@ -9,13 +9,13 @@ from ...errors import DataError
 from ...runs.answered_turn import Turn
 from ...runs.log import Dialogue
 from ...spend import Spend
-from .results import cut_words
+from .rankings import cut_words
 
 NOT_ENDED = "not ended"
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceView:
     """A passage that a response is based on: ``beginning`` and ``rest`` are its first words, empty where its text is unknown."""
 
     docno: str
@@ -25,7 +25,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class TurnView:
+class SessionTurn:
     """A turn as the page shows it.
 
     Attributes:
@@ -43,19 +43,19 @@ class TurnView:
     met: Sequence[str]
     facts: str
     remarks: Sequence[str]
-    sources: Sequence[Source]
+    sources: Sequence[SourceView]
     called: str
     draft: str
     how: str
 
 
 @dataclass(frozen=True)
-class Side:
+class SessionSide:
     """The conversation of one system: ``end`` says why it ended, ``facts`` has its counts, time and cost."""
 
     end: str
     facts: str
-    turns: list[TurnView]
+    turns: list[SessionTurn]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SessionView:
     number: int
     depth: int
     name: str
-    sides: list[Side | None]
+    sides: list[SessionSide | None]
     rubrics: list[Rubric]
     values: list[list[float]]
 
@@ -166,14 +166,14 @@ def _rubrics(sides: Sequence[Dialogue | None]) -> list[Rubric]:
     return [Rubric(name, text, [turns.get(name) for turns in met]) for name, text in rubrics.items()]
 
 
-def _side(one: Dialogue, shown: Shown, header: Mapping[str, Any]) -> Side:
+def _side(one: Dialogue, shown: Shown, header: Mapping[str, Any]) -> SessionSide:
     turns = [_view(turn, one.met, shown, _remarks(turn, one, header)) for turn in one.turns]
     facts = [f"{len(one.met)} of {len(one.rubrics)} rubrics met"] if one.rubrics else []
     facts.append(_count(len(one.turns), "turn"))
     if one.turns:
         facts.append(f"{sum(turn.seconds for turn in one.turns) / len(one.turns):.1f} s per turn")
     facts.append(_spent(sum((turn.spend for turn in one.turns), Spend()), shown.costs))
-    return Side(one.end or NOT_ENDED, ", ".join(facts), turns)
+    return SessionSide(one.end or NOT_ENDED, ", ".join(facts), turns)
 
 
 def _count(number: int, name: str) -> str:
@@ -197,14 +197,14 @@ def _remarks(turn: Turn, one: Dialogue, header: Mapping[str, Any]) -> list[str]:
     return remarks
 
 
-def _view(turn: Turn, met: Mapping[str, int], shown: Shown, remarks: Sequence[str]) -> TurnView:
+def _view(turn: Turn, met: Mapping[str, int], shown: Shown, remarks: Sequence[str]) -> SessionTurn:
     first = passages_of(turn, shown.texts)[: shown.sources]
-    return TurnView(
+    return SessionTurn(
         turn=turn,
         met=[rubric for rubric in dict.fromkeys(turn.met) if met[rubric] == turn.number],
         facts=f"{turn.seconds:.1f} s, {_spent(turn.spend, shown.costs)}",
         remarks=remarks,
-        sources=[Source(docno, score, *cut_words(text, shown.words)) for docno, score, text in first],
+        sources=[SourceView(docno, score, *cut_words(text, shown.words)) for docno, score, text in first],
         called=_called(turn, shown.sources),
         draft=_draft(turn),
         how=_how(turn),

@@ -11,7 +11,7 @@ import pyterrier as pt
 from ...errors import DataError
 from ...evaluation import TRACK_2023, as_measures, label, per_turn
 from ...evaluation.measures import computable
-from .runs import RunData
+from .material import RunData
 
 LIMITS = (120, 90, 60, 45, 30)
 """So many words of a passage are shown; fewer where the page has many passages. The index has the rest."""
@@ -22,7 +22,7 @@ OPEN_WORDS = 30
 
 
 @dataclass(frozen=True)
-class Place:
+class RunPlace:
     """Where a run has a passage.
 
     Attributes:
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Passage:
+class ListedPassage:
     """A passage that at least one run found.
 
     Attributes:
@@ -51,7 +51,7 @@ class Passage:
     """
 
     docno: str
-    places: tuple[Place | None, ...]
+    places: tuple[RunPlace | None, ...]
     label: int | None
     beginning: str
     rest: str
@@ -64,7 +64,7 @@ class Passage:
 
 def passages_by_turn(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, texts: pt.Transformer | None, depth: int
-) -> tuple[dict[str, list[Passage]], int]:
+) -> tuple[dict[str, list[ListedPassage]], int]:
     """For each turn the best ``depth`` passages of every run and those that a response is based on, by their best rank in any run.
 
     A passage that one run shows has its rank in the other runs, too, however low it is.
@@ -75,7 +75,7 @@ def passages_by_turn(
     Raises:
         DataError: when ``texts`` lacks a passage.
     """
-    places: dict[str, dict[str, list[Place | None]]] = {}
+    places: dict[str, dict[str, list[RunPlace | None]]] = {}
     for number, run in enumerate(runs):
         for qid, docno, place in _places(run, depth):
             places.setdefault(qid, {}).setdefault(docno, [None] * len(runs))[number] = place
@@ -87,7 +87,7 @@ def passages_by_turn(
     words = {docno: cut_words(text, limit) for docno, text in known.items()}
     listed = {
         qid: [
-            Passage(docno, tuple(by_run), labels.get((qid, docno)), *words.get(docno, ("", "")))
+            ListedPassage(docno, tuple(by_run), labels.get((qid, docno)), *words.get(docno, ("", "")))
             for docno, by_run in sorted(found.items(), key=lambda entry: _best_place(entry[1]))
         ]
         for qid, found in places.items()
@@ -95,17 +95,17 @@ def passages_by_turn(
     return listed, limit if words else 0
 
 
-def _best_place(by_run: Sequence[Place | None]) -> tuple[int, int]:
+def _best_place(by_run: Sequence[RunPlace | None]) -> tuple[int, int]:
     return min((place.rank, number) for number, place in enumerate(by_run) if place is not None and not place.deep)
 
 
-def _add_deep(run: RunData, number: int, places: Mapping[str, dict[str, list[Place | None]]]) -> None:
+def _add_deep(run: RunData, number: int, places: Mapping[str, dict[str, list[RunPlace | None]]]) -> None:
     """Add the ranks of passages that other runs show and this one has further down."""
     found = run.results[run.results["docno"].isin({docno for turn in places.values() for docno in turn})]
     for qid, docno, rank, score in zip(*(found[name] for name in ("qid", "docno", "rank", "score")), strict=True):
         by_run = places.get(qid, {}).get(docno)
         if by_run is not None and by_run[number] is None:
-            by_run[number] = Place(int(rank) + 1, float(score), deep=True)
+            by_run[number] = RunPlace(int(rank) + 1, float(score), deep=True)
 
 
 def word_limit(texts: Sequence[str]) -> int:
@@ -120,13 +120,13 @@ def word_limit(texts: Sequence[str]) -> int:
     return next(fitting, LIMITS[-1])
 
 
-def _places(run: RunData, depth: int) -> Iterator[tuple[str, str, Place]]:
+def _places(run: RunData, depth: int) -> Iterator[tuple[str, str, RunPlace]]:
     used = {(qid, docno) for qid, turn in run.turns.items() for docno in turn.get("used", ())}
     wanted = (run.results["rank"] < depth) | run.results["docno"].isin({docno for _, docno in used})
     best = run.results[wanted]
     for qid, docno, rank, score in zip(*(best[name] for name in ("qid", "docno", "rank", "score")), strict=True):
         if rank < depth or (qid, docno) in used:
-            yield qid, docno, Place(int(rank) + 1, float(score), (qid, docno) in used)
+            yield qid, docno, RunPlace(int(rank) + 1, float(score), (qid, docno) in used)
 
 
 def _texts_of(runs: Sequence[RunData], texts: pt.Transformer | None, wanted: set[str]) -> dict[str, str]:
@@ -157,7 +157,7 @@ Scores = list[list[float]]
 """One list per run, in it one score per measure."""
 
 
-def scores_by_turn(
+def scores_to_show(
     runs: Sequence[RunData], qrels: pd.DataFrame | None, turns: Sequence[str], measures: Sequence[ir_measures.Measure | str] | None = None
 ) -> tuple[list[str], dict[str, Scores]]:
     """The names of the measures, and for each judged turn the scores of every run; a turn that a run lacks counts 0.

@@ -20,7 +20,7 @@ from ...conversations.frame import is_missing, with_text_ids
 from ...conversations.qrels import read_qrels
 from ...errors import DataError, IkatError, UsageError, advice
 from ...evaluation.evaluator import name_runs
-from ...evaluation.finished import RANKING, check_columns
+from ...evaluation.finished_runs import RANKING, check_columns
 from ...runs import RunFolder, read_run, strictly_decreasing
 from ...runs.log import Log
 from ...runs.turns_file import as_json, chosen_statements, used_marks

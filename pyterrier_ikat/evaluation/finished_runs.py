@@ -88,7 +88,7 @@ def written_by(system: pd.DataFrame | str | Path, name: str, operator: str) -> l
     return [(turn["qid"], turn.get(name)) for turn in folder.turns()]
 
 
-def check_ranking(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
+def ranking_of(name: str, run: pd.DataFrame) -> dict[str, dict[str, float]]:
     """The scores of a result frame by turn, which strictly decrease in the order of its ranks: no evaluator breaks a tie its own way.
 
     Raises:

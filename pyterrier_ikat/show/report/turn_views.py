@@ -7,13 +7,13 @@ from typing import Any
 from ...conversations.frame import statements_of
 from ...errors import DataError
 from ...evaluation.scores import natural_key
+from .material import Material, RunData
+from .rankings import ListedPassage, Scores
 from .reasons import Relevant, further_down
-from .results import Passage, Scores
-from .runs import Material, RunData
 
 
 @dataclass(frozen=True)
-class Statement:
+class ChosenStatement:
     """A chosen statement: ``relevant`` for the organisers."""
 
     name: str
@@ -51,7 +51,7 @@ class Side:
     rewrite: str
     queries: list[str]
     source: str
-    statements: list[Statement] | None
+    statements: list[ChosenStatement] | None
     subqueries: list[SubQuery]
     draft: str
     response: str
@@ -73,7 +73,7 @@ class TurnView:
     resolved: str
     gold: str
     sides: list[Side]
-    passages: list[Passage]
+    passages: list[ListedPassage]
     scores: Scores | None
     reason: str = ""
     further: list[Relevant] = field(default_factory=list)
@@ -101,7 +101,7 @@ class ConversationView:
 def build_conversations(
     runs: Sequence[RunData],
     material: Material,
-    passages: Mapping[str, list[Passage]],
+    passages: Mapping[str, list[ListedPassage]],
     scores: Mapping[str, Scores],
     relevant: Mapping[str, list[Relevant]] | None = None,
     reasons: Mapping[str, str] | None = None,
@@ -172,7 +172,7 @@ def _text(turn: Mapping[str, Any], key: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _side(run: RunData, qid: str, turn: Mapping[str, Any], listed: Sequence[Passage], found: int) -> Side:
+def _side(run: RunData, qid: str, turn: Mapping[str, Any], listed: Sequence[ListedPassage], found: int) -> Side:
     own = run.turns.get(qid, {})
     rewrite, response, draft = (_text(own, key) for key in ("qrewrite", "response", "qanswer"))
     queries, numbers = _searched(own), {passage.docno: number for number, passage in enumerate(listed, 1)}
@@ -201,12 +201,12 @@ def _searched(own: Mapping[str, Any]) -> list[str]:
     return [text for text in dict.fromkeys(text.strip() for text in own.get("searched") or ()) if text and text not in known]
 
 
-def _statements(own: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Statement] | None:
+def _statements(own: Mapping[str, Any], turn: Mapping[str, Any]) -> list[ChosenStatement] | None:
     chosen = own.get("qstatements")
     if chosen is None:
         return None
     texts, relevant = statements_of(turn.get("qptkb")), set(turn.get("qgoldptkb") or ())
-    return [Statement(str(name), str(texts.get(name, name)), name in relevant) for name, _ in chosen]
+    return [ChosenStatement(str(name), str(texts.get(name, name)), name in relevant) for name, _ in chosen]
 
 
 def _subqueries(own: Mapping[str, Any]) -> list[SubQuery]:

@@ -17,8 +17,8 @@ from ..evaluation.responses import RougeL, evaluate_responses, response_turns
 from ..llms import llm
 from ..methods.definition import model_key
 from ..runs import RunFolder
+from .paper_resources import JUDGES, SAMPLE
 from .published import ANSWERS, MISSING, NIST, PTKB, STATEMENTS_NIST, STATEMENTS_ORGANISERS, Part
-from .resources import JUDGES, SAMPLE
 
 MEASURES = {
     "nDCG": "nDCG",
@@ -149,12 +149,12 @@ def _kind(dataset: str, variant: str | None) -> str | None:
     return STATEMENTS_NIST if variant == "ptkb_nist" else STATEMENTS_ORGANISERS
 
 
-def measures_of(part: Part) -> dict[str, str]:
+def our_measures(part: Part) -> dict[str, str]:
     """The measures of a part: the paper's name -> ours.
 
     Example:
         >>> from pyterrier_ikat.papers.published import find_table
-        >>> measures_of(find_table("nii_2024", "I")[0])
+        >>> our_measures(find_table("nii_2024", "I")[0])
         {'nDCG': 'nDCG', 'nDCG@5': 'nDCG@5', 'Recall': 'R(rel=1)@1000'}
     """
     return {name: "SetR(rel=1)" if name == "Recall" and "F1" in part.table.measures else MEASURES[name] for name in part.table.measures}

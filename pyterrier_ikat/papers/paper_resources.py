@@ -173,7 +173,7 @@ def given_to(entry: Method, resources: Mapping[str, Any]) -> tuple[dict[str, Any
     return options, missing
 
 
-def differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
+def resource_differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
     """How the resources of a run differ from the paper's, one line each, by names without provider, owner and snapshot."""
     notes: list[str] = []
     for resource in keys_of(entry):
@@ -183,7 +183,7 @@ def differences(entry: Method, given: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def engines(entry: Method, engine: str) -> str:
+def engine_difference(entry: Method, engine: str) -> str:
     """How the first stage differs, which it always does: ours runs on PISA."""
     paper = entry.models.get("retriever", "BM25")
     return (
