@@ -139,15 +139,16 @@ class PaperTable:
 
     def shown(self) -> Table:
         """The table as it is shown; the frame behind it has a column of notes."""
-        frame = self.frame.assign(notes=[self._notes_of(name) for name in self.frame["system"]])
+        of_all = self._of_all()
+        frame = self.frame.assign(notes=[self._notes_of(name, of_all) for name in self.frame["system"]])
         return Table(frame, of_frame(self._cells(), texts=2).columns, self.notes, self.title)
 
-    def _notes_of(self, system: str) -> str:
-        """The notes that concern one row."""
+    def _notes_of(self, system: str, of_all: list[str]) -> str:
+        """The notes that concern one row, after those about every row."""
         row = next(row for row in self.rows if row.name == system.rstrip("*"))
         reason = self._unscored(row)
         return " ".join(
-            self._of_all() + [f"{reason.capitalize()}."] * bool(reason) + [f"{note}." for note in row.notes] + self._on_fewer_turns(row)
+            of_all + [f"{reason.capitalize()}."] * bool(reason) + [f"{note}." for note in row.notes] + self._on_fewer_turns(row)
         )
 
     def __str__(self) -> str:
