@@ -5,7 +5,8 @@
 The passages are synthetic, of real lengths (see ``index_build.py``): there are 700 real ones here. Each size is indexed by either engine,
 texts included, on one thread; ``IKAT_BENCH_FOLDER`` names a folder that keeps passages, indexes and the seconds of their builds for the
 next call. The rankings are 1000 deep: docnos and scores, no texts. ``ours`` is the whole way from the text of a query to its ranking, as is
-that of the others: words, stems, sums and order. bm25s is asked with numba on one thread; its words are not quite ours.
+that of the others: words, stems, sums and order. bm25s, where it is installed, is asked with numba on one thread; its words are not
+quite ours.
 
 All figures are CPU seconds of the process and its children, the least of several calls: other programs on the machine make them larger, as
 they share its caches, but less so than seconds of the clock. The limit reads 8 bytes of each posting once, over the memory bandwidth
@@ -16,17 +17,17 @@ import json
 import os
 import resource
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from bench import Row, anew
+from bench import Row, anew, cpu_seconds
 from bm25_others import bm25s_search, overlap
 from index_build import build, synthetic, write_files
 
@@ -56,14 +57,14 @@ def rows() -> Iterator[Row]:
         with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as name:
             folder = Path(name, str(size))
             yield _builds(folder, size)
-            by_bm25s = bm25s_search(folder / "passages", DEPTH, threads=1)
+            by_bm25s = bm25s_search(folder / "passages", DEPTH, threads=1) if find_spec("bm25s") else None
             indexes = ikat.PassageIndex(folder / "eager"), ikat.PassageIndex(folder / "pisa")
             for words in WORDS:
                 asked = queries(words)
                 task = f"{words} words, {size:,} passages, CPU seconds per query, 1 thread"
-                beside = by_bm25s if words in (WORDS[0], WORDS[-1]) else None
-                yield from _engines(task, *indexes, asked, beside, bandwidth)
-                if beside is not None:
+                extreme = words in (WORDS[0], WORDS[-1])
+                yield from _engines(task, *indexes, asked, by_bm25s if extreme else None, bandwidth)
+                if extreme:
                     yield _unread(task, indexes[0], asked)
     yield _statements()
 
@@ -121,7 +122,11 @@ def _engines(
         ours=seconds["ours"],
         today=seconds["pisa"],
         instead="PISA with our options (maxscore)",
-        more={"same top 1000, order but for scores within 1e-4": same, "score furthest apart": max(map(_apart, found, expected))},
+        more={
+            "nanoseconds per posting": seconds["ours"] / read * 1e9,
+            "same top 1000, order but for scores within 1e-4": same,
+            "score furthest apart": max(map(_apart, found, expected)),
+        },
         **about,
     )
 
@@ -231,14 +236,3 @@ def _statements() -> Row:
         why="",
         more={"a search of them": cpu_seconds(lambda: index.search("which herbs and teas do I like?"))},
     )
-
-
-def cpu_seconds(work: Callable[[], Any], repeats: int = 7) -> float:
-    """The least CPU time of several runs, after one that doesn't count: other programs only add to it."""
-    work()
-    taken = []
-    for _ in range(repeats):
-        started = time.process_time()
-        work()
-        taken.append(time.process_time() - started)
-    return min(taken)

@@ -3,6 +3,8 @@
 The index holds 1,000,000 random vectors of 384 dimensions, or as many as ``IKAT_BENCH_VECTORS`` says, in a file of a temporary folder;
 queries are random vectors, too, and rankings 1000 deep. All are asked by vectors: encoding the queries is the model's time.
 
+All times are CPU seconds, the least of several calls: set OMP_NUM_THREADS=1 to compare them on one thread.
+
 The limit is the larger of two times that are measured here: reading all vectors once, and multiplying them at the rate of this machine's
 product of 64 queries with a block of vectors that the processor's cache holds. Ours does the product in 32 bits, and multiplies again in 64
 bits what may be among the best, so that scores don't depend on the other queries. ``index.dense()`` gives frames with docnos, as
@@ -19,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from bench import Row, anew, median_seconds
+from bench import Row, anew, cpu_seconds
 from process_memory import watched
 
 import pyterrier_ikat as ikat
@@ -37,7 +39,7 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         index = build(Path(name, "index"), VECTORS)
         vectors = index.flex.np_vecs()
-        reading, rate = median_seconds(lambda: vectors.view(np.int64).max()), product_rate()
+        reading, rate = cpu_seconds(lambda: vectors.view(np.int64).max()), product_rate()
         for count, repeats in ((QUERIES, 3), (TURNS, 1)):
             asked = queries(count)
             product = 2 * count * VECTORS * SIZE / rate
@@ -49,8 +51,8 @@ def rows() -> Iterator[Row]:
 
 def _searches(index: ikat.DenseIndex, vectors: Any, asked: pd.DataFrame, limit: float, why: str, repeats: int) -> Iterator[Row]:
     held = np.stack(asked["query_vec"])
-    task = f"{len(asked)} queries, {VECTORS:,} vectors of {SIZE}, top {DEPTH}"
-    seconds = partial(median_seconds, repeats=repeats, warm=int(repeats > 1))
+    task = f"{len(asked)} queries, {VECTORS:,} vectors of {SIZE}, top {DEPTH}, CPU seconds"
+    seconds = partial(cpu_seconds, repeats=repeats, warm=int(repeats > 1))
     today = {
         "FlexIndex.np_retriever()": partial(index.flex.np_retriever(num_results=DEPTH), asked),
         "FlexIndex.torch_retriever()": partial(index.flex.torch_retriever(num_results=DEPTH), asked),
@@ -103,7 +105,7 @@ def product_rate() -> float:
     """Operations per second of the product of queries with a block of vectors, the best of many."""
     draw = np.random.default_rng(2)
     some, block, scores = unit_vectors(draw, QUERIES), unit_vectors(draw, BLOCK), np.empty((QUERIES, BLOCK), np.float32)
-    return 2 * QUERIES * BLOCK * SIZE / min(median_seconds(lambda: np.matmul(some, block.T, out=scores)) for _ in range(20))
+    return 2 * QUERIES * BLOCK * SIZE / cpu_seconds(lambda: np.matmul(some, block.T, out=scores), 20)
 
 
 def plain(vectors: Any, held: Any) -> list[Any]:

@@ -73,7 +73,7 @@ class BM25(SparseRetriever):
         num_results: the maximum number of passages per query.
         cache: a file that keeps rankings for other processes and later runs; made when missing.
         engine: ``"eager"`` or ``"pisa"``. By default the one that the index has; where it has both, the faster one for the query: PISA
-            below 20 distinct words over more than 1,000,000 passages, else the eager one. They give the same rankings, and scores but
+            below 8 distinct words over more than 3,000,000 passages, else the eager one. They give the same rankings, and scores but
             for rounding.
 
     Raises:

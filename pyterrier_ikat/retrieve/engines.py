@@ -23,10 +23,11 @@ ENGINES = ("eager", "pisa")
 BUILDS = (*ENGINES, "both")
 EAGER_UP_TO = 500_000
 """Passages up to which an index gets the files of the eager engine when it is built without naming one."""
-LARGE, SHORT = 1_000_000, 20
-"""Where an index of more passages has both, queries of fewer distinct words go to PISA, and all others to the eager engine. Beside each
-other they were measured over 100,000 passages, with 5 and with 200 words: the eager engine was faster with both. Over 1,000,000 it was
-measured alone, on the postings of 100,000 passages ten times. Where the two cross was not measured (``docs/scale.md``)."""
+LARGE, SHORT = 3_000_000, 8
+"""Where an index of more passages has both, queries of fewer distinct words go to PISA, and all others to the eager engine. Over 20,000,
+100,000 and 1,000,000 passages the eager engine took less CPU with 5, 10, 20, 50 and 200 words. From 100,000 to 1,000,000 passages its time
+for 5 words grew five to six times, PISA's three times: from this, the two cross between 2,500,000 and 4,000,000. With 10 words and more
+there was no sign of it (``docs/scale.md``)."""
 THREADS = min(max(os.cpu_count() or 2, 2), 16)
 """Threads of a search by either engine. With one thread PISA keeps Python's lock while it searches."""
 
