@@ -294,8 +294,7 @@ def _with_intervals(scores: "pd.DataFrame") -> Table:
 def _judges(names: Sequence[str], spec: str | None) -> list[Any]:
     """The judges of responses."""
     from ..evaluation import response_judges
-    from ..evaluation.answer_equivalence import AnswerEquivalence
-    from ..evaluation.responses import RougeL
+    from ..evaluation.reference_judges import AnswerEquivalence, RougeL
     from ..llms import llm
 
     folders = [name.removeprefix(BEM) for name in names if name.startswith(BEM)]

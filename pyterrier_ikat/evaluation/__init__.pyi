@@ -1,6 +1,5 @@
 from .actions import count_actions as count_actions
 from .actions import evaluate_actions as evaluate_actions
-from .answer_equivalence import AnswerEquivalence as AnswerEquivalence
 from .experiment_table import sampled_rows as sampled_rows
 from .experiment_table import variance_shares as variance_shares
 from .judge import Judge as Judge
@@ -27,6 +26,8 @@ from .ptkb import evaluate_ptkb as evaluate_ptkb
 from .ptkb import ptkb_per_turn as ptkb_per_turn
 from .ptkb import statement_ranking as statement_ranking
 from .ptkb import with_relevant as with_relevant
+from .reference_judges import AnswerEquivalence as AnswerEquivalence
+from .reference_judges import RougeL as RougeL
 from .response_judges import Completeness as Completeness
 from .response_judges import Groundedness as Groundedness
 from .response_judges import Naturalness as Naturalness
@@ -34,7 +35,6 @@ from .response_judges import NuggetRecall as NuggetRecall
 from .response_judges import PairwisePreference as PairwisePreference
 from .response_judges import Preference as Preference
 from .response_judges import Relevance as Relevance
-from .responses import RougeL as RougeL
 from .responses import evaluate_responses as evaluate_responses
 from .responses import response_means as response_means
 from .responses import response_turns as response_turns

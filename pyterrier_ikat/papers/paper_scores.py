@@ -11,9 +11,9 @@ from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, r
 from ..conversations.download import is_published
 from ..conversations.qrels import judge_of
 from ..errors import UsageError, list_first, option
-from ..evaluation.answer_equivalence import AnswerEquivalence
+from ..evaluation.reference_judges import AnswerEquivalence, RougeL
 from ..evaluation.response_judges import Groundedness, NuggetRecall, Preference
-from ..evaluation.responses import RougeL, evaluate_responses, response_turns
+from ..evaluation.responses import evaluate_responses, response_turns
 from ..llms import llm
 from ..methods.definition import model_key
 from ..runs import RunFolder

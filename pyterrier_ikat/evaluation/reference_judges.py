@@ -1,5 +1,6 @@
-"""Answer equivalence in the manner of BEM: a classifier reads question, gold answer and response together."""
+"""Judges that compare a response with the gold answer: ROUGE-L, and answer equivalence in the manner of BEM by a classifier."""
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,62 @@ from ..errors import UsageError
 from ..store.models import load, loaded_once
 from .response_judges import asked_column
 from .responses import Assessment
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased runs of a-z and 0-9, without stemming: the tokens of the package ``rouge-score`` with its default settings.
+
+    Example:
+        >>> words("Don't boil it at 100 °C!")
+        ['don', 't', 'boil', 'it', 'at', '100', 'c']
+    """
+    return re.findall("[a-z0-9]+", text.lower())
+
+
+def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
+    """The length of the longest sequence of words that both have in this order, gaps allowed.
+
+    Example:
+        >>> longest_common_subsequence(["a", "b", "c", "d"], ["b", "x", "d"])
+        2
+    """
+    row = [0] * (len(second) + 1)
+    for word in first:
+        diagonal = 0
+        for place, other in enumerate(second, 1):
+            above = row[place]
+            row[place] = diagonal + 1 if word == other else max(above, row[place - 1])
+            diagonal = above
+    return row[-1]
+
+
+@dataclass(frozen=True)
+class RougeL:
+    """ROUGE-L's F measure, 0 to 1, against ``gold_answer``, over :func:`words`.
+
+    With L the longest common subsequence: precision L / words of the response, recall L / words of the gold answer, F
+    their harmonic mean (beta = 1); 0 when either has no word. Both texts count as one sequence, line breaks included (not the
+    sentence-wise ROUGE-Lsum). Source: Lin, ROUGE, 2004, section 3.
+
+    Example:
+        >>> frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos has no caffeine."], "gold_answer": ["Rooibos tea has no caffeine"]})
+        >>> [round(judgement.value, 4) for judgement in RougeL().judge(frame)]
+        [0.8889]
+    """
+
+    name: ClassVar[str] = "ROUGE-L"
+    needs: ClassVar[tuple[str, ...]] = ("gold_answer",)
+    basis: ClassVar[str] = "gold_answer"
+
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
+        return [self._assess(words(ours), words(gold)) for ours, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True)]
+
+    def _assess(self, ours: list[str], gold: list[str]) -> Assessment:
+        common = longest_common_subsequence(ours, gold)
+        value = 2 * common / (len(ours) + len(gold)) if common else 0.0
+        return Assessment(value, f"{common} words in common, of {len(ours)} in the response and {len(gold)} in the gold answer")
+
 
 QUESTION_SHARE = 4
 
