@@ -185,11 +185,12 @@ def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> F
         >>> tied(np.array([.1 + .2, .3, .4]), 1.0).tolist()
         [0.30000000000000004, 0.30000000000000004, 0.4]
     """
-    of_turn = np.zeros(len(total), dtype=np.int64) if turn is None else turn
-    order = np.lexsort((-total, of_turn))
-    sums, turns, step = total[order], of_turn[order], SAME * np.broadcast_to(np.asarray(most, dtype=np.float64), total.shape)[order]
-    apart = (np.diff(sums, prepend=np.inf) < -step) | (np.diff(turns, prepend=-1) != 0)
-    first = np.maximum.accumulate(np.where(apart, np.arange(len(order)), 0))
+    order = np.argsort(-total, kind="stable") if turn is None else np.lexsort((-total, turn))
+    sums, step = total[order], SAME * (most[order][1:] if isinstance(most, np.ndarray) else most)
+    apart = sums[1:] - sums[:-1] < -step
+    if turn is not None:
+        apart |= np.diff(turn[order]) != 0
+    first = np.maximum.accumulate(np.where(np.concatenate([np.ones(len(total[:1]), dtype=np.bool_), apart]), np.arange(len(order)), 0))
     alike = np.empty(len(order))
     alike[order] = sums[first]
     return alike

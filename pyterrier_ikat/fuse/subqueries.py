@@ -208,10 +208,13 @@ def sum_shares(turn: Turn, share: Floats) -> tuple[Integers, Floats]:
         For each passage the place in ``turn`` where it stands best (smallest rank, then earliest list), in that order, and its sum.
     """
     # The lists stand in their order, and a stable sort keeps that among equal ranks.
-    order = np.argsort(turn.rank(), kind="stable")
-    passage = turn.passages()[order]
-    again = pd.Series(passage * len(turn.lists) + turn.number()[order]).duplicated().to_numpy()
-    total = np.bincount(passage, weights=np.where(again, 0.0, share[order]))
+    rank = turn.rank()
+    order = np.argsort(rank.astype(np.uint16) if len(rank) <= 1 << 16 else rank, kind="stable")  # numpy sorts short integers by radix
+    passage, share = turn.passages()[order], share[order]
+    of_list = passage * len(turn.lists) + turn.number()[order]
+    if np.bincount(of_list, minlength=1).max() > 1:
+        share = np.where(pd.Series(of_list).duplicated().to_numpy(), 0.0, share)
+    total = np.bincount(passage, weights=share)
     best = np.empty(len(total), dtype=np.int64)
     best[passage[::-1]] = np.arange(len(order))[::-1]
     best.sort()
