@@ -164,10 +164,12 @@ def min_max(scores: Floats, lists: Integers) -> Floats:
     greatest = -least
     np.fmin.at(least, lists, scores)
     np.fmax.at(greatest, lists, scores)
-    width = (greatest / 2 - least / 2)[lists]  # halves, so that the width of a list can't overflow
     with np.errstate(invalid="ignore"):
-        places = np.where(width > 0, (scores / 2 - least[lists] / 2) / np.where(width > 0, width, 1), 0.5)
-    return np.where(np.isnan(scores), 0.0, places)
+        width = greatest / 2 - least / 2  # halves, so that the width of a list can't overflow
+        places = (scores / 2 - (least / 2)[lists]) / np.where(width > 0, width, 1)[lists]
+    places[~(width > 0)[lists]] = 0.5
+    places[np.isnan(scores)] = 0.0
+    return places
 
 
 def tied(total: Floats, most: Floats | float, turn: Integers | None = None) -> Floats:
