@@ -28,7 +28,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import LLM, Backend
 from pyterrier_ikat.llms.recorded import RecordedBackend
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.rank import backends
+from pyterrier_ikat.rank import cross_encoder_backends
 from pyterrier_ikat.retrieve import BM25, bm25
 from pyterrier_ikat.store import cache as result_cache
 
@@ -119,7 +119,7 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
     """The whole catalogue on a few turns, against what its searches and its cross-encoder take alone."""
     searches: list[tuple[Any, ...]] = []
     pairs: list[tuple[str, str]] = []
-    search, score = bm25.search, backends.score_pairs
+    search, score = bm25.search, cross_encoder_backends.score_pairs
 
     def noted(*given: Any) -> Any:
         searches.append(given)
@@ -135,7 +135,7 @@ def _overhead(index: ikat.PassageIndex, topics: pd.DataFrame) -> Row:
         encoder(pd.DataFrame([("t", "tea", "d", "rooibos")], columns=["qid", "query", "docno", "text"], dtype=object))  # loads it
         systems = _systems(index, {"LLM requests": []}, encoder)
         result_cache._opened.clear()
-        with patch.object(bm25, "search", noted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
+        with patch.object(bm25, "search", noted), patch("pyterrier_ikat.rank.cross_encoders.score_pairs", scored):
             seconds = _experiment(systems, topics)
         started = perf_counter()
         for given in searches:
@@ -164,7 +164,7 @@ def rows() -> Iterator[Row]:
         def scored(*given: Any) -> Any:
             return _scores(computed["pairs"], given[-1])
 
-        with patch.object(bm25, "search", counted), patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scored):
+        with patch.object(bm25, "search", counted), patch("pyterrier_ikat.rank.cross_encoders.score_pairs", scored):
             systems = _systems(index, computed, ikat.CrossEncoder("counted"))
             seconds = _experiment(systems, topics)
             done = {name: len(things) for name, things in computed.items()}

@@ -100,7 +100,7 @@ def run(index: str, out: Path, batch: int, reranked: bool) -> dict[str, float]:
     model = ikat.llm(Queries(" ".join(_texts(2000, seed=2)).split()))
     given = {"llm": model, "reranker": ikat.CrossEncoder("stand-in") if reranked else None}
     scores = Scores()
-    with patch("pyterrier_ikat.rank.cross_encoder.score_pairs", scores):
+    with patch("pyterrier_ikat.rank.cross_encoders.score_pairs", scores):
         study = Study("aqd", "ikat:2023", index=index, **given)
         scores.pairs = 0  # opening scores one, to load the model
         with watched() as held:

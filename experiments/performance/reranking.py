@@ -17,8 +17,8 @@ from bench import Row, anew, median_seconds
 from sentence_transformers import CrossEncoder as SentenceTransformersCrossEncoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import backends
-from pyterrier_ikat.rank.scoring import scored_once
+from pyterrier_ikat.rank import cross_encoder_backends
+from pyterrier_ikat.rank.reranker import scored_once
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.models import load_bi_encoder
 
@@ -71,7 +71,7 @@ def available_backends() -> list[str]:
 
     on_gpu = torch.cuda.is_available()
     bf16 = torch.cuda.is_bf16_supported() if on_gpu else getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
-    return ["fp32", *["bf16"] * bf16, *["openvino"] * backends.openvino_runs()]
+    return ["fp32", *["bf16"] * bf16, *["openvino"] * cross_encoder_backends.openvino_runs()]
 
 
 def _cross_encoder(model: str, frame: pd.DataFrame) -> Iterator[Row]:

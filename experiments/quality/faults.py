@@ -130,7 +130,10 @@ FAULTS = [
     Fault("prompts/bounded.py", "a loop may take one step more", "next(steps) > STEPS", "next(steps) > STEPS + 1"),
     Fault("generate/respond.py", "a response of just the length is cut", "if count_words(text) <= words:", "if count_words(text) < words:"),
     Fault(
-        "generate/memory.py", "one message too many is read", "number > len(said) - self.messages", "number >= len(said) - self.messages"
+        "generate/update_ptkb.py",
+        "one message too many is read",
+        "number > len(said) - self.messages",
+        "number >= len(said) - self.messages",
     ),
     Fault(
         "retrieve/eager.py",
@@ -154,21 +157,21 @@ FAULTS = [
         "range(count - window - 1, 0, -stride)",
     ),
     Fault(
-        "rank/scoring.py",
+        "rank/reranker.py",
         "scores of another model are taken",
         "digest(model, query) for query in query_values",
         "digest(query) for query in query_values",
     ),
     Fault("rank/ensemble.py", "statements stay as they came", "sorted(pairs, key=lambda pair: -pair[1])[: self.n]", "pairs[: self.n]"),
-    Fault("fuse/by_rank.py", "positions are counted from 0", "1.0 / (k + 1 + turn.rank())", "1.0 / (k + turn.rank())"),
+    Fault("fuse/by_list.py", "positions are counted from 0", "1.0 / (k + 1 + turn.rank())", "1.0 / (k + turn.rank())"),
     Fault(
-        "fuse/by_score.py",
+        "fuse/by_scorer.py",
         "ties go against the union's order",
         "order = np.lexsort((places, -score, turn[places]))",
         "order = np.lexsort((-places, -score, turn[places]))",
     ),
     Fault(
-        "fuse/by_weight.py",
+        "fuse/by_list.py",
         "a cut forgets the weights",
         "weights=self.weights, normalise=self.normalise, num_results=size",
         "normalise=self.normalise, num_results=size",

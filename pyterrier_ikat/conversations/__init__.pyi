@@ -7,7 +7,7 @@ from .qrels import read_qrels as read_qrels
 from .qrels import write_qrels as write_qrels
 from .topic_files import read_topics as read_topics
 from .topics import Conversation as Conversation
-from .topics import Turn as Turn
+from .topics import TopicTurn as TopicTurn
 from .topics import answers_frame as answers_frame
 from .topics import conversation as conversation
 from .topics import provenance_qrels as provenance_qrels

@@ -6,7 +6,7 @@ from functools import cached_property
 import pandas as pd
 
 from ..errors import DataError
-from .base import IkatDataset, Qrels
+from .dataset import IkatDataset, Qrels
 from .download import DATA_FOLDER, data_file, data_folder
 from .irds import IrdsDataset
 from .passages import PassageFiles, collection_files

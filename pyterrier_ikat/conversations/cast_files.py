@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .json_files import Place, excerpt, value_of
-from .topics import Conversation, Message, Turn
+from .topics import Conversation, Message, TopicTurn
 
 TURNS = "turn"
 """The field of a conversation that only files of CAsT have."""
@@ -49,7 +49,7 @@ def _entry(chat: Place, position: int, entry: Any) -> dict[str, Any]:
     return entry
 
 
-def _of_line(chat: Place, number: str, entries: list[dict[str, Any]]) -> list[Turn]:
+def _of_line(chat: Place, number: str, entries: list[dict[str, Any]]) -> list[TopicTurn]:
     turns = []
     for position, entry in enumerate(entries, 1):
         place = chat.at(*chat.within, f"turn {entry['number']}")
@@ -59,7 +59,7 @@ def _of_line(chat: Place, number: str, entries: list[dict[str, Any]]) -> list[Tu
     return turns
 
 
-def _of_tree(chat: Place, number: str, entries: dict[str, dict[str, Any]]) -> list[Turn]:
+def _of_tree(chat: Place, number: str, entries: dict[str, dict[str, Any]]) -> list[TopicTurn]:
     turns = []
     for name, entry in entries.items():
         by_user = value_of(chat.at(*chat.within, f"turn {name}"), entry, ("participant",), str) == "User"
@@ -98,7 +98,7 @@ def _message(entry: Mapping[str, Any]) -> Message:
 
 def _turn(
     place: Place, topic: str, turn_id: int, entry: dict[str, Any], answer: str, docnos: list[str], path: tuple[Message, ...] | None = None
-) -> Turn:
+) -> TopicTurn:
     utterance = value_of(place, entry, UTTERANCE, str)
     if not utterance.strip():
         place.fail("the utterance is empty", "every turn has words of the user")
@@ -106,7 +106,7 @@ def _turn(
     for name, text in texts.items():
         if not isinstance(text, str):
             place.fail(f"the field {name}_rewritten_utterance is {excerpt(text)}", "it has to be a string")
-    return Turn(
+    return TopicTurn(
         turn_id,
         utterance,
         answer,

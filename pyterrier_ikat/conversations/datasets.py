@@ -12,12 +12,12 @@ import pandas as pd
 import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
-from .base import PREFIX, GivenDataset, IkatDataset, Qrels
 from .cast import CAST
+from .dataset import PREFIX, GivenDataset, IkatDataset, Qrels
 from .download import DATA_FOLDER, data_file, data_folder
-from .folder import FolderDataset, SampleDataset, TopicsFile
 from .irds import IrdsDataset, of_its_year
 from .mtrag import MTRAG
+from .own_data import FolderDataset, SampleDataset, TopicsFile
 from .passages import PassageFiles, TextLoader, collection_files, load_passages
 from .qrels import read_qrels
 from .topic_files import read_topics

@@ -11,11 +11,11 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, list_first
 from ..operator import Operator
-from .base import IkatDataset, Qrels
+from .dataset import IkatDataset, Qrels
 from .download import data_file
 from .frame import with_columns
 from .qrels import qrels_frame
-from .topics import Conversation, Turn
+from .topics import Conversation, TopicTurn
 
 PREFIX = "irds:"
 JUDGED = "/judged"
@@ -81,7 +81,8 @@ class IrdsDataset(IkatDataset):
         queries = self._ask("queries", lambda: list(_load(self._whole).queries_iter()))
         if not self._of_topics:
             return [
-                Conversation(query.query_id, turns=(Turn(1, query.default_text().strip(), "", qid=query.query_id),)) for query in queries
+                Conversation(query.query_id, turns=(TopicTurn(1, query.default_text().strip(), "", qid=query.query_id),))
+                for query in queries
             ]
         resolved, topics = self._resolved(), dict.fromkeys(query.topic_number for query in queries)
         turns = [(query.topic_number, self._turn(query, resolved)) for query in queries]
@@ -185,9 +186,9 @@ class IrdsDataset(IkatDataset):
         if without:
             raise DataError(f"{path} has no rewrite of {len(without)} turns ({list_first(without)}); a line is its qid, a tab, the rewrite")
 
-    def _turn(self, query: Any, resolved: dict[str, str]) -> Turn:
+    def _turn(self, query: Any, resolved: dict[str, str]) -> TopicTurn:
         passages = tuple(found for name in CANONICAL if (found := getattr(query, name, "")))
-        return Turn(
+        return TopicTurn(
             query.turn_number,
             query.raw_utterance,
             " ".join(self._texts[docno] for docno in passages if docno in self._texts),

@@ -15,12 +15,12 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import DataError, UsageError, advice
-from .base import IkatDataset, Qrels
+from .dataset import IkatDataset, Qrels
 from .download import DATA_FOLDER, SOURCES, OtherDataWarning, at_hand, data_file, data_folder
 from .mtrag_files import Tasks, grouped, read_judgements, read_queries, read_tasks, turn_id
 from .passages import PassageFiles, TextLoader
 from .topic_files import CollectionWarning
-from .topics import Conversation, Turn
+from .topics import Conversation, TopicTurn
 
 PREFIX = "mtrag:"
 FOLDER = "mtrag"
@@ -82,7 +82,7 @@ class DomainDataset(_MtragDataset):
         turns = []
         for qid, said in questions.items():
             history = tuple({"role": "user", "content": text} for text in said[:-1])
-            known = Turn(turn_id(qid), said[-1], "", qid=qid, history=history) if tasks is None else self._task(tasks, qid, said[-1])
+            known = TopicTurn(turn_id(qid), said[-1], "", qid=qid, history=history) if tasks is None else self._task(tasks, qid, said[-1])
             turns.append(replace(known, resolved=rewrites[qid][-1], passages=tuple(relevant.get(qid, ()))))
         return grouped(turns)
 
@@ -122,7 +122,7 @@ class DomainDataset(_MtragDataset):
     def _judged(self) -> pd.DataFrame:
         return read_judgements(data_file(f"{RETRIEVAL}{self.domain}/qrels/dev.tsv"))
 
-    def _tasks(self) -> dict[str, Turn] | None:
+    def _tasks(self) -> dict[str, TopicTurn] | None:
         """All tasks, by qid; None where their file isn't at hand."""
         if at_hand(REFERENCE) is not None:
             return {turn.qid: turn for chat in read_tasks(data_file(REFERENCE)).conversations for turn in chat.turns}
@@ -134,7 +134,7 @@ class DomainDataset(_MtragDataset):
         )
         return None
 
-    def _task(self, tasks: dict[str, Turn], qid: str, question: str) -> Turn:
+    def _task(self, tasks: dict[str, TopicTurn], qid: str, question: str) -> TopicTurn:
         if qid not in tasks or tasks[qid].utterance.strip() != question.strip():
             what = "asks something else" if qid in tasks else "is missing"
             raise DataError(f"turn {qid} of {self.name} {what} in {at_hand(REFERENCE)}: fetch it again, or remove it")

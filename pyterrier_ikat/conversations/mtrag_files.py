@@ -11,7 +11,7 @@ import pandas as pd
 from ..store.trec import read_grade
 from .json_files import Place, excerpt, load_json
 from .qrels import qrels_frame
-from .topics import ANSWERABILITY, Conversation, Message, Turn
+from .topics import ANSWERABILITY, Conversation, Message, TopicTurn
 
 ROLES = {"user": "user", "agent": "assistant"}
 USER = "|user|: "
@@ -55,7 +55,7 @@ def _read_tasks(path: Path, changed: int) -> Tasks:
         whole = _Item(place, load_json(_text(place), place, "not JSON", CUT))
         tasks = [_Item(place.at(f"task {number}"), task) for number, task in enumerate(_list(whole, "tasks"), 1)]
         documents = [_Item(place.at(f"document {number}"), found) for number, found in enumerate(_list(whole, "documents"), 1)]
-    turns: dict[str, Turn] = {}
+    turns: dict[str, TopicTurn] = {}
     for task in tasks:
         turn = _task(task)
         if turn.qid in turns:
@@ -115,15 +115,15 @@ def turn_id(qid: str) -> int:
     return int(qid.rpartition("<::>")[2])
 
 
-def grouped(turns: Iterable[Turn]) -> list[Conversation]:
+def grouped(turns: Iterable[TopicTurn]) -> list[Conversation]:
     """The conversations of turns, in the order in which both first occur."""
-    found: dict[str, list[Turn]] = {}
+    found: dict[str, list[TopicTurn]] = {}
     for turn in turns:
         found.setdefault(turn.qid.rpartition("<::>")[0], []).append(turn)
     return [Conversation(name, turns=tuple(of_one)) for name, of_one in found.items()]
 
 
-def _task(item: _Item) -> Turn:
+def _task(item: _Item) -> TopicTurn:
     place, task = item
     try:
         *history, last = [_message(message) for message in task["input"]]
@@ -136,7 +136,7 @@ def _task(item: _Item) -> Turn:
         place.fail(f"its answerability is {label!r}", f"there are {', '.join(ANSWERABILITY)}")
     if last["role"] != "user" or not last["content"].strip():
         place.fail(f"its last message is {excerpt(last)}", "it is the user's question")
-    return Turn(turn_id(qid), last["content"], answer, passages=docnos, qid=qid, history=tuple(history), answerability=answerability)
+    return TopicTurn(turn_id(qid), last["content"], answer, passages=docnos, qid=qid, history=tuple(history), answerability=answerability)
 
 
 def _message(message: dict[str, str]) -> Message:

@@ -11,7 +11,7 @@ from ..errors import list_first
 from .cast_files import TURNS as TURNS_OF_CAST
 from .cast_files import cast_conversation
 from .json_files import Place, excerpt, load_json, value_of
-from .topics import ANSWERABILITY, Conversation, Message, Turn
+from .topics import ANSWERABILITY, Conversation, Message, TopicTurn
 
 NUMBER = ("number", "conv_id")
 TURNS = ("turns", "responses")
@@ -111,7 +111,7 @@ def _conversation(place: Place, item: Any, known: set[str]) -> Conversation:
     if TURNS_OF_CAST in item:
         return cast_conversation(place, number, item)
     ptkb = _statements(value_of(place, item, ("ptkb",), dict, list), place)
-    turns: list[Turn] = []
+    turns: list[TopicTurn] = []
     for position, entry in enumerate(value_of(place, item, TURNS, list), 1):
         turn = _turn(place, position, entry, ptkb, known)
         if turns and turn.turn_id <= turns[-1].turn_id:
@@ -122,7 +122,7 @@ def _conversation(place: Place, item: Any, known: set[str]) -> Conversation:
     return Conversation(number, str(item.get("title", "")), ptkb, tuple(turns))
 
 
-def _turn(chat: Place, position: int, item: Any, ptkb: dict[str, str], known: set[str]) -> Turn:
+def _turn(chat: Place, position: int, item: Any, ptkb: dict[str, str], known: set[str]) -> TopicTurn:
     place = chat.at(*chat.within, f"turn at position {position}")
     if not isinstance(item, dict):
         place.fail(f"expected an object, found {excerpt(item)}", "turns is an array of turns")
@@ -132,7 +132,7 @@ def _turn(chat: Place, position: int, item: Any, ptkb: dict[str, str], known: se
     utterance = value_of(place, item, UTTERANCE, str)
     if not utterance.strip():
         place.fail("the utterance is empty", "every turn has words of the user")
-    return Turn(
+    return TopicTurn(
         turn_id,
         utterance,
         value_of(place, item, ("response",), str),
@@ -170,7 +170,7 @@ def _read_lines(place: Place) -> list[Conversation]:
         place.fail(f"can't be read ({error.strerror})", f"give a file of lines {LINE}")
     except UnicodeDecodeError as error:
         place.at(f"line {content[: error.start].count(10) + 1}").fail(f"not UTF-8 ({error})", "save the file as UTF-8")
-    found: list[tuple[str, dict[str, str], Turn]] = []
+    found: list[tuple[str, dict[str, str], TopicTurn]] = []
     first: dict[str, int] = {}
     doubts: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -193,7 +193,7 @@ def _read_lines(place: Place) -> list[Conversation]:
     return [Conversation(name, ptkb=ptkb, turns=tuple(turn for *_, turn in group)) for (name, ptkb), group in groups]
 
 
-def _turn_on_line(place: Place, item: Any) -> tuple[str, dict[str, str], Turn]:
+def _turn_on_line(place: Place, item: Any) -> tuple[str, dict[str, str], TopicTurn]:
     """A turn, with the name and the persona of its conversation."""
     if not isinstance(item, dict):
         place.fail(f"expected an object, found {excerpt(item)}", f"a line is {LINE}")
@@ -215,7 +215,7 @@ def _turn_on_line(place: Place, item: Any) -> tuple[str, dict[str, str], Turn]:
     of = re.fullmatch(r"(.+)_([0-9]{1,9})", qid)
     turn_id = int(of[2]) if of else sum(message["role"] == "user" for message in messages)
     gold: dict[str, Any] = {"response": item.get("answer") or "", "resolved": item.get("resolved") or "", "answerability": label or ""}
-    turn = Turn(turn_id, last["content"], **gold, qid=qid, history=tuple(history))
+    turn = TopicTurn(turn_id, last["content"], **gold, qid=qid, history=tuple(history))
     return of[1] if of else qid, _statements(ptkb or {}, place), turn
 
 

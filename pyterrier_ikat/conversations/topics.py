@@ -20,7 +20,7 @@ Message = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Turn:
+class TopicTurn:
     """One exchange: the user's utterance and what the organisers, or the authors of the collection, wrote for it.
 
     Attributes:
@@ -62,9 +62,9 @@ class Conversation:
     number: str
     title: str = ""
     ptkb: dict[str, str] = field(default_factory=dict)
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[TopicTurn, ...] = ()
 
-    def qid(self, turn: Turn) -> str:
+    def qid(self, turn: TopicTurn) -> str:
         """The id of ``turn`` in runs and qrels: its own, or ``<number>_<turn_id>``."""
         return turn.qid or f"{self.number}_{turn.turn_id}"
 
@@ -98,8 +98,8 @@ def topics_frame(conversations: Iterable[Conversation], manual: bool = False) ->
         change them in place.
 
     Example:
-        >>> tea = Turn(1, "Which tea is best?", "Rooibos.", "Which tea has no caffeine?", ("1",))
-        >>> chat = Conversation("1-1", ptkb={"1": "I avoid caffeine."}, turns=(tea, Turn(2, "Does it help sleep?", "A little.")))
+        >>> tea = TopicTurn(1, "Which tea is best?", "Rooibos.", "Which tea has no caffeine?", ("1",))
+        >>> chat = Conversation("1-1", ptkb={"1": "I avoid caffeine."}, turns=(tea, TopicTurn(2, "Does it help sleep?", "A little.")))
         >>> topics_frame([chat])["qhistory"].tolist()[1]
         [{'role': 'user', 'content': 'Which tea is best?'}, {'role': 'assistant', 'content': 'Rooibos.'}]
         >>> topics_frame([chat], manual=True)["qresolved"].tolist()

@@ -1,7 +1,6 @@
 """Fusions: one ranking per turn from the lists of its sub-queries, or from the rankings of several systems."""
 
-from .by_rank import RRF, Interleave, Union
-from .by_score import MeanScore, RerankAgainst
-from .by_weight import WeightedSum
+from .by_list import RRF, Interleave, Union, WeightedSum
+from .by_scorer import MeanScore, RerankAgainst
 
 __all__ = ["RRF", "Interleave", "MeanScore", "RerankAgainst", "Union", "WeightedSum"]

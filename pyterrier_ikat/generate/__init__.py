@@ -4,14 +4,14 @@ from .answer import Answer, OutlineAnswer
 from .best_query import BestQuery
 from .decide import Decide
 from .enhance import ExpandResponse, SummariseHistory, TopicSwitch
-from .memory import UpdatePtkb
 from .passage_queries import PassageQueries
 from .queries import ExplodeQueries, MultiQuery, Queries, StatementQueries
 from .respond import Respond
 from .rewrite import Clarify, Rewrite, RewriteAndAnswer, Summarise
-from .samples import Aggregate, Samples
+from .sampled_queries import Aggregate, Samples
+from .select_statements import AppendStatements, SelectStatements
 from .seq2seq import Seq2SeqRewrite
-from .statements import AppendStatements, SelectStatements
+from .update_ptkb import UpdatePtkb
 from .user_memory import UserMemory
 from .utterances import AllUtterances, AppendQuery, HistoricalQueryExpansion, ManualRewrite, QueryColumn, RawUtterance
 

@@ -23,10 +23,10 @@ from ..llms import LLM, StageError, TooLong
 from ..prompts import checksum_of
 from ..store.files import atomic_write
 from ..store.locks import hold_lock, lock_holder
-from .memory import UpdatePtkb
-from .memory_entries import (
+from .update_ptkb import (
     Entry,
     Messages,
+    UpdatePtkb,
     check_entries,
     digests,
     ids_in,

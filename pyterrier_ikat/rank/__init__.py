@@ -6,13 +6,11 @@ from typing import Any
 import pyterrier as pt
 
 from ..arguments import checked
-from .bi_encoder import BiEncoder
-from .colbert import ColBERT
-from .cross_encoder import CrossEncoder
+from .bi_encoders import BiEncoder, ColBERT
+from .cross_encoders import CrossEncoder, MonoT5
 from .ensemble import Ensemble, RankStatements
 from .listwise import ListwiseRerank
 from .llm_rerank import LLMRerank
-from .monot5 import MonoT5
 
 __all__ = ["BiEncoder", "ColBERT", "CrossEncoder", "Ensemble", "ListwiseRerank", "MonoT5", "RankStatements", "LLMRerank", "load_reranker"]
 

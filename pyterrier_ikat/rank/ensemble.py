@@ -14,8 +14,8 @@ from ..conversations.frame import each_turn_once, object_frame, personas, starts
 from ..errors import DataError, UsageError
 from ..operator import Operator, frame_for, with_fields
 from ..order import min_max, sum_in_any_order, tied
-from .cross_encoder import CrossEncoder
-from .scoring import Floats, Reranker
+from .cross_encoders import CrossEncoder
+from .reranker import Floats, Reranker
 
 if TYPE_CHECKING:
     from ..planning import Plan

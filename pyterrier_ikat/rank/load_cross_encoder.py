@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..errors import UsageError, advice, list_first
 from ..store.models import load, loaded_once
-from .scoring import Floats, longest_first
+from .reranker import Floats, longest_first
 
 LAYERS = ("BertLayer", "ElectraLayer", "RobertaLayer", "XLMRobertaLayer")
 """Layers of ``transformers`` whose parts are named as BERT's."""

@@ -21,7 +21,7 @@ from ..errors import DataError, UsageError
 from ..methods import METHODS, Method
 from ..methods.definition import StandIn
 from ..operator import Operator, every_stage, stages
-from ..rank.scoring import ranked_by
+from ..rank.reranker import ranked_by
 from ..runs import RunFolder
 from .identity import ADDRESS
 

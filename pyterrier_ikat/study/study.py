@@ -14,13 +14,13 @@ from ..arguments import checked
 from ..conversations import dataset as dataset_named
 from ..conversations.choice import QrelsSource, Turns, find_qrels, is_variant, read_turns
 from ..conversations.datasets import IkatDataset
-from ..conversations.folder import STATEMENTS
 from ..conversations.frame import each_turn_once, values, with_text_ids
+from ..conversations.own_data import STATEMENTS
 from ..conversations.qrels import check_qrels, read_qrels
 from ..errors import UsageError, advice, option
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_turn_names
-from ..generate.samples import SamplesWarning as SamplesWarning
+from ..generate.sampled_queries import SamplesWarning as SamplesWarning
 from ..llms import Ledger
 from ..planning import PlanTable, estimate
 from .identity import check_collection, indexes_of

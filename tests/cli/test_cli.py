@@ -15,7 +15,7 @@ from lz4.frame import LZ4FrameFile
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.conversations.folder import SampleDataset
+from pyterrier_ikat.conversations.own_data import SampleDataset
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.retrieve import bm25
 
@@ -315,7 +315,7 @@ def test_other_qrels_give_new_figures_of_the_same_run(sample_index, tmp_path):
 
 @pytest.mark.filterwarnings("default:none of the turns is judged")
 def test_turns_without_judgements_are_run_without_figures(sample_index, tmp_path, monkeypatch):
-    import pyterrier_ikat.conversations.folder as datasets
+    import pyterrier_ikat.conversations.own_data as datasets
 
     whole = datasets.SampleDataset.get_qrels
     monkeypatch.setattr(datasets.SampleDataset, "get_qrels", lambda self, variant=None: whole(self, variant).query("qid != '1-1_1'"))

@@ -9,7 +9,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.datasets import DATASETS, IkatDataset, IkatProvider
 from pyterrier_ikat.conversations.download import OtherDataWarning
-from pyterrier_ikat.conversations.folder import SampleDataset
+from pyterrier_ikat.conversations.own_data import SampleDataset
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
 

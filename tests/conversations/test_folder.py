@@ -247,7 +247,7 @@ def test_files_that_are_missing_or_there_twice_are_named(folder):
 
 
 def test_passages_that_fit_in_no_memory_are_not_held(folder, monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.conversations.folder.HELD_BYTES", 10)
+    monkeypatch.setattr("pyterrier_ikat.conversations.own_data.HELD_BYTES", 10)
     data = ikat.dataset(folder)
     assert data.collection() == (None, None)
     with pytest.raises(UsageError, match="too many passages to hold: index them"):

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.conversations.topics import Conversation, Turn
+from pyterrier_ikat.conversations.topics import Conversation, TopicTurn
 from pyterrier_ikat.errors import DataError
 
 TEA_2023 = {
@@ -35,8 +35,8 @@ EXPECTED = Conversation(
     "Tea",
     {"1": "I avoid caffeine.", "2": "I like mint."},
     (
-        Turn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("1",), ("d1:0", "d2:3")),
-        Turn(2, "And for sleep?", "Chamomile.", "", ("2", "1"), ()),
+        TopicTurn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("1",), ("d1:0", "d2:3")),
+        TopicTurn(2, "And for sleep?", "Chamomile.", "", ("2", "1"), ()),
     ),
 )
 
@@ -94,7 +94,7 @@ def test_a_byte_order_mark_and_other_alphabets_are_read(write):
 
 def test_a_file_without_any_manual_field_is_read(write):
     item = {"number": "1", "ptkb": [], "turns": [{"turn_id": 1, "utterance": "Hi", "response": "Hello"}]}
-    assert read_topics(write([item])) == [Conversation("1", "", {}, (Turn(1, "Hi", "Hello"),))]
+    assert read_topics(write([item])) == [Conversation("1", "", {}, (TopicTurn(1, "Hi", "Hello"),))]
 
 
 def broken(change):

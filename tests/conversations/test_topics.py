@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.conversations import read_topics
-from pyterrier_ikat.conversations.topics import Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
+from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA = Conversation(
@@ -13,12 +13,12 @@ TEA = Conversation(
     "Tea",
     PTKB,
     (
-        Turn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("2", "1"), ("d1:0", "d2:3")),
-        Turn(2, "And for sleep?", "Chamomile.", "", (), ()),
-        Turn(3, "Thanks", "Welcome.", "Thank you", (), ("d1:0",)),
+        TopicTurn(1, "Which tea?", "Rooibos.", "Which tea has no caffeine?", ("2", "1"), ("d1:0", "d2:3")),
+        TopicTurn(2, "And for sleep?", "Chamomile.", "", (), ()),
+        TopicTurn(3, "Thanks", "Welcome.", "Thank you", (), ("d1:0",)),
     ),
 )
-BUS = Conversation("9-2", "Bus", {}, (Turn(1, "When?", "At nine."),))
+BUS = Conversation("9-2", "Bus", {}, (TopicTurn(1, "When?", "At nine."),))
 
 AUTOMATIC = ["qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn"]
 
@@ -79,7 +79,7 @@ lengths = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 @given(lengths)
 def test_a_row_knows_nothing_of_its_own_answer_or_later(sizes):
     def turn(c, t):
-        return Turn(t, f"u {c} {t}.", f"a {c} {t}.", f"r {c} {t}.", ("1",), (f"p{c}-{t}:0",))
+        return TopicTurn(t, f"u {c} {t}.", f"a {c} {t}.", f"r {c} {t}.", ("1",), (f"p{c}-{t}:0",))
 
     chats = [Conversation(str(c), f"title {c}", {"1": "s"}, tuple(turn(c, t) for t in range(1, size + 1))) for c, size in enumerate(sizes)]
     frame = topics_frame(chats)

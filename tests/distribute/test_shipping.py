@@ -10,7 +10,7 @@ from distribute.stages import Unsendable
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import BudgetExceeded, Empty, FatalLLMError, Request, StageError
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.rank.backends import BACKENDS
+from pyterrier_ikat.rank.cross_encoder_backends import BACKENDS
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray isn't installed: pip install 'pyterrier_ikat[ray]'")
 from pyterrier_ikat.distribute.worker import freeze_error, pack, thaw_error, unpack  # noqa: E402

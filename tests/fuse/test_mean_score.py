@@ -115,7 +115,7 @@ def test_the_score_is_the_plain_mean_whatever_the_size_of_the_chunks(drawn, cut,
     turns, weights = drawn
     found = expanded(turns, weights)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyterrier_ikat.fuse.by_score.PAIRS_AT_ONCE", at_once)
+        patch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", at_once)
         ranked = ikat.MeanScore([Table(by_length), Table(by_letters)], num_results=cut)(found.iloc[::-1] if backwards else found)
     assert set(ranked["qid"]) == set(turns)
     for turn, rows in ranked.groupby("qid"):
@@ -140,7 +140,7 @@ def test_every_candidate_is_scored_once_against_every_sub_query_of_its_own_turn_
 
 
 def test_a_turn_is_never_divided_between_chunks(monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.fuse.by_score.PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", 3)
     scorer = Table()
     turns = {"t": [("a", ["x", "y"]), ("b", ["z"])], "u": [("c", ["x"])], "v": [("d", ["x", "y"])], "w": [("e", ["x"])]}
     ikat.MeanScore([scorer])(expanded(turns))
@@ -149,7 +149,7 @@ def test_a_turn_is_never_divided_between_chunks(monkeypatch):
 
 @pytest.mark.parametrize(("at_once", "chunks"), [(5, [["t", "u"]]), (4, [["t"], ["u"]])])
 def test_turns_share_a_chunk_as_long_as_their_pairs_fit(monkeypatch, at_once, chunks):
-    monkeypatch.setattr("pyterrier_ikat.fuse.by_score.PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", at_once)
     scorer = Table()
     ikat.MeanScore([scorer])(expanded({"t": [("a", ["x"])], "u": [("b", ["x", "y"]), ("c", ["y", "x"])]}))  # 1 pair and 4
     assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen] == chunks
@@ -204,7 +204,7 @@ def test_a_bi_encoder_encodes_each_passage_and_each_query_once(monkeypatch):
 
         encode_query = encode_document = encode
 
-    monkeypatch.setattr("pyterrier_ikat.rank.bi_encoder.load_bi_encoder", lambda name: Model())
+    monkeypatch.setattr("pyterrier_ikat.rank.bi_encoders.load_bi_encoder", lambda name: Model())
     found = expanded({"t": [("a", ["x", "y"]), ("bb", ["y", "z"])], "u": [("a", ["x"])]})
     ranked = ikat.MeanScore([ikat.BiEncoder("m")])(found)
     assert sorted(encoded) == ["a", "bb", "text of x", "text of y", "text of z"]

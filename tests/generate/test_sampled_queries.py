@@ -13,7 +13,7 @@ from operators import a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.texts import parse_reasoned_rewrite, parse_rewrite_and_answer
-from pyterrier_ikat.generate.samples import SamplesWarning, word_vectors
+from pyterrier_ikat.generate.sampled_queries import SamplesWarning, word_vectors
 
 TestSamples = pt.testing.transformer_test_class(lambda: ikat.Samples(ikat.RewriteAndAnswer(ikat.llm("recorded:sample")), 3))
 TestAggregate = pt.testing.transformer_test_class(lambda: ikat.Aggregate())

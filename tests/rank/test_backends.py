@@ -17,8 +17,8 @@ from tiny_cross_encoders import CONFIGS, KINDS, WORDS, save_cross_encoder, save_
 from transformers import AutoModelForSequenceClassification
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import backends, load_cross_encoder
-from pyterrier_ikat.rank.backends import score_pairs
+from pyterrier_ikat.rank import cross_encoder_backends, load_cross_encoder
+from pyterrier_ikat.rank.cross_encoder_backends import score_pairs
 
 RANDOM = np.random.default_rng(3)
 PAIRS = [tuple(" ".join(RANDOM.choice(WORDS[5:], size=size)) for size in (3, 2 + number % 17)) for number in range(100)]
@@ -152,8 +152,8 @@ def test_openvino_scores_short_pairs_beside_a_long_one_where_layers_see_a_window
 def test_few_pairs_are_cut_into_a_batch_for_each_core(monkeypatch, backend, pairs, most):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     on_cpu, features = SimpleNamespace(device=torch.device("cpu")), {"attention_mask": torch.ones(pairs, 300)}
-    assert backends._suitable_tokens(on_cpu, features, backend) == most
-    assert backends._suitable_tokens(SimpleNamespace(device=torch.device("cuda")), features, backend) == 65_536
+    assert cross_encoder_backends._suitable_tokens(on_cpu, features, backend) == most
+    assert cross_encoder_backends._suitable_tokens(SimpleNamespace(device=torch.device("cuda")), features, backend) == 65_536
 
 
 def test_without_openvino_the_install_line_is_named(folders, monkeypatch):
@@ -169,7 +169,7 @@ def test_a_language_model_is_nothing_for_openvino_and_says_so(folders):
 
 def test_a_network_without_a_layer_for_the_score_is_refused():
     with pytest.raises(ikat.UsageError, match="Linear has no layer of its own for the score: take backend='fp32'"):
-        backends._head(torch.nn.Sequential(OrderedDict(model=torch.nn.Linear(3, 2))))
+        cross_encoder_backends._head(torch.nn.Sequential(OrderedDict(model=torch.nn.Linear(3, 2))))
 
 
 def test_a_backend_that_is_none_is_refused():
@@ -189,7 +189,7 @@ def test_scores_of_another_backend_are_not_taken(monkeypatch):
         calls.append((backend, len(pairs)))
         return np.array([float(len(text)) for _, text in pairs])
 
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.score_pairs", scored)
+    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoders.score_pairs", scored)
     ikat.CrossEncoder("m")(frame(PAIRS[:1]))
     ikat.CrossEncoder("m", backend="bf16")(frame(PAIRS[:1]))
     assert calls == [("fp32", 1), ("bf16", 1)]
@@ -203,7 +203,7 @@ def machine(monkeypatch):
         capabilities = SimpleNamespace(get_property=lambda *_: ["FP32", *["BF16"] * bf16])
         module = SimpleNamespace(Core=lambda: capabilities, __spec__=SimpleNamespace(name="openvino")) if openvino else None
         monkeypatch.setitem(sys.modules, "openvino", module)
-        monkeypatch.setattr(backends, "find_spec", lambda name: openvino or name != "openvino" or None)
+        monkeypatch.setattr(cross_encoder_backends, "find_spec", lambda name: openvino or name != "openvino" or None)
         accelerator = getattr(torch, "accelerator", torch.cuda)
         monkeypatch.setattr(accelerator, "is_available", lambda: gpu)
 
@@ -222,9 +222,9 @@ def test_auto_is_single_precision_without_openvino_and_the_repr_says_which_of_bo
 
 
 def test_auto_is_openvino_and_single_precision_for_a_model_that_it_cannot_run(folders, four_threads, monkeypatch, caplog):
-    monkeypatch.setattr(backends, "openvino_runs", lambda: True)
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.openvino_runs", lambda: True)
-    with caplog.at_level(logging.INFO, "pyterrier_ikat.rank.backends"):
+    monkeypatch.setattr(cross_encoder_backends, "openvino_runs", lambda: True)
+    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoders.openvino_runs", lambda: True)
+    with caplog.at_level(logging.INFO, "pyterrier_ikat.rank.cross_encoder_backends"):
         chosen = {name: ikat.CrossEncoder(folders[name], 16, backend="auto") for name in ("electra", "qwen")}
         assert {name: operator.chosen for name, operator in chosen.items()} == {"electra": "openvino", "qwen": "fp32"}
     assert ["runs with fp32: backend='openvino' can't run" in record.message for record in caplog.records] == [True]

@@ -13,7 +13,7 @@ from sentence_transformers import CrossEncoder
 from tiny_cross_encoders import CONFIGS, TEMPLATE, WORDS, qwen, save_ettin, save_modules, save_network, save_qwen
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank.bi_encoder import cosines, embedded_once
+from pyterrier_ikat.rank.bi_encoders import cosines, embedded_once
 from pyterrier_ikat.rank.load_cross_encoder import load_cross_encoder
 from pyterrier_ikat.store.cache import Cache
 from pyterrier_ikat.store.models import bundled_weights, load_bi_encoder
@@ -82,7 +82,7 @@ def tiny(tmp_path_factory):
 @pytest.fixture
 def lengths(monkeypatch):
     model = LengthModel()
-    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoder.score_pairs", model)
+    monkeypatch.setattr("pyterrier_ikat.rank.cross_encoders.score_pairs", model)
     return model
 
 
@@ -301,7 +301,7 @@ def test_cosines_encode_each_distinct_text_once():
 
 
 def test_texts_that_the_cache_has_are_not_encoded_again(monkeypatch):
-    monkeypatch.setattr("pyterrier_ikat.rank.bi_encoder.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("pyterrier_ikat.rank.bi_encoders.TEXTS_AT_ONCE", 2)
     model, cache = Lengths(), Cache()
     for texts in (["aaa", "b"], ["cc", "b", "dddd", "aaa", "eeeee"]):
         expected = np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts])

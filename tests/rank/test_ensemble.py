@@ -18,7 +18,7 @@ from tiny_cross_encoders import CONFIGS, save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.order import min_max
-from pyterrier_ikat.rank import backends
+from pyterrier_ikat.rank import cross_encoder_backends
 from pyterrier_ikat.rank.ensemble import CHECKPOINTS
 
 
@@ -264,9 +264,9 @@ def test_five_architectures_load_and_are_averaged(folders):
 
 
 def test_each_model_sees_each_distinct_pair_once(folders, monkeypatch):
-    seen, score = [], backends.score_pairs
+    seen, score = [], cross_encoder_backends.score_pairs
     monkeypatch.setattr(
-        "pyterrier_ikat.rank.cross_encoder.score_pairs",
+        "pyterrier_ikat.rank.cross_encoders.score_pairs",
         lambda *given: [seen.extend((given[0], *pair) for pair in given[-1]), score(*given)][1],
     )
     ikat.Ensemble([*folders, scores(a=1.0)])(pd.concat([pairs(), pairs(qid=["3"] * 8)]))

@@ -11,11 +11,11 @@ from scipy import stats
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.rank import scoring
+from pyterrier_ikat.rank import reranker
 from pyterrier_ikat.show.tradeoff import _marked, plot_tradeoff, tradeoff
 
 
-class Letters(scoring.Reranker):
+class Letters(reranker.Reranker):
     """A score of query and text that differs for most pairs."""
 
     scores_alone = True

@@ -10,8 +10,8 @@ import pytest
 from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.folder import SAMPLE
 from pyterrier_ikat.conversations.frame import with_query
+from pyterrier_ikat.conversations.own_data import SAMPLE
 from pyterrier_ikat.generate.queries import UnjoinedWarning
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import Operator

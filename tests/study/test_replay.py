@@ -9,14 +9,14 @@ import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.rank import scoring
+from pyterrier_ikat.rank import reranker
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study.replay import Point, Replay
 
 METHODS = ("ad", "aqd", "aqd_a", "rtg", "qr", "mq4cs_qr_deberta", "wghtdrerank_1")
 
 
-class Letters(scoring.Reranker):
+class Letters(reranker.Reranker):
     """A score of query and text that differs for most pairs."""
 
     scores_alone = True

@@ -11,7 +11,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.operator import Operator
-from pyterrier_ikat.rank import scoring
+from pyterrier_ikat.rank import reranker
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.stages import TurnStages, read_stages
 from pyterrier_ikat.study.recorder import Recorder
@@ -20,7 +20,7 @@ TURN = "1-1_3"
 GTR = "1-1_1,1-1_3,2-1_2"
 
 
-class SharedWords(scoring.Reranker):
+class SharedWords(reranker.Reranker):
     """Scores a passage by the share of the query's words that it has."""
 
     scores_alone = True

@@ -3,7 +3,7 @@
 import copy
 import json
 
-from pyterrier_ikat.conversations.topics import Conversation, Turn, topics_frame
+from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, topics_frame
 
 IDS = [f"clueweb22-en0000-00-0000{number}:1" for number in range(4)]
 PTKB = {"1": "I drink tea.", "2": "I hate coffee."}
@@ -17,7 +17,7 @@ class Data:
         self.number = "0" if year == 2024 else "9-1"
 
     def get_topics(self):
-        return topics_frame([Conversation(self.number, ptkb=PTKB, turns=(Turn(1, "Tea?", "Yes."), Turn(2, "Coffee?", "No.")))])
+        return topics_frame([Conversation(self.number, ptkb=PTKB, turns=(TopicTurn(1, "Tea?", "Yes."), TopicTurn(2, "Coffee?", "No.")))])
 
 
 DATA = {year: Data(year) for year in (2023, 2024, 2025)}

@@ -15,7 +15,7 @@ from ...arguments import checked
 from ...chains import in_chain
 from ...errors import IkatError, UsageError, advice, list_first
 from ...evaluation.evaluator import check_baseline
-from ...generate.samples import SamplesWarning
+from ...generate.sampled_queries import SamplesWarning
 from ...llms import LLM, Ledger
 from ...llms.failures import StageEnded
 from ...planning import PlanTable

@@ -11,7 +11,7 @@ from ..conversations.frame import STALE_WITH_QUERY, numbered, with_columns
 from ..errors import DataError, UsageError, list_first
 from ..operator import frame_for
 from ..order import Floats, Integers, highest_of, set_ranks, sum_in_any_order, tied
-from .by_rank import interleave
+from .by_list import interleave
 from .fusion import Fusion, list_inputs
 from .subqueries import Turn, check_results, mark_first, read_lists, read_weights, restore_turns
 

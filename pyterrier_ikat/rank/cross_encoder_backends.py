@@ -25,7 +25,7 @@ from .load_cross_encoder import (
     score_batch,
     scores_of,
 )
-from .scoring import Floats
+from .reranker import Floats
 
 logger = logging.getLogger(__name__)
 BACKENDS = ("fp32", "bf16", "openvino")

@@ -12,7 +12,7 @@ from ..errors import DataError, UsageError, advice
 from ..progress import bar
 from .frame import each_turn_once, histories, object_frame, personas, texts_in, values, with_columns
 from .passages import TextLoader, Traced
-from .topics import MANUAL_COLUMNS, Conversation, Turn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame, with_automatic
+from .topics import MANUAL_COLUMNS, Conversation, TopicTurn, answers_frame, provenance_qrels, ptkb_qrels, topics_frame, with_automatic
 
 PREFIX = "ikat:"
 TOPIC_VARIANTS: tuple[str | None, ...] = (None, "manual")
@@ -172,7 +172,7 @@ class GivenDataset(IkatDataset):
             return list(self.given.conversations)
         rows = zip(*(self.get_topics("manual")[name] for name in ("qid", "query", "qresolved", "qhistory", "qptkb", "qturn")), strict=True)
         return [
-            Conversation(qid, ptkb=ptkb, turns=(Turn(turn, query, "", resolved, qid=qid, history=tuple(history)),))
+            Conversation(qid, ptkb=ptkb, turns=(TopicTurn(turn, query, "", resolved, qid=qid, history=tuple(history)),))
             for qid, query, resolved, history, ptkb, turn in rows
         ]
 
