@@ -6,8 +6,8 @@ from functools import cached_property
 import pandas as pd
 
 from ..errors import DataError
-from .dataset import IkatDataset, Qrels
 from .download import DATA_FOLDER, data_file, data_folder
+from .ikat_dataset import IkatDataset, Qrels
 from .irds import IrdsDataset
 from .passages import PassageFiles, collection_files
 from .qrels import read_qrels

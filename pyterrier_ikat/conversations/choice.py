@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from ..errors import DataError, UsageError, advice, list_first
-from .dataset import IkatDataset
+from .ikat_dataset import IkatDataset
 from .qrels import check_qrels, read_qrels
 
 Turns: TypeAlias = Iterable[str] | str | os.PathLike[str] | pd.DataFrame

@@ -13,8 +13,8 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice
 from .cast import CAST
-from .dataset import PREFIX, GivenDataset, IkatDataset, Qrels
 from .download import DATA_FOLDER, data_file, data_folder
+from .ikat_dataset import PREFIX, GivenDataset, IkatDataset, Qrels
 from .irds import IrdsDataset, of_its_year
 from .mtrag import MTRAG
 from .own_data import FolderDataset, SampleDataset, TopicsFile

@@ -11,9 +11,9 @@ import pyterrier as pt
 
 from ..errors import DataError, UsageError, advice, list_first
 from ..operator import Operator
-from .dataset import IkatDataset, Qrels
 from .download import data_file
 from .frame import with_columns
+from .ikat_dataset import IkatDataset, Qrels
 from .qrels import qrels_frame
 from .topics import Conversation, TopicTurn
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import DataError, UsageError, advice
-from .dataset import IkatDataset, Qrels
 from .download import DATA_FOLDER, SOURCES, OtherDataWarning, at_hand, data_file, data_folder
+from .ikat_dataset import IkatDataset, Qrels
 from .mtrag_files import Tasks, grouped, read_judgements, read_queries, read_tasks, turn_id
 from .passages import PassageFiles, TextLoader
 from .topic_files import CollectionWarning

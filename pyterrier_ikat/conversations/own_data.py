@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import DataError, UsageError, advice, list_first
-from .dataset import PREFIX, IkatDataset, Qrels
+from .ikat_dataset import PREFIX, IkatDataset, Qrels
 from .passages import PASSAGES, PassageFiles, TextLoader, collection_files
 from .qrels import qrels_frame, read_qrels
 from .topic_files import CollectionWarning, read_topics

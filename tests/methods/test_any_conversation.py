@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.dataset import GivenDataset
 from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.conversations.ikat_dataset import GivenDataset
 from pyterrier_ikat.llms import LLM
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.operator import Operator
