@@ -187,6 +187,7 @@ def evaluate_responses(turns: pd.DataFrame, answers: pd.DataFrame, judges: Seque
     Example:
         >>> turns = pd.DataFrame({"qid": ["1_1", "1_2"], "gold_answer": ["Rooibos tea", "No."]})
         >>> answers = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos!"]})
+        >>> from pyterrier_ikat.evaluation import RougeL
         >>> evaluate_responses(turns, answers, [RougeL()])[["qid", "value", "outcome"]].round(2).values.tolist()
         [['1_1', 0.67, 'judged'], ['1_2', 0.0, 'no response']]
     """
