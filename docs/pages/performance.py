@@ -41,6 +41,7 @@ LINES = (
     Line("BM25, an answer of 200 words, 1,000,000 passages", "bm25_engines", r"^200 words, 1,000,000 .*eager engine, beside", CPU_MS, 1e3),
     Line("texts of 1000 passages", "passage_texts", r"^1000 texts", "ms", 1e3),
     Line("dense search, 64 queries, 200,000 vectors of 384", "dense", r"^64 queries, 200,000 .*index.dense", "s of CPU, 1 thread"),
+    Line("dense search, 1660 queries, 200,000 vectors of 384", "dense", r"^1660 queries, 200,000 .*index.dense", "s of CPU, 1 thread"),
     Line("re-ranking, 96 pairs, MiniLM-L6", "reranking", r"^cross-encoder .* openvino"),
     Line("LLM stage, 332 calls, 32 at a time, the first of a process", "llm_stage", r"^332 calls, first stage of a process$"),
     Line("LLM client, one call", "llm_client", r"^a call", "ms of CPU", 1e3),
