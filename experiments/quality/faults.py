@@ -138,8 +138,8 @@ FAULTS = [
     Fault(
         "retrieve/eager.py",
         "repeated words count once",
-        "factors[::2] = starts[numbers], starts[numbers + 1], weights",
-        "factors[::2] = starts[numbers], starts[numbers + 1], 1",
+        "factors[::2] = firsts, ends, weights",
+        "factors[::2] = firsts, ends, 1",
     ),
     Fault("retrieve/retriever.py", "a shallower search serves a deeper one", "if searched < depth and count == searched:", "if False:"),
     Fault("retrieve/retriever.py", "shards give one passage too many", 'merged["rank"] < num_results', 'merged["rank"] <= num_results'),
@@ -256,11 +256,13 @@ def outcome(copy: Path, fault: Fault) -> tuple[str, str]:
     return ("survived", "") if status == 0 else ("unknown", f"status {status}")
 
 
-def check(faults: list[Fault]) -> None:
-    """Each change can be made at one place."""
-    for fault in faults:
-        if (count := (ROOT / PACKAGE / fault.where).read_text(encoding="utf-8").count(fault.old)) != 1:
-            raise SystemExit(f"{fault.where} has {count} times {fault.old!r}: correct the fault '{fault.what}'")
+def stale(fault: Fault) -> str:
+    """Why a fault can't be put into the code as it is now; empty where it can."""
+    path = ROOT / PACKAGE / fault.where
+    if not path.exists():
+        return "there is no such module"
+    count = path.read_text(encoding="utf-8").count(fault.old)
+    return "" if count == 1 else f"it has {count} times {fault.old!r}"
 
 
 def main() -> None:
@@ -269,7 +271,6 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="of the faults' files and descriptions; without any all faults")
     words = parser.parse_args().words
     faults = [fault for fault in FAULTS if not words or any(word in f"{fault.where} {fault.what}" for word in words)]
-    check(faults)
     warnings.simplefilter("ignore")
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}  # read at import
     for library in LIBRARIES:
@@ -282,7 +283,7 @@ def main() -> None:
         (copy.parent / "shared").symlink_to(ROOT.parent / "shared")
         for fault in faults:
             began = time.monotonic()
-            became, by = outcome(copy, fault)
+            became, by = ("stale", why) if (why := stale(fault)) else outcome(copy, fault)
             counts[became] = counts.get(became, 0) + 1
             print(f"{became}: {fault.where}: {fault.what} ({time.monotonic() - began:.0f} s) {by}", flush=True)
     print(f"{len(faults)} faults: " + ", ".join(f"{count} {became}" for became, count in sorted(counts.items())))

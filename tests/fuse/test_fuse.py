@@ -11,6 +11,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import round_robin
 
 import pyterrier_ikat as ikat
 
@@ -31,17 +32,6 @@ def expanded(turns, **columns):
 
 def orders(frame):
     return {turn: rows.sort_values("rank")["docno"].tolist() for turn, rows in frame.groupby("qid", sort=False)}
-
-
-def plain_interleave(lists):
-    lists, order = [list(docnos) for docnos in lists], []
-    while any(lists):
-        for docnos in lists:
-            while docnos and docnos[0] in order:
-                docnos.pop(0)
-            if docnos:
-                order.append(docnos.pop(0))
-    return order
 
 
 def plain_rrf(lists, k=60):
@@ -139,7 +129,7 @@ def test_orders_equal_the_plain_definitions_whatever_the_order_of_the_rows(turns
     random.shuffle(places)
     shuffled = found.iloc[places]
     with_results = {turn: lists for turn, lists in turns.items() if any(lists)}
-    interleaved = {turn: plain_interleave(lists) for turn, lists in with_results.items()}
+    interleaved = {turn: round_robin(lists) for turn, lists in with_results.items()}
     assert orders(ikat.Interleave(num_results=None)(shuffled)) == interleaved
     assert orders(ikat.Union(num_results=cut)(shuffled)) == {turn: docnos[:cut] for turn, docnos in interleaved.items()}
     assert orders(ikat.RRF(num_results=cut)(shuffled)) == {turn: plain_rrf(lists)[0][:cut] for turn, lists in with_results.items()}

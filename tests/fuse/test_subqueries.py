@@ -6,6 +6,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import round_robin
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import numbered
@@ -34,17 +35,6 @@ def plain_lists(rows):
     return {turn: [[docno for _, docno in sorted(of_turn[sub])] for sub in sorted(of_turn)] for turn, of_turn in lists.items()}
 
 
-def plain_round_robin(lists):
-    lists, taken = [list(docnos) for docnos in lists], []
-    while any(lists):
-        for offered in lists:
-            while offered and offered[0] in taken:
-                offered.pop(0)
-            if offered:
-                taken.append(offered.pop(0))
-    return taken
-
-
 def plain_rrf(lists):
     ranks = {}
     for number, docnos in enumerate(lists):
@@ -64,7 +54,7 @@ def test_lists_are_read_as_the_plain_definition_says_in_any_order_with_any_ties(
 
 @given(rows_of_lists)
 def test_fusions_follow_the_plain_definitions_with_ties_repeats_and_missing_lists(rows):
-    for operator, plain in ((ikat.Interleave(num_results=None), plain_round_robin), (ikat.RRF(num_results=None), plain_rrf)):
+    for operator, plain in ((ikat.Interleave(num_results=None), round_robin), (ikat.RRF(num_results=None), plain_rrf)):
         fused = operator(frame_of(rows))
         found = {qid: of_turn["docno"].tolist() for qid, of_turn in fused.groupby("qid", sort=False)}
         assert found == {turn: plain(lists) for turn, lists in plain_lists(rows).items()}

@@ -7,6 +7,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain import round_robin
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.operator import Operator
@@ -51,17 +52,6 @@ def column_of(frame, name):
     return found
 
 
-def plain_union(lists):
-    lists, order = [list(docnos) for docnos in lists], []
-    while any(lists):
-        for docnos in lists:
-            while docnos and docnos[0] in order:
-                docnos.pop(0)
-            if docnos:
-                order.append(docnos.pop(0))
-    return order
-
-
 def test_the_branches_take_turns_and_scores_count_down():
     united = ikat.Union(Finds({"t": ["x", "y"], "u": ["x"]}), Finds({"t": ["z", "x", "w"]}))(TURNS)
     assert united[["qid", "query", "docno", "score", "rank", "text"]].values.tolist() == [
@@ -82,7 +72,7 @@ def test_the_order_is_the_plain_definition_for_any_branches(found):
     united = ikat.Union(*(Finds(passages) for passages in found))(TURNS)
     for qid in "tu":
         rows = united[united["qid"] == qid]
-        assert rows["docno"].tolist() == plain_union([passages.get(qid, []) for passages in found])
+        assert rows["docno"].tolist() == round_robin([passages.get(qid, []) for passages in found])
         assert rows["rank"].tolist() == list(range(len(rows)))
         assert rows["score"].tolist() == [float(left) for left in range(len(rows), 0, -1)]
         assert set(rows["query"]) <= set(TURNS.loc[TURNS["qid"] == qid, "query"])
@@ -99,7 +89,7 @@ def test_branches_may_give_their_rows_in_any_order(found, random):
     united = ikat.Union(*(Finds(passages) >> pt.apply.generic(shuffled) for passages in found))(TURNS)
     for qid in "tu":
         of_turn = united[united["qid"] == qid].sort_values("rank")["docno"].tolist()
-        assert of_turn == plain_union([passages.get(qid, []) for passages in found])
+        assert of_turn == round_robin([passages.get(qid, []) for passages in found])
 
 
 def test_a_passage_column_is_empty_where_its_branch_lacks_it():

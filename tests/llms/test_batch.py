@@ -504,7 +504,6 @@ STEPS = [
 def test_a_kill_at_any_step_of_the_whole_way_sends_each_request_as_often_as_it_needs(server, model, monkeypatch, home):
     """Of three requests one is answered, one fails for good, and one expires and is answered by a second batch."""
     monkeypatch.setattr(batch, "SETTLED", 0.0)
-    monkeypatch.setattr(os, "fsync", lambda file: None)  # a process ends, not the machine
     made = model("batch=on batch_requests=2")
 
     def answer(body):

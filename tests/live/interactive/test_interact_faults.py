@@ -2,7 +2,6 @@
 
 import errno
 import itertools
-import os
 
 import pytest
 from hypothesis import given, settings
@@ -75,10 +74,9 @@ def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: N
 
 @pytest.fixture(autouse=True, scope="module")
 def quick():
-    """The token; nothing waits for the disk."""
+    """The token."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("IKAT_TOKEN", TOKEN)
-        patched.setattr(os, "fsync", lambda file: None)
         yield
 
 
