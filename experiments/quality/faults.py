@@ -105,7 +105,7 @@ FAULTS = [
         "number for number in numbers if 1 <= number < size))",
     ),
     Fault("completions/matching.py", "a score above 1 stays", "min(max(score, 0.0), 1.0)", "max(score, 0.0)"),
-    Fault("completions/numbers.py", "the scale that a judge repeats is a grade", '", "", text, flags', '", "0", text, flags'),
+    Fault("completions/verdicts.py", "the scale that a judge repeats is a grade", '", "", text, flags', '", "0", text, flags'),
     Fault(
         "llms/limits.py",
         "a call is tried once more than allowed",

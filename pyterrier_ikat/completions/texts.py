@@ -5,9 +5,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from .json_values import OPENING, is_cut, json_values
-from .numbers import NO_GRADE, grade, without_scale
 from .outside import is_loop
-from .usable import FENCE, own_turn, usable_text, usable_words, without_reasoning
+from .usable import FENCE, own_turn, usable_text, usable_words
 
 _MARK = re.compile(r"^\s*(?:[-*•–]\s+|\(?\d{1,2}(?:\.?\)|、|[.:](?!\d))\s*|(?:search\s+)?query\s*\d*\s*[:.)]\s*)", re.IGNORECASE)
 _CHANGED = r"(?:re-?written|re-?phrased|re-?stated|re-?formulated|clarified|resolved)"
@@ -221,36 +220,6 @@ def _labelled(text: str) -> tuple[str, str]:
     answers = [found for found in later if _ANSWER_NAME.fullmatch(found["name"])]
     end = later[0].start() if later else len(text)
     return text[label.end() : end], text[answers[0].end() :] if answers else ""
-
-
-_LABEL = re.compile(r"(?<![\d.-])([0-9])(?:\.0+)?(?![\d]|\.\d)")
-_NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}", re.IGNORECASE)
-_LABEL_NAME = re.compile(r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?\W{0,4}(?<!\W[-−–])(?=[-−–]?\d)", re.IGNORECASE)
-
-
-def parse_label(text: str, highest: int = 4) -> int | None:
-    """Read a relevance label from 0 to ``highest``; ``None`` when the text names none, or several different ones.
-
-    A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3. A
-    percentage, a range and a number on another scale are no label.
-
-    Example:
-        >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
-        (3, None, None)
-    """
-    text = without_scale(without_reasoning(text), highest)
-    whole = re.compile(grade(highest), re.IGNORECASE)
-    found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
-    lines = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
-    if lines and lines[0]:  # several lines of a grade may be those of invented passages
-        found += filter(None, lines)
-    labels = {int(number[1]) if number and number[1].isdecimal() else highest + 1 for number in found} or _bare_labels(text, highest)
-    return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
-
-
-def _bare_labels(text: str, highest: int) -> set[int]:
-    text = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
-    return set() if _NO_LABEL.search(text) else {int(number) for number in _LABEL.findall(text)}
 
 
 _STYLE = re.compile(r"^\W*style\W+\w[\w-]*(?: [\w-]+){0,2}(?:\W*$|[*_\])]+\s+)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Parsers of a judge's completion: a score, yes or no, a choice, or numbers. Pure functions: no model, no frame.
+"""Parsers of a judge's completion: a score, a label, yes or no, a choice, or numbers. Pure functions: no model, no frame.
 
 The prompts of judges ask for a JSON object with a reason and a verdict. The parsers also accept such an object in prose or a fence, a
 broken object, ``Score: 2`` lines, and a first or last line with only the verdict. A value must begin its clause and be the only value in
@@ -11,8 +11,75 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from .json_values import json_values
-from .numbers import grade
 from .usable import FENCE, without_reasoning
+
+_DASH = "-−–—~〜"
+_LETTER = r"[^\W\d_]"
+_SHARE = r"[ \t]*(?:[%٪\uff05]|per[ \t]?cent\b|prozent\b)"
+_SCALE = r"(?:/|(?:out[ \t]+of|of|von|sur)\b)[ \t]*"
+_OTHER_SCALE = rf"(?:[ \t]*(?:points?|stars?)\b)?[ \t]*(?:{_SCALE}\d|\([ \t]*{_SCALE}\d+[ \t]*\))"
+_OR_MORE = rf"(?:[{_DASH}/,]|\.\.+)\d|[ \t]*\b(?:to|or|bis|oder|hasta|à|ou)\b[ \t]*\d"
+# A word after the second number begins a reason, as in "2 - 3 huts are missing".
+_REASON = rf"[ \t]*(?!(?:and|und|or|oder|to|bis|points?|stars?|out)\b){_LETTER}"
+_AND_MORE = rf"[ \t]*(?:[{_DASH},;/]|\b(?:and|und)\b)?[ \t]*-?\d+(?:[.,]\d+)*(?![.,]?\d|{_REASON})"
+NO_GRADE = rf"(?:{_SHARE}|{_OTHER_SCALE}|{_OR_MORE}|{_AND_MORE})"
+"""What makes the number before it no grade: a percent sign, another scale, a second number."""
+
+
+def grade(highest: int) -> str:
+    """The pattern of a whole number that is a grade, perhaps with its own scale: ``3``, ``3.0``, ``3/4``, ``3 (out of 4)``.
+
+    Its first group is the number. A percentage, a grade on another scale, a half and a range do not match.
+
+    Example:
+        >>> [re.match(grade(4), text) is not None for text in ("3/4 stars", "3/5", "3%", "2 to 3", "2, 3 huts are missing")]
+        [True, False, False, False, True]
+    """
+    own_scale = rf"[ \t]*(?:{_SCALE}{highest}\b(?![.,]\d)|\([ \t]*{_SCALE}{highest}[ \t]*\))"
+    second = rf"[ \t]*(?:\b(?:to|or|and|bis|oder|und)\b|[{_DASH},;])[ \t]*\d+[ \t]*{_SCALE}{highest}\b|[ \t]*\b(?:to|or)\b[ \t]*\d"
+    whole = r"((?:(?<!\w)[-−–])?\d{1,9})(?:(?:\.0+|,0)(?!\d)|(?![.,]?\d))"
+    return rf"{whole}(?:{own_scale}(?!{second})|(?!{NO_GRADE}))"
+
+
+def without_scale(text: str, highest: int) -> str:
+    """The text without the scale from 0 that it repeats.
+
+    Example:
+        >>> without_scale("Score (0-4): 2", 4)
+        'Score (): 2'
+    """
+    return re.sub(rf"(?<![\d.-])0[ \t]*(?:-|–|—|to)[ \t]*{highest}(?![\d.])", "", text, flags=re.IGNORECASE)
+
+
+_LABEL = re.compile(r"(?<![\d.-])([0-9])(?:\.0+)?(?![\d]|\.\d)")
+_NO_LABEL = re.compile(rf"(?<![\d.,-])\d(?!\d){NO_GRADE}", re.IGNORECASE)
+_LABEL_NAME = re.compile(r"(?:score|rating|rate|label|relevance|grade)\W{0,4}(?:is|of|:|=)?\W{0,4}(?<!\W[-−–])(?=[-−–]?\d)", re.IGNORECASE)
+
+
+def parse_label(text: str, highest: int = 4) -> int | None:
+    """Read a relevance label from 0 to ``highest``; ``None`` when the text names none, or several different ones.
+
+    A number right after "score", "rating" or the like counts before any other; "3 out of 4" and "3/4" read as 3. A
+    percentage, a range and a number on another scale are no label.
+
+    Example:
+        >>> parse_label("Score: 3/4. It names two of the 5 sizes."), parse_label("Score: 3/5"), parse_label("No idea.")
+        (3, None, None)
+    """
+    text = without_scale(without_reasoning(text), highest)
+    whole = re.compile(grade(highest), re.IGNORECASE)
+    found = [whole.match(text, name.end()) for name in _LABEL_NAME.finditer(text)]
+    lines = [whole.fullmatch(line.strip(" .*")) for line in text.splitlines() if line.strip()]
+    if lines and lines[0]:  # several lines of a grade may be those of invented passages
+        found += filter(None, lines)
+    labels = {int(number[1]) if number and number[1].isdecimal() else highest + 1 for number in found} or _bare_labels(text, highest)
+    return labels.pop() if len(labels) == 1 and labels <= set(range(highest + 1)) else None
+
+
+def _bare_labels(text: str, highest: int) -> set[int]:
+    text = re.sub(rf"(\d)\s*(?:/|out of)\s*{highest}\b", r"\1", text)
+    return set() if _NO_LABEL.search(text) else {int(number) for number in _LABEL.findall(text)}
+
 
 ACTIONS = ("answer", "ask", "abstain")
 NO_REASON = "the model gave no reason"

@@ -12,9 +12,9 @@ import pandas as pd
 import pyterrier as pt
 
 from ..arguments import checked
-from ..completions.numbers import grade, without_scale
 from ..completions.structured import Structure, answer_in, one_of
 from ..completions.usable import without_reasoning
+from ..completions.verdicts import grade, without_scale
 from ..conversations import IkatDataset, datasets
 from ..conversations.frame import column, object_frame, question_column, values, with_columns
 from ..errors import DataError, advice, list_first

@@ -11,7 +11,7 @@ import pyterrier as pt
 
 from ..arguments import at_least
 from ..completions.structured import Structure, answer_in, one_of
-from ..completions.texts import parse_label
+from ..completions.verdicts import parse_label
 from ..conversations.frame import texts_in, turns_of, values
 from ..errors import DataError
 from ..llm_operator import LLMOperator

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.completions.texts import in_object, parse_label, parse_queries, parse_rewrite
+from pyterrier_ikat.completions.texts import in_object, parse_queries, parse_rewrite
 from pyterrier_ikat.completions.usable import without_reasoning
+from pyterrier_ikat.completions.verdicts import parse_label
 
 LISTS = [
     ("1. vegan breakfast\n2. tofu scramble", ["vegan breakfast", "tofu scramble"]),

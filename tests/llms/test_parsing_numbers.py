@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pyterrier_ikat.completions.numbers import grade, without_scale
+from pyterrier_ikat.completions.verdicts import grade, without_scale
 
 GRADES = ["3", "3.", "3.0", "3,0", "3/4", "3 / 4 stars", "3 out of 4", "3 (out of 4)", "3 of 4", "3: fine", "3, not 4, as", "3-fold"]
 GRADES += ["3, 2 huts", "3 - 20 huts", "3 and 2 huts", "3 (of the 5 huts)", "3/4 — 2 huts", "3\n2. fee", "3 stars", "3 or so"]

@@ -16,7 +16,6 @@ from pyterrier_ikat.completions.rankings import permutation, read_ranking
 from pyterrier_ikat.completions.refusals import is_refusal
 from pyterrier_ikat.completions.statements import read_copies, read_ids, read_scores
 from pyterrier_ikat.completions.texts import (
-    parse_label,
     parse_passage,
     parse_queries,
     parse_reasoned_rewrite,
@@ -24,7 +23,7 @@ from pyterrier_ikat.completions.texts import (
     parse_rewrite_and_answer,
 )
 from pyterrier_ikat.completions.usable import opening_mark, readable, split_reasoning, usable_text, without_reasoning
-from pyterrier_ikat.completions.verdicts import read_action, read_choice, read_numbers, read_score, read_yes_no
+from pyterrier_ikat.completions.verdicts import parse_label, read_action, read_choice, read_numbers, read_score, read_yes_no
 from pyterrier_ikat.evaluation.judge import parse_judgement
 from trust.corpus.corpora import CORPORA
 from trust.corpus.statements import PERSONA
