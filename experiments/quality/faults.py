@@ -46,7 +46,7 @@ class Fault(NamedTuple):
 FAULTS = [
     Fault("order.py", "ties go by the smaller docno", "np.lexsort((-docnos, -score, turn))", "np.lexsort((docnos, -score, turn))"),
     Fault("order.py", "equal docnos' scores are parted too far", "step[tied[docnos[tied] <= docnos[tied - 1]]] = 0", "pass"),
-    Fault("order.py", "a constant list counts 1, not a half", "np.where(width > 0, width, 1), 0.5)", "np.where(width > 0, width, 1), 1.0)"),
+    Fault("order.py", "a constant list counts 1, not a half", "[~(width > 0)[lists]] = 0.5", "[~(width > 0)[lists]] = 1.0"),
     Fault(
         "spend.py",
         "an unknown amount counts 0",

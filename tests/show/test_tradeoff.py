@@ -94,6 +94,13 @@ def test_the_cheapest_is_the_least_among_those_that_are_not_significantly_worse(
         plot_tradeoff(table[:2], "tokens")
 
 
+def test_of_equal_means_the_one_with_fewer_pairs_is_the_best():
+    turns, change = np.arange(20) / 64, np.tile([1, -1], 10) / 64
+    scores = {"0": turns + change, "1": turns - change, "2": turns / 2}
+    table = _marked(ROWS, {name: {"nDCG@5": values.tolist()} for name, values in scores.items()}, nDCG @ 5)
+    assert table["p"].isna().tolist() == [True, False, False]  # the others are compared with it
+
+
 def test_the_command_prints_and_draws(runs, tmp_path):
     plot = tmp_path / "t.svg"
     done = CliRunner().invoke(
