@@ -55,3 +55,10 @@ def test_the_content_is_on_the_disk_before_the_file_has_its_name(tmp_path, monke
     with atomic_write(path) as file:
         file.write("0.25")
     assert done == [("flushed", path.stat().st_ino, len("0.25")), ("renamed", path.stat().st_ino, False)]
+
+
+def test_ctrl_c_leaves_no_file(tmp_path):
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "file") as file:
+        file.write("half")
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
