@@ -155,6 +155,8 @@ CALLS = {
     "chiq_ad": (6, 0),  # topic, question, last response, guess, summary, rewrite
     "best_of_n": (10, 0),
     "cfda_best_of_n": (24, 0),  # topic, question, last response, guess, and ten rewrites of each kind
+    "agreed_of_n": (10, 0),
+    "spread_of_n": (10, 0),
     "baseline_2025_bm25": (1, 0),
     "baseline_2025_splade_minilm": (1, 0),
     "baseline_2025_human_splade": (0, 0),

@@ -51,6 +51,8 @@ STAGES = {
     "chiq_ad": [*CHIQ, "summarise_history", "rewrite"],
     "best_of_n": ["rewrite"],
     "decide": ["rewrite", "decide", "respond"],
+    "agreed_of_n": ["rewrite"],
+    "spread_of_n": ["rewrite"],
     "cfda_best_of_n": [*CHIQ, "rewrite", "rewrite"],
     "baseline_auto_gpt4_bm25_minilm": ["statements", "rewrite", "respond"],
     "baseline_auto_gpt4o_splade_minilm": ["statements", "rewrite", "respond"],

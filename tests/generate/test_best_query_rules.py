@@ -1,0 +1,134 @@
+"""The rules that choose among a turn's queries without a re-ranker: by agreement with all of them, and by the spread of the scores."""
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyterrier_ikat as ikat
+
+
+class Table(pt.Transformer):
+    """Finds the passages of a table: query -> passages, best first, and their scores, by default n, n - 1, ..., 1."""
+
+    def __init__(self, docnos, scores=None):
+        super().__init__()
+        self.docnos, self.scores, self.searched = docnos, scores or {}, []
+
+    def transform(self, inp):
+        self.searched += inp["query"].tolist()
+        rows = [
+            {**row, "docno": docno, "rank": rank, "score": float(score)}
+            for row in inp.to_dict("records")
+            for docnos in [self.docnos.get(row["query"], "")]
+            for rank, (docno, score) in enumerate(zip(docnos, self.scores.get(row["query"], range(len(docnos), 0, -1)), strict=True))
+        ]
+        return pd.DataFrame(rows, columns=[*inp.columns, "docno", "rank", "score"])
+
+    def __hash__(self):
+        return id(self)
+
+
+def turns(*lists):
+    return pd.DataFrame({"qid": [f"1_{n}" for n in range(len(lists))], "query": "it?", "qsubqueries": [list(queries) for queries in lists]})
+
+
+def chosen(ranker, *queries, **options):
+    return ikat.BestQuery(ranker, **options)(turns(queries))["query"].item()
+
+
+# y 1/62 + 1/61 + 1/63, x 1/61 + 1/62, z 1/63 + 1/61, w 1/63 + 1/62
+THREE = {"a": "xyz", "b": "yxw", "c": "zwy"}
+
+
+def test_the_query_that_shares_most_passages_with_the_fusion_is_chosen():
+    assert chosen(Table(THREE), *"cab", rule="agreement", passages=2) == "a"  # of {y, x}: c none, a and b two
+    assert chosen(Table(THREE), *"cba", rule="agreement", passages=2) == "b"  # the first of equal ones
+    assert chosen(Table(THREE), *"cab", rule="agreement", passages=1) == "b"  # of {y}
+
+
+def test_whole_rankings_are_fused_and_not_only_the_passages_that_count():
+    assert chosen(Table({"a": "xy", "b": "zy"}), *"ab", rule="agreement", passages=1) == "a"  # y 2/62, which is nobody's first
+    deep = {"a": "xv", "b": "yuz", "c": "zv"}  # z 1/61 + 1/63; v 2/62; without the third ranks v would be first
+    assert chosen(Table(deep), *"abc", rule="agreement", passages=1) == "c"
+
+
+def test_a_query_counts_as_often_as_it_was_written_and_is_searched_once():
+    found = Table({"a": "xy", "c": "zw"})
+    assert chosen(found, *"ac", rule="agreement", passages=2) == "a"  # of {x, z} each has one
+    assert chosen(found, *"acc", rule="agreement", passages=2) == "c"  # of {z, w}
+    assert found.searched == [*"ac", *"ac"]
+
+
+@pytest.mark.parametrize("rule", ["score", "agreement", "spread"])
+def test_a_query_that_finds_nothing_is_last_and_where_none_does_the_first_is_chosen(rule):
+    assert chosen(Table({"a": "x"}), *"ca", rule=rule) == "a"
+    assert chosen(Table({}), *"ca", rule=rule) == "c"
+
+
+@pytest.mark.parametrize("rule", ["score", "agreement", "spread"])
+def test_one_query_or_none_needs_no_search(rule):
+    found = Table(THREE)
+    assert ikat.BestQuery(found, rule=rule)(turns("a", "bb", ""))["query"].tolist() == ["a", "b", "it?"]
+    assert not found.searched
+
+
+def test_the_query_whose_scores_spread_most_around_their_mean_is_chosen():
+    found = Table({"a": "xy", "b": "xy", "c": "xy"}, {"a": [4, 2], "b": [19, 15], "c": [2, 1]})  # 1/3, 2/17, .5/1.5
+    assert chosen(found, *"bac", rule="spread") == "a"
+    assert chosen(found, *"bca", rule="spread") == "c"
+    assert chosen(found, *"bac", rule="spread", passages=1) == "b"  # one score has no spread
+    more = Table({"a": "xyz", "b": "xyz"}, {"a": [3, 3, 0.5], "b": [3, 2, 2]})
+    assert (chosen(more, *"ab", rule="spread"), chosen(more, *"ab", rule="spread", passages=2)) == ("a", "b")
+
+
+@pytest.mark.parametrize("scores", [[-1, -2], [1, -1]])
+def test_the_spread_of_scores_whose_mean_is_not_positive_is_refused(scores):
+    with pytest.raises(ikat.DataError, match='rule="spread" divides by a mean score that is not above 0: use a ranker'):
+        chosen(Table({"a": "xy", "b": "xy"}, {"a": scores, "b": [2, 1]}), *"ab", rule="spread")
+
+
+def test_the_spread_reads_a_hundred_passages_unless_told():
+    first = [10.0] * 99 + [9.0]
+    found = Table({"a": range(101), "b": range(101)}, {"a": [*first, 0.1], "b": [10.0] * 99 + [8.0, 8.0]})
+    assert chosen(found, *"ab", rule="spread") == "b"
+    assert chosen(found, *"ab", rule="spread", passages=101) == "a"
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(ikat.UsageError, match="rule='oracle' is unknown: choose one of score, agreement, spread"):
+        ikat.BestQuery(Table({}), rule="oracle")
+
+
+RANKINGS = st.dictionaries(st.sampled_from("abcd"), st.lists(st.sampled_from("uvwxyz"), unique=True), min_size=1)
+SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
+
+
+@given(RANKINGS, SAMPLES, st.integers(1, 4))
+def test_agreement_is_counted_with_the_package_s_own_fusion(rankings, samples, passages):
+    shared = dict.fromkeys(samples, -1)
+    if any(rankings.get(query) for query in samples):
+        fused = (ikat.ExplodeQueries() >> Table(rankings) >> ikat.RRF())(turns(samples))["docno"].tolist()
+        shared = {q: len({*fused[:passages]} & {*rankings[q][:passages]}) if rankings.get(q) else -1 for q in shared}
+    assert chosen(Table(rankings), *samples, rule="agreement", passages=passages) == max(shared, key=shared.get)
+
+
+SCORES = st.lists(st.integers(1, 9), max_size=4).map(lambda scores: sorted(scores, reverse=True))
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), SCORES, min_size=1), SAMPLES, st.integers(1, 5))
+def test_spread_is_the_standard_deviation_by_the_mean(scores, samples, passages):
+    table = Table({query: range(len(found)) for query, found in scores.items()}, scores)
+    best = {query: scores.get(query, [])[:passages] for query in samples}
+    spreads = {query: round(np.std(found) / np.mean(found), 9) if found else -1 for query, found in best.items()}
+    assert chosen(table, *samples, rule="spread", passages=passages) == max(spreads, key=spreads.get)
+
+
+@given(RANKINGS, st.lists(SAMPLES, min_size=1, max_size=4), st.randoms(), st.sampled_from(["score", "agreement", "spread"]))
+def test_the_choice_depends_on_the_turn_alone(rankings, lists, random, rule):
+    frame = turns(*lists)
+    together = ikat.BestQuery(Table(rankings), rule=rule)(frame.sample(frac=1, random_state=random.randrange(9)))
+    alone = {qid: chosen(Table(rankings), *queries, rule=rule) for qid, queries in zip(frame["qid"], lists, strict=True)}
+    assert dict(zip(together["qid"], together["query"], strict=True)) == alone
