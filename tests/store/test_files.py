@@ -58,7 +58,11 @@ def test_the_content_is_on_the_disk_before_the_file_has_its_name(tmp_path, monke
 
 
 def test_ctrl_c_leaves_no_file(tmp_path):
-    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "file") as file:
-        file.write("half")
-        raise KeyboardInterrupt
+    def interrupted():
+        with atomic_write(tmp_path / "file") as file:
+            file.write("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert list(tmp_path.iterdir()) == []
