@@ -32,6 +32,8 @@ setup(
             "prompts/*.jinja",
             "retrieve/stopwords.json",
             "conversations/sample/*",
+            "conversations/turn_lists.json",
+            "conversations/public_outputs.tsv",
             "show/report/files/*",
             "live/serving/*.html",
             "pt_docs/*.rst",

@@ -20,12 +20,16 @@ INDENT = "  "
 @main.command(section="Prepare", example="ikat datasets")
 @FORMAT
 def datasets(form: str) -> None:
-    """List the datasets and what each offers."""
+    """List the datasets and what each offers, public outputs of language models, and lists of turns that have a name."""
+    from ..conversations.choice import turn_lists
     from ..conversations.datasets import full_names
+    from ..conversations.public_outputs import listed
 
     rows = [(name, dataset_named(name).summary) for name in full_names()]
     rows.append(("irds:NAME", "any dataset of ir_datasets, such as irds:vaswani: its queries are turns without a history"))
     rows.append(("./FOLDER", "your own: topics.jsonl, passages.jsonl, qrels.txt"))
+    rows += listed()
+    rows += [(f"--turns {name}", f"{len(one.turns)} turns: {one.about} ({one.source})") for name, one in turn_lists().items()]
     columns = [Column(title, [Cell(row[place]) for row in rows]) for place, title in enumerate(("dataset", "content"))]
     show(Table([{"dataset": name, "content": content} for name, content in rows], columns, []), form)
 

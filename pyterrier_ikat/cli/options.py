@@ -18,7 +18,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 RUNS = click.argument("paths", nargs=-1, required=True, metavar="RUN...")
 MEASURES = click.option("--measures", help="ir_measures names or your own as FILE.py:NAME, with commas; by default the track's")
-TURNS = click.option("--turns", help="only these turns: ids separated by commas, or a file with one id on each line")
+TURNS = click.option(
+    "--turns", help="only these turns: ids separated by commas, a file with one id on each line, or a list's name: `ikat datasets`"
+)
 QRELS = click.option("--qrels", help="a TREC qrels file, or the name of one of the dataset's qrels, such as provenance")
 JUDGED_TURNS = click.option("--qrels", help="only the turns judged here: a TREC qrels file, or the name of one of the dataset's qrels")
 TEXTS = click.option("--index", "index_path", help="the passage index that has the texts")

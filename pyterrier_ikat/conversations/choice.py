@@ -1,9 +1,12 @@
 """A user's choice from a dataset: turns by their ids or a file, judgements by a variant's name or a file."""
 
+import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
@@ -12,17 +15,48 @@ from .ikat_dataset import IkatDataset
 from .qrels import check_qrels, read_qrels
 
 Turns: TypeAlias = Iterable[str] | str | os.PathLike[str] | pd.DataFrame
-"""A list or Series of ids, a frame with ``qid``, a text of ids with commas between them, or the path of a file with an id on each line."""
+"""A list or Series of ids, a frame with ``qid``, a text of ids with commas between them, the path of a file with an id on each line, or the
+name of one of the lists that papers and other teams used."""
 QrelsSource: TypeAlias = pd.DataFrame | str | os.PathLike[str]
 """A frame, the name of a dataset's variant, or the path of a TREC qrels file."""
+
+
+class TurnList(NamedTuple):
+    """A list of turns that has a name.
+
+    Attributes:
+        source: who published it.
+        about: which turns they are, and what of that is inferred.
+        turns: their ids.
+    """
+
+    source: str
+    about: str
+    turns: tuple[str, ...]
+
+
+class FewerTurnsWarning(UserWarning):
+    """A named list has turns that aren't there."""
+
+
+@cache
+def turn_lists() -> dict[str, TurnList]:
+    """The lists of turns that have a name.
+
+    Example:
+        >>> {name: len(one.turns) for name, one in turn_lists().items()}
+        {'irlab-2024': 103, 'responses-2024': 62, 'responses-2023': 73, 'judged-2023': 176}
+    """
+    known = json.loads(Path(__file__).with_name("turn_lists.json").read_text(encoding="utf-8"))
+    return {name: TurnList(one["source"], one["about"], tuple(one["turns"].split())) for name, one in known.items()}
 
 
 def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     r"""The ids of the turns that a user names, each once, in the order of ``known``.
 
     Args:
-        given: a list or Series of ids, a frame with ``qid``, a text of ids with commas between them, or the path of a file with an id on
-            each line.
+        given: a list or Series of ids, a frame with ``qid``, a text of ids with commas between them, the path of a file with an id on
+            each line, or the name of one of `turn_lists`: of its turns those that there are, and a warning says how many.
         known: the turns that there are.
         where: their source, for the message, such as the name of a dataset.
 
@@ -41,6 +75,8 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     there = list(dict.fromkeys(known))
     given = _as_text_or_list(given)
     path = _file(given)
+    if path is None and isinstance(given, str) and given in turn_lists():
+        return _of_list(given, there, where)
     named = _ids(given) if path is None else _lines(path)
     if not named or not all(turn for _, turn in named):
         written = advice(f"turns={str(given) if path else given!r}", f"--turns {str(given)!r}")
@@ -49,6 +85,17 @@ def read_turns(given: Turns, known: Iterable[str], where: str) -> list[str]:
     if not chosen <= set(there):
         raise UsageError(_unknown(named, there, where, path))
     return [turn for turn in there if turn in chosen]
+
+
+def _of_list(name: str, there: list[str], where: str) -> list[str]:
+    """The turns of a named list that there are."""
+    turns = set(turn_lists()[name].turns)
+    chosen = [turn for turn in there if turn in turns]
+    if not chosen:
+        raise UsageError(f"{where} has none of the turns of {name} ({list_first(turn_lists()[name].turns)}): give turns of its own")
+    if len(chosen) < len(turns):
+        warnings.warn(f"{where} has {len(chosen)} of the {len(turns)} turns of {name}", FewerTurnsWarning, stacklevel=3)
+    return chosen
 
 
 def _unknown(named: list[tuple[int, str]], there: list[str], where: str, path: Path | None) -> str:

@@ -85,6 +85,25 @@ _UNCHECKED_MTRAG = (
     "mtrag-human/generation_tasks/reference.jsonl",
     *(f"corpora/passage_level/{domain}.jsonl.zip" for domain in ("clapnq", "cloud", "fiqa", "govt")),
 )
+REPOSITORIES = {
+    "personalized-cir": ("EricLangezaal/PersonalizedCIR", "45079e885d29ff08d1e797777a6c7635cde77841"),
+    "cfda-2025": ("gyeozai/CFDA-TREC-iKAT2025", "68884f98ecdcce155b8442950c39219506392cc8"),
+    "cone-rag": ("irlabamsterdam/CONE-RAG", "297cd3d21c292816c1fafd006d6394a9c057c9a9"),
+}
+"""Folder in ``outputs`` -> repository and commit of the outputs and judgements that other teams published."""
+OUTPUTS = "outputs"
+
+
+def _published_outputs() -> dict[str, Source]:
+    """Those files, from the table of their sources, paths, sizes and checksums."""
+    found = {}
+    for line in Path(__file__).with_name("public_outputs.tsv").read_text(encoding="utf-8").splitlines():
+        folder, path, size, digest = line.split("\t")
+        url = "/".join(["https://raw.githubusercontent.com", *REPOSITORIES[folder], path])
+        found[f"{OUTPUTS}/{folder}/{path.rsplit('/', 1)[-1]}"] = Source(url, f"sha256:{digest}", int(size))
+    return found
+
+
 SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size) for base, path, size, digest in _CHECKED} | {
     "2025-qrels.txt": Source(""),
     # The MD5s are those of ir_datasets, which lists these files and has no datasets of them.
@@ -100,6 +119,7 @@ SOURCES = {path.rsplit("/", 1)[-1]: Source(base + path, f"sha256:{digest}", size
     "evaluation_topics_annotated_resolved_v1.0.tsv": Source(f"{_CAST}2019/data/evaluation/evaluation_topics_annotated_resolved_v1.0.tsv"),
     **{f"mtrag/{path}": Source(_MTRAG + path, f"sha256:{digest}", size) for path, size, digest in _CHECKED_MTRAG},
     **{f"mtrag/{path}": Source(_MTRAG + path) for path in _UNCHECKED_MTRAG},
+    **_published_outputs(),
 }
 
 
@@ -110,6 +130,8 @@ def data_folder() -> Path:
 
 def data_file(name: str) -> Path:
     """The path of the data file ``name``, downloaded at the first call unless ``IKAT_DATA`` is set.
+
+    The outputs that other teams published (``outputs/...``) are looked for there, too, and downloaded in any case.
 
     Args:
         name: a file under its published name, a key of ``SOURCES``.
@@ -122,7 +144,7 @@ def data_file(name: str) -> Path:
         raise UsageError(f"no data file {name!r}; there are {', '.join(SOURCES)}")
     source, folder = SOURCES[name], _users_folder()
     found = at_hand(name)
-    if folder is not None:
+    if folder is not None and (found is not None or not name.startswith(f"{OUTPUTS}/")):
         if found is None:
             repair = (
                 f"download {source.url} {_target(name)}" + f", or unset {DATA_FOLDER} to have it fetched" * bool(source.digest)
@@ -144,7 +166,7 @@ def at_hand(name: str) -> Path | None:
     """Where the file ``name`` lies in the data folder; None where it isn't there.
 
     A file with folders in its name may lie in fewer of them, as long as no other file is meant: ``mtrag/mtrag-human/evaluations/a.json``
-    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too.
+    is found as ``mtrag/evaluations/a.json`` and as ``mtrag/a.json``, too. The folder ``outputs`` may stand beside the data folder.
     """
     return next((place for place in _places(name) if place.is_file()), None)
 
@@ -210,6 +232,8 @@ def _places(name: str) -> list[Path]:
     top, *parts = name.split("/")
     shorter = ("/".join(parts[skipped:]) for skipped in range(1, len(parts)))
     clear = [short for short in shorter if sum(other.endswith(f"/{short}") for other in SOURCES) <= 1]
+    if top == OUTPUTS and _users_folder() is not None:
+        return [data_folder() / name, data_folder().parent / name, _home() / name]
     return [data_folder() / name, *(data_folder() / top / short for short in clear)]
 
 

@@ -17,7 +17,7 @@ from ..conversations.frame import each_turn_once, object_frame, texts_in, values
 from ..errors import DataError, UsageError
 from ..llm_operator import LLMOperator
 from ..llms import Request
-from ..operator import Operator, frame_for, with_fields
+from ..operator import Operator, every_stage, frame_for, with_fields
 from .queries import with_queries
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Samples(Operator):
         once = self.asks.requests(frame)
         if len(once) != len(frame):
             raise UsageError(f"{self.operator!r} asks {len(once)} times for {len(frame)} turns: sample an operator that asks once per turn")
-        return [replace(request, sample=sample) for sample in range(self.n) for request in once]
+        return [replace(request, sample=sample, samples=self.n) for sample in range(self.n) for request in once]
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Ask for every row of a query frame, all samples at once."""
@@ -127,6 +127,24 @@ class Samples(Operator):
         samples = [[list(texts[sample * turns + row]) for sample in range(self.n)] for row in range(turns)]
         first = with_columns(written.iloc[:turns].set_axis(frame.index), qsamples=samples)
         return with_queries(first, [[joined(sample) for sample in drawn] for drawn in samples])
+
+
+def samples_asked(pipeline: pt.Transformer) -> dict[int, dict[str, int]]:
+    """The id of each model -> stage -> how many samples of a request one run asks for.
+
+    Example:
+        >>> import pyterrier_ikat as ikat
+        >>> llm = ikat.llm("recorded:sample")
+        >>> samples_asked(ikat.Samples(ikat.Rewrite(llm), 3) >> ikat.Answer(llm))[id(llm)]
+        {'rewrite': 3, 'answer': 1}
+    """
+    found: dict[int, dict[str, int]] = {}
+    for stage in every_stage(pipeline):
+        asks, number = (stage.asks, stage.n) if isinstance(stage, Samples) else (stage, 1)
+        if isinstance(asks, LLMOperator):
+            of_model = found.setdefault(id(asks.llm), {})
+            of_model[asks.stage] = max(number, of_model.get(asks.stage, 1))
+    return found
 
 
 class _Sampled:

@@ -60,7 +60,7 @@ class HFBackend(Remade, Backend):
                 replies.update(self._generate(tokenizer, model, group))
         return [replies[place] for place in range(len(requests))]
 
-    def repeats(self, samples: int) -> str:
+    def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
         """Without a temperature decoding is greedy."""
         return "" if self.identity["params"].get("temperature") else "no temperature above 0"
 

@@ -1,10 +1,12 @@
-"""Replays completions from a file of JSON lines: no key, no network, always the same."""
+"""Replays completions from a file of JSON lines, or those that others published: no key, no calls, always the same."""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..conversations.public_outputs import OUTPUTS, Output, whose
 from ..errors import DataError, list_first
 from .failures import LLMFailure
 from .request import Backend, Reply, Request
@@ -31,12 +33,13 @@ class RecordedBackend(Backend):
     """Answers from ``path``, one JSON object per line: ``qid``, ``stage``, ``completion``, ``model``, optionally ``prompt`` and ``item``.
 
     A record without ``prompt`` (``item``) answers every prompt (item) of its turn and stage; the most specific record wins, one with a
-    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, run n+1 begins n
-    positions later in the list; beyond its end, the last completion is used.
+    prompt before one with an item. A list as ``completion`` holds several samples. If a system is run several times, each run takes the
+    next as many as one run asks for, so that runs share none; when too few are left for one more run, it takes the last ones again.
 
     Args:
-        path: the file, or ``"sample"`` for the completions written for the bundled sample (``"sample-claude"``: those
-            written in the part of a second model; ``"sample-users"``: in the part of the sample's simulated users and of their judge).
+        path: the file; a name of :data:`~pyterrier_ikat.conversations.public_outputs.OUTPUTS`; or ``"sample"`` for the completions
+            written for the bundled sample (``"sample-claude"``: those written in the part of a second model; ``"sample-users"``: in the
+            part of the sample's simulated users and of their judge).
 
     Raises:
         DataError: when the file is missing, a line is malformed, or two lines answer the same request differently.
@@ -45,10 +48,13 @@ class RecordedBackend(Backend):
     batch_size, replays = 1_000_000, True
 
     def __init__(self, path: str) -> None:
+        self.output = OUTPUTS.get(path)
         self.path = SAMPLE.get(path, Path(path))
         self.model = "recorded"
-        self._records, checksum = _read(self.path)
-        self.identity = {"provider": "recorded", "model": str(self.path.resolve()), "params": {}, "sha256": checksum}
+        self._records, checksum = _read(self.path) if self.output is None else _read_output(self.output)
+        self.source = "" if self.output is None else f"recorded:{path}: {whose(self.output.source)}"
+        named = str(self.path.resolve()) if self.output is None else path
+        self.identity = {"provider": "recorded", "model": named, "params": {}, "sha256": checksum}
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Replay the completions of ``requests``.
@@ -57,6 +63,10 @@ class RecordedBackend(Backend):
             DataError: when the file lacks any of them; the message names all these turns, and a line to add.
         """
         missing = [request for request in requests if self.find(request) is None]
+        if missing and self.output is not None:
+            self.check_turns({request.qid for request in requests})
+            stages = ", ".join(sorted({f"{request.stage} ({request.prompt})" for request in missing}))
+            raise DataError(f"recorded:{self.output.name} has {self.output.about}, but no completion of {stages}: take another llm for it")
         if missing:
             raise DataError(_describe_missing(self.path, missing))
         return [reply for reply in map(self.find, requests) if reply is not None]
@@ -67,14 +77,41 @@ class RecordedBackend(Backend):
         for key in ((prompt, item), (prompt, None), (None, item), (None, None)):
             record = self._records.get((request.qid, request.stage, *key))
             if record is not None and request.sample < len(record.completions):
-                place = min(request.sample + request.chain, len(record.completions) - 1)
+                first = min(request.chain, _runs(record, request.samples) - 1) * request.samples
+                place = min(first + request.sample, len(record.completions) - 1)
                 return Reply(record.completions[place], record.model, finish_reason="stop")
         return None
 
-    def repeats(self, samples: int) -> str:
-        """How many records have fewer completions."""
-        few = sum(len(record.completions) < samples for record in self._records.values())
-        return f"{few} of {len(self._records)} records of {self.path.name} with fewer than {samples} completions" if few else ""
+    def check_turns(self, turns: set[str]) -> None:
+        """Refuse turns that a public output lacks; what a file lacks is named when it is asked for."""
+        if self.output is not None:
+            self.output.check_turns(turns, {key[0] for key in self._records})
+
+    def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
+        """How many records have fewer completions, and for how many independent runs they are enough."""
+        each = {key: 1 if asked is None else asked[key[1]] for key in self._records if asked is None or key[1] in asked}
+        few = sum(len(self._records[key].completions) < samples * number for key, number in each.items())
+        if not few:
+            return ""
+        name = self.path.name if self.output is None else f"recorded:{self.output.name}"
+        text = f"{few} of {len(each)} records of {name} with fewer than {samples * max(each.values())} completions"
+        runs = min(_runs(self._records[key], number) for key, number in each.items())
+        return f"{text}, enough for {runs} independent run{'s' * (runs > 1)} of {max(each.values())} sample{'s' * (max(each.values()) > 1)}"
+
+
+def _runs(record: _Record, samples: int) -> int:
+    """How many runs can take that many completions of their own."""
+    return max(1, len(record.completions) // samples)
+
+
+def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
+    """The records of a public output, and their checksum."""
+    records, seen = {}, hashlib.sha256()
+    for (qid, stage, prompt), texts in output.completions().items():
+        composed = ", rewrite and answer composed" if prompt and prompt.startswith("rewrite_and_answer") else ""
+        records[qid, stage, prompt, None] = _Record(0, texts, f"{output.model}{composed}")
+        seen.update(json.dumps([qid, stage, prompt, texts]).encode())
+    return records, seen.hexdigest()
 
 
 def _read(path: Path) -> tuple[dict[Key, _Record], str]:

@@ -43,6 +43,7 @@ class Request:
         prompt: the prompt template's id, such as ``"queries_given_answer"``.
         item: the part of the turn that it is about (a docno, a statement's id), or ``""``.
         sample: the number of this sample, from 0, when the same messages are asked several times.
+        samples: how often they are asked.
         params: decoding parameters that override the model's own, such as ``{"max_tokens": 5}``.
         chain: the number of the run of the system that asks, from 0, when a system is run several times; `LLM` fills it in.
         structure: the form of the JSON that the answer has to have; only for a model with ``structured=on``.
@@ -61,6 +62,7 @@ class Request:
     params: Mapping[str, Any] = field(default_factory=dict)
     chain: int = 0
     structure: Structure | None = None
+    samples: int = 1
 
     @property
     def draw(self) -> int:
@@ -244,6 +246,7 @@ class Backend:
         patience: seconds in which a wrong key, model or quota is refused as a rule: as long the first call is on its way alone.
         keeps_beginnings: whether the server may keep the beginnings of prompts, so that the order of sending matters.
         replays: True when it only reads what was written before, by turn: nothing is cached, and it costs nothing.
+        source: of outputs that others published: whose they are, and what to cite.
 
     Example:
         >>> import pyterrier_ikat as ikat
@@ -264,6 +267,7 @@ class Backend:
     patience: float = 0.25
     keeps_beginnings: bool = False
     replays: bool = False
+    source: str = ""
 
     def complete(self, requests: list[Request]) -> list[Reply | LLMFailure]:
         """Answer ``requests`` in their order.
@@ -291,8 +295,20 @@ class Backend:
         """The reply that is known without asking anybody, or None."""
         return None
 
-    def repeats(self, samples: int) -> str:
-        """Why that many samples of a request may all be the same, in words; empty where nothing says so."""
+    def check_turns(self, turns: set[str]) -> None:
+        """Refuse turns about which it can't be asked.
+
+        Raises:
+            UsageError: naming others.
+        """
+
+    def repeats(self, samples: int, asked: Mapping[str, int] | None = None) -> str:
+        """Why that many samples of a request may all be the same, in words; empty where nothing says so.
+
+        Args:
+            samples: the number of runs, or of samples in one run.
+            asked: stage -> how many samples of a request one run asks for; None: of each stage one.
+        """
         return "temperature=0" if {str(found) for found in _temperatures(self.identity)} & {"0", "0.0"} else ""
 
     def __eq__(self, other: object) -> bool:

@@ -227,7 +227,8 @@ def llm(
               batches, which the provider answers within a day, with ``batch_discount`` (the share of the prices that this saves, 0.5),
               ``batch_requests`` and ``batch_mb`` (the most of one batch: 50,000 requests and 200 MB, as OpenAI takes them).
             - ``"hf:MODEL_OR_FOLDER key=value ..."``: a local Hugging Face model, or a GGUF file. Keys: ``device``, ``batch_size``.
-            - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample.
+            - ``"recorded:FILE"``: replays completions from JSON lines; ``recorded:sample`` replays those of the bundled sample,
+              ``recorded:NAME`` those of others that are public (`ikat datasets` lists them).
             - ``"NAME:REST key=value ..."``: a provider that an installed package registers as NAME in the entry point group
               ``pyterrier_ikat.llm``: a function ``make(rest, **options)`` that returns an object with ``.generate`` or a `Backend`.
             - an object with ``.generate(list)``, such as a pyterrier_rag backend: see the arguments below; or a `Backend`.

@@ -88,13 +88,13 @@ class Given:
         if part.about == ANSWERS:
             every = pd.DataFrame({"qid": list(asked), "docno": "", "label": 0})  # no others have a response
             judged = every if self.qrels is None else every[every["qid"].isin(find_qrels(self.qrels, data)["qid"])]
-            return self._of_turns(data, judged, None)
+            return self._of_turns(part, data, judged, None)
         if self.qrels is not None:
-            return self._of_turns(data, _of_topics(find_qrels(self.qrels, data), data), self._given_kind(data))
+            return self._of_turns(part, data, _of_topics(find_qrels(self.qrels, data), data), self._given_kind(data))
         variants = data._describe_component("qrels")
         wanted = {STATEMENTS_NIST: "ptkb_nist", STATEMENTS_ORGANISERS: "ptkb_org"}.get(part.judgements) if part.about == PTKB else None
         variant = wanted if wanted is None or wanted in variants else "ptkb"
-        return self._of_turns(data, data.get_qrels(variant), _kind(data.name, variant))
+        return self._of_turns(part, data, data.get_qrels(variant), _kind(data.name, variant))
 
     def _given_kind(self, data: Any) -> str | None:
         """Who made the judgements that the user gives; refuses a claim that is known to be wrong."""
@@ -106,12 +106,13 @@ class Given:
             raise UsageError(f"{given}: leave {option('judged_by')} out")
         return known or self.judged_by
 
-    def _of_turns(self, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
-        """The judgements of the turns that the user names, or of all."""
+    def _of_turns(self, part: Part, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
+        """The judgements of the turns that the user names, else of those that the paper's table is over, where they are known, else all."""
         year = getattr(data, "year", None)
-        if self.turns is None:
+        turns = self.turns if self.turns is not None or year != part.year else part.listed or None
+        if turns is None:
             return Judgements(qrels, kind, year)
-        wanted = read_turns(self.turns, data.get_topics()["qid"], data.name)
+        wanted = read_turns(turns, data.get_topics()["qid"], data.name)
         judged = qrels[qrels["qid"].isin(wanted)].reset_index(drop=True)
         if judged.empty:
             raise UsageError(f"none of the turns that {option('turns')} names is judged: the judged turns are like {qrels['qid'].iloc[0]}")

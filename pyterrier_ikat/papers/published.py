@@ -37,6 +37,7 @@ class Part:
         about: what is ranked or judged: passages, statements or responses.
         turns: the turns that the scores average over, where the table doesn't say it itself.
         blocks: the systems that the paper tests against each other; all of them when empty.
+        listed: the name of the list of these turns, where it is public; see `ikat datasets`.
     """
 
     key: str
@@ -45,6 +46,7 @@ class Part:
     about: str = PASSAGES
     turns: int | None = None
     blocks: tuple[tuple[str, ...], ...] = ()
+    listed: str = ""
 
     @property
     def table(self) -> Table:
@@ -149,7 +151,7 @@ _GTR_BLOCKS = (
 _GTR_1 = Part("generate_then_retrieve_1", 2023, GPT_35, blocks=_GTR_BLOCKS)
 _GTR_3 = Part("generate_then_retrieve_3", 2023, blocks=_GTR_BLOCKS)
 _GTR_SYSTEMS = ("qd", "aqd", "aqd_a", "ad")
-_IRLAB_1 = Part("irlab_1", 2024)
+_IRLAB_1 = Part("irlab_1", 2024, listed="irlab-2024")
 _INFOSENSE_2 = Part("infosense_2", 2024)
 _INFOSENSE_RUNS = ("wghtdrerank_1", "wghtdrerank_2", "short_long_2", "short_long_3")
 
@@ -226,7 +228,7 @@ PAPERS: dict[str, Paper] = {
                 Part("infosense_3_nist", 2024, STATEMENTS_NIST, PTKB),
                 Part("infosense_3_organizers", 2024, STATEMENTS_ORGANISERS, PTKB),
             ),
-            "4": (Part("infosense_4", 2024, RESPONSES, ANSWERS),),
+            "4": (Part("infosense_4", 2024, RESPONSES, ANSWERS, listed="responses-2024"),),
         },
         {"figure-3": Figure("conversation", _INFOSENSE_2, _INFOSENSE_RUNS, "nDCG@5")},
         (

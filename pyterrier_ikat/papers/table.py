@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..conversations.choice import turn_lists
 from ..evaluation.evaluator import format_score
 from ..evaluation.experiment_table import differing_pairs
 from ..tables import Table, of_frame
@@ -110,6 +111,9 @@ class PaperTable:
                 f"Ours are means over {self.turns} turns, the published scores over {theirs}, which are not published: "
                 "no difference and no significance; --turns FILE names them."
             )
+        if self.part.listed and not self.sample:
+            listed = turn_lists()[self.part.listed]
+            notes.append(f"Turns, unless --turns names others: {self.part.listed}, {listed.about} ({listed.source}).")
         if self.part.about == ANSWERS:
             notes.append("LLMeval: ours is a preference graded from 0 to 4, the published one a share; BEM: that of the user's classifier.")
         if self.judgements.unjudged:

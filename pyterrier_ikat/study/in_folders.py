@@ -143,6 +143,8 @@ def _run_one(
     batches.run(system.pipeline, topics, _ledgers([system]), size)
     ledger = batches.ledger()
     about = batches.parameters | {"deviations": list(system.deviations), "served": ledger.served()}
+    if sources := sorted({model.backend.source for model in system.models} - {""}):
+        about["sources"] = sources
     if study.dataset is not None:
         about["dataset"] = study.dataset
     folder.write_parts(

@@ -21,6 +21,7 @@ from ..errors import UsageError, advice, option
 from ..evaluation import TRACK_2023, as_measures
 from ..evaluation.evaluator import check_baseline, check_turn_names
 from ..generate.sampled_queries import SamplesWarning as SamplesWarning
+from ..generate.sampled_queries import samples_asked
 from ..llms import Ledger
 from ..planning import PlanTable, estimate
 from .identity import check_collection, indexes_of
@@ -91,6 +92,9 @@ class Study:
             columns = one.columns(self.turns_of(one))
             if columns is not None and not only_plan:
                 check_ranking(one.name, columns)
+        for one in opened:
+            for model in one.models:
+                model.backend.check_turns(set(self.turns_of(one)["qid"]))
         if data is not None:
             for index in indexes_of(one.pipeline for one in opened):
                 check_collection(index, data, data.name, judgements if here.empty else self.qrels)
@@ -147,7 +151,8 @@ def _samples(systems: Sequence[System], samples: int) -> Iterator[System]:
     if taken := [one.name for one in found if one.sample > 1 and one.name in names]:
         raise UsageError(f"a system is named {taken[0]!r}, as a sample of another one: give it another name")
     for one in systems if samples > 1 else ():
-        reasons = {model: why for model in one.models if (why := model.backend.repeats(samples))}
+        asked = samples_asked(one.pipeline)
+        reasons = {model: why for model in one.models if (why := model.backend.repeats(samples, asked.get(id(model), {})))}
         if not one.models:
             told = f"system {one.name} asks no LLM, so that every sample would be the same: it is run once"
         elif reasons:

@@ -100,5 +100,7 @@ def test_an_objects_identity_and_recorded_files_say_it_too(tmp_path):
     path = tmp_path / "recorded.jsonl"
     lines = [{"qid": f"1_{n}", "stage": "rewrite", "completion": ["a"] * n, "model": "m"} for n in (1, 2, 3)]
     path.write_text("\n".join(map(json.dumps, lines)))
-    assert llm(f"recorded:{path}").backend.repeats(3) == "2 of 3 records of recorded.jsonl with fewer than 3 completions"
+    assert llm(f"recorded:{path}").backend.repeats(3) == (
+        "2 of 3 records of recorded.jsonl with fewer than 3 completions, enough for 1 independent run of 1 sample"
+    )
     assert llm(f"recorded:{path}").backend.repeats(1) == ""

@@ -372,3 +372,15 @@ def test_prompts_of_ones_own_are_a_line_of_the_resources_file(tmp_path):
     refused = said(prompts=str(tmp_path))
     assert refused.exit_code == 2
     assert f"{tmp_path} is no folder with templates" in " ".join(refused.output.split()), refused.output
+
+
+@pytest.mark.real_data
+def test_a_table_is_scored_on_the_turns_that_are_known_as_its_own():
+    data = ikat.dataset("ikat:2024")
+    (irlab,), (responses,) = find_table("irlab_2024", "1"), find_table("infosense_2024", "4")
+    assert Given().judgements(irlab, data).qrels["qid"].nunique() == irlab.published_turns == 103
+    answered = Given().judgements(responses, data, list(data.get_topics()["qid"]))
+    assert answered.qrels["qid"].nunique() == responses.published_turns == 62
+    assert Given(turns=["0_2"]).judgements(irlab, data).qrels["qid"].unique().tolist() == ["0_2"]
+    (passages,) = find_table("infosense_2024", "2")
+    assert Given().judgements(passages, data).qrels["qid"].nunique() == 116

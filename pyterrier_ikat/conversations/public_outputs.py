@@ -1,0 +1,187 @@
+"""What language models wrote on the track's turns, and what others judged, as their authors published it; fetched from them, not shipped.
+
+None of the three repositories states a licence. Each file is taken from its repository at a fixed commit, with a checksum
+(``public_outputs.tsv``: source, path there, bytes, SHA-256), or from the folder ``outputs`` in the data folder or beside it.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyterrier as pt
+
+from ..errors import DataError, UsageError, advice, list_first
+from .choice import turn_lists
+from .download import OUTPUTS as FOLDER
+from .download import REPOSITORIES, data_file
+
+Completions = dict[tuple[str, str, str | None], tuple[str, ...]]
+"""Turn, stage and prompt (None: any) -> the samples."""
+
+
+CITE = {
+    "personalized-cir": "Lupart et al., Investigating LLM Variability in Personalized Conversational Information Retrieval (SIGIR-AP 2025, "
+    "arXiv 2510.03795), and Mo et al., How to Leverage Personal Textual Knowledge for Personalized Conversational Information Retrieval "
+    "(arXiv 2407.16192)",
+    "cfda-2025": "Chang et al., CFDA & CLIP at TREC iKAT 2025 (arXiv 2509.15588)",
+    "cone-rag": "Abbasiantaeb et al., Conversational Gold: Evaluating Personalized Conversational Search System using Gold Nuggets "
+    "(SIGIR 2025, arXiv 2503.09902)",
+}
+
+
+def whose(source: str) -> str:
+    """Whose a source's files are, and what to cite.
+
+    Example:
+        >>> whose("cfda-2025")[:75]
+        'from https://github.com/gyeozai/CFDA-TREC-iKAT2025 (commit 68884f9; it stat'
+    """
+    repository, commit = REPOSITORIES[source]
+    return f"from https://github.com/{repository} (commit {commit[:7]}; it states no licence); cite {CITE[source]}"
+
+
+@cache
+def say(source: str) -> None:
+    """Tell, once, whose the files are that are used."""
+    pt.tqdm.write(f"{FOLDER}/{source}: {whose(source)}", file=sys.stderr)
+
+
+def output_file(source: str, name: str) -> Path:
+    """The path of one of a source's files, fetched at its first use; whose it is is said once.
+
+    Raises:
+        DataError: when it can't be had, see :func:`~pyterrier_ikat.conversations.download.data_file`.
+    """
+    path = data_file(f"{FOLDER}/{source}/{name}")
+    say(source)
+    return path
+
+
+@dataclass(frozen=True)
+class Output:
+    """The completions of a language model on turns of 2023, as ``recorded:NAME`` replays them.
+
+    A sample is a rewrite and, but for CHIQ, an answer: completions of the stages ``rewrite`` and ``answer``. For the prompt
+    ``rewrite_and_answer`` the two are composed as one completion, in the form that this prompt asks for; the model that is
+    named says so. A rewrite of several lines is one line here, as its authors search with the whole text.
+
+    Attributes:
+        name: what follows ``recorded:``.
+        source: a folder of ``outputs``, see ``REPOSITORIES``.
+        files: the names of its files.
+        model: who wrote them.
+        about: how many samples, and of which turns.
+        turns: the name of the list of its turns; empty for all turns of 2023.
+    """
+
+    name: str
+    source: str
+    files: tuple[str, ...]
+    model: str
+    about: str
+    turns: str = ""
+
+    def completions(self) -> Completions:
+        """All samples, in the order of their files.
+
+        Raises:
+            DataError: when a file can't be had, or isn't of the published form.
+        """
+        samples: dict[str, list[tuple[str, str]]] = {}
+        for name in self.files:
+            path = output_file(self.source, name)
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                try:
+                    qid, written = _samples(json.loads(line))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise DataError(f"{path} line {number} is no line of {REPOSITORIES[self.source][0]}: {error!r}") from None
+                samples.setdefault(qid, []).extend(written)
+        if few := [qid for qid, written in samples.items() if len(written) != len(next(iter(samples.values())))]:
+            raise DataError(
+                f"the files of recorded:{self.name} have fewer samples of {list_first(few)} than of other turns: fetch them again"
+            )
+        found: Completions = {}
+        for qid, written in samples.items():
+            rewrites, answers = zip(*written, strict=True)
+            if all(answers):
+                found[qid, "rewrite", None], found[qid, "answer", None] = rewrites, answers
+                composed = tuple(f"Rewrite: {rewrite}\nResponse: {answer}" for rewrite, answer in written)
+                found[qid, "rewrite", "rewrite_and_answer"] = found[qid, "rewrite", "rewrite_and_answer_without_persona"] = composed
+            else:  # a prompt that asks for an answer, too, has none
+                found |= {(qid, "rewrite", prompt): rewrites for prompt in ("rewrite", "rewrite_short", "rewrite_enhanced")}
+        return found
+
+    def check_turns(self, asked: set[str], known: set[str]) -> None:
+        """Refuse turns that the output lacks.
+
+        Args:
+            asked: the turns of a run.
+            known: those of the output.
+
+        Raises:
+            UsageError: naming the turns to give instead.
+        """
+        if not (lacking := asked - known):
+            return
+        repair = "give a dataset of 2023, such as ikat:2023-mini"
+        if self.turns and asked & known:
+            repair = f"give {advice(f'turns={self.turns!r}', f'--turns {self.turns}')}"
+        count = f"{len(lacking)} of the {len(asked)} turns ({list_first(sorted(lacking))})"
+        raise UsageError(f"recorded:{self.name} has no completion of {count}, but of {self.about}: {repair}")
+
+
+def _samples(line: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """The turn of a line, and its rewrites with their answers."""
+    if "predicted_rewrite" in line:
+        rewrites, answers = line["predicted_rewrite"], line["predicted_response"]
+        return line["sample_id"], [(_flat(rewrite), _flat(answer)) for rewrite, answer in zip(rewrites, answers, strict=True)]
+    qid = "_".join(line["sample_id"].rsplit("-", 1))
+    return qid, [(_flat(line["rewrite_utt_text"]), _flat(line["response_utt_text"]))]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+PCIR_PROMPTS = (
+    *(f"{chosen}_0shot_prompt{prompt}" for chosen in ("None", "All", "human") for prompt in (1, 2)),
+    *(f"LLM_{shots}shot_prompt{prompt}" for shots in (0, 1, 3, 5) for prompt in (1, 2)),
+    *(f"SAR_{shots}shot" for shots in (0, 1, 3, 5)),
+)
+"""The statements that a prompt shows, its number of examples, and which of two prompts it is; SAR chooses and rewrites at once."""
+
+
+def _named() -> dict[str, Output]:
+    found = [
+        Output(
+            f"personalizedcir-{prompt.replace('_', '-').lower()}",
+            "personalized-cir",
+            tuple(f"batch_{prompt}_run{run}.jsonl" for run in range(1, 6)),
+            "gpt-4o-mini",
+            f"5 samples for each of the {len(turn_lists()['judged-2023'].turns)} judged turns of 2023",
+            "judged-2023",
+        )
+        for prompt in PCIR_PROMPTS
+    ]
+    for name, file, settings in (
+        ("cfda-llm4cs", "ikat2023_test_llm4cs_temp07_cand10.jsonl", "temperature 0.7"),
+        ("cfda-chiq", "ikat2023_test_chiqnpr_temp10_cand10.jsonl", "temperature 1; rewrites alone"),
+    ):
+        found.append(Output(name, "cfda-2025", (file,), "gpt-4o-mini", f"10 samples for each of the 332 turns of 2023 ({settings})"))
+    return dict(zip((one.name for one in found), found, strict=True))
+
+
+OUTPUTS = _named()
+"""Name -> output, for ``recorded:NAME``."""
+
+
+def listed() -> list[tuple[str, str]]:
+    """The rows of ``ikat datasets``: what to write, and what it is; the prompts of one study in one row."""
+    one, *_, _, _ = OUTPUTS.values()
+    prompts = ", ".join(name.removeprefix("personalizedcir-") for name in OUTPUTS if name.startswith("personalizedcir-"))
+    rows = [("recorded:personalizedcir-PROMPT", f"{one.model}: {one.about}, with each PROMPT of {prompts}; {whose(one.source)}")]
+    rows += [(f"recorded:{out.name}", f"{out.model}: {out.about}; {whose(out.source)}") for out in list(OUTPUTS.values())[-2:]]
+    return rows

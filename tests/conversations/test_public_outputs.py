@@ -1,0 +1,176 @@
+"""Outputs of other teams as `recorded:NAME`: their samples, turns and citations; lists of turns by name; runs that share no sample."""
+
+import json
+import warnings
+
+import pandas as pd
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.chains import in_chain
+from pyterrier_ikat.conversations.choice import FewerTurnsWarning, read_turns, turn_lists
+from pyterrier_ikat.conversations.download import SOURCES, data_file
+from pyterrier_ikat.conversations.public_outputs import OUTPUTS, say
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.llms import Request, llm
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.study import SamplesWarning
+
+NONE = "personalizedcir-none-0shot-prompt1"
+pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.download.OtherDataWarning")
+
+
+@pytest.fixture(params=["data/outputs", "outputs"])
+def outputs(request, tmp_path, monkeypatch):
+    """The folder of outputs inside the data folder, or beside it; two invented turns in the published forms."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path / "data"))
+    folder = tmp_path / request.param
+    for name in ("personalized-cir", "cfda-2025"):
+        (folder / name).mkdir(parents=True)
+    for run in range(1, 6):
+        lines = [
+            {"sample_id": turn, "rewrite_utt_text": f"{turn} tea {run}\nor mint", "response_utt_text": f"Rooibos {run}."}
+            for turn in ("9-1-3", "9-1-4")
+        ]
+        write(folder / "personalized-cir" / f"batch_None_0shot_prompt1_run{run}.jsonl", lines)
+    for name, answer in (("llm4cs_temp07", "Rooibos {}."), ("chiqnpr_temp10", "")):
+        drawn = {"predicted_rewrite": [f"tea {n}" for n in range(10)], "predicted_response": [answer.format(n) for n in range(10)]}
+        write(folder / "cfda-2025" / f"ikat2023_test_{name}_cand10.jsonl", [{"sample_id": turn} | drawn for turn in ("9-1_1", "9-1_2")])
+    return folder
+
+
+def write(path, lines):
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+
+def texts(model, *requests):
+    return [completion.text for completion in model.ask(requests)]
+
+
+def test_the_names_are_of_18_prompts_and_two_rewriters_and_each_file_has_a_checksum():
+    assert len(OUTPUTS) == 20
+    files = [f"outputs/{one.source}/{file}" for one in OUTPUTS.values() for file in one.files]
+    assert len(set(files)) == 18 * 5 + 2
+    assert all(SOURCES[file].digest.startswith("sha256:") and SOURCES[file].size for file in files)
+    url = SOURCES["outputs/cfda-2025/ikat2023_test_llm4cs_temp07_cand10.jsonl"].url
+    commit = "68884f98ecdcce155b8442950c39219506392cc8"
+    assert url == f"https://raw.githubusercontent.com/gyeozai/CFDA-TREC-iKAT2025/{commit}/DATA/candidates/{url.rsplit('/', 1)[-1]}"
+
+
+def test_runs_are_samples_of_rewrite_and_answer_and_composed_of_both(outputs):
+    model = llm(f"recorded:{NONE}")
+    asked = [Request([], stage, "9-1_3", prompt=prompt, sample=1) for stage, prompt in (("rewrite", "rewrite"), ("answer", "answer"))]
+    assert texts(model, *asked) == ["9-1-3 tea 2 or mint", "Rooibos 2."]
+    (both,) = model.ask([Request([], "rewrite", "9-1_3", prompt="rewrite_and_answer", sample=4)])
+    assert (both.text, both.model) == ("Rewrite: 9-1-3 tea 5 or mint\nResponse: Rooibos 5.", "gpt-4o-mini, rewrite and answer composed")
+    turns = pd.DataFrame({"qid": ["9-1_3"], "query": ["it?"]})
+    drawn = ikat.Samples(ikat.RewriteAndAnswer(model), 5, ("qrewrite", "qanswer"))(turns)["qsamples"][0]
+    assert drawn[4] == ["9-1-3 tea 5 or mint", "Rooibos 5."]
+
+
+def test_rewrites_without_an_answer_are_no_completion_of_a_prompt_that_asks_for_one(outputs):
+    model = llm("recorded:cfda-chiq")
+    assert texts(model, Request([], "rewrite", "9-1_1", prompt="rewrite_enhanced", sample=9)) == ["tea 9"]
+    with pytest.raises(DataError, match=r"recorded:cfda-chiq has 10 samples .* no completion of rewrite \(rewrite_and_answer\)"):
+        model.ask([Request([], "rewrite", "9-1_1", prompt="rewrite_and_answer")])
+
+
+def test_whose_they_are_is_said_once_and_kept_in_the_run_folder(outputs, tmp_path, capsys):
+    say.cache_clear()
+    topics = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "query": ["tea", "mint"]})
+    index = ikat.PassageIndex(tmp_path / "index").index([{"docno": "d1", "text": "tea"}, {"docno": "d2", "text": "mint 1 tea"}])
+    system = ikat.Rewrite(llm("recorded:cfda-llm4cs")) >> index.bm25()
+    llm("recorded:cfda-chiq")
+    ikat.run({"QR": system}, topics=topics, qrels=pd.DataFrame({"qid": ["9-1_1"], "docno": ["d1"], "label": [1]}), out=tmp_path / "runs")
+    said = capsys.readouterr().err
+    assert said.count("cite Chang et al., CFDA & CLIP at TREC iKAT 2025") == 1
+    assert "https://github.com/gyeozai/CFDA-TREC-iKAT2025 (commit 68884f9; it states no licence)" in said
+    assert "cite Chang et al." in RunFolder(tmp_path / "runs" / "QR").parameters()["sources"][0]
+
+
+def test_turns_that_an_output_lacks_are_refused_before_anything_is_run(outputs, tmp_path):
+    turns = pd.DataFrame({"qid": ["9-1_3", "9-1_9"], "query": ["tea", "mint"]})
+    with pytest.raises(UsageError) as raised:
+        ikat.plan({"QR": ikat.Rewrite(llm(f"recorded:{NONE}"))}, topics=turns)
+    assert str(raised.value) == (
+        f"recorded:{NONE} has no completion of 1 of the 2 turns (9-1_9), but of 5 samples for each of the 176 judged turns of 2023: "
+        "give turns='judged-2023'"
+    )
+    with pytest.raises(UsageError, match=r"1 of the 1 turns \(0_1\), .*: give a dataset of 2023, such as ikat:2023-mini"):
+        llm("recorded:cfda-llm4cs").ask([Request([], "rewrite", "0_1")])
+
+
+def test_a_file_that_is_none_of_the_published_form_is_named(outputs):
+    write(outputs / "personalized-cir" / "batch_None_0shot_prompt1_run2.jsonl", [{"sample_id": "9-1-3"}])
+    with pytest.raises(DataError, match=r"run2\.jsonl line 1 is no line of EricLangezaal/PersonalizedCIR: KeyError\('rewrite_utt_text'\)"):
+        llm(f"recorded:{NONE}")
+
+
+def test_runs_take_blocks_of_samples_that_they_do_not_share(outputs):
+    model = llm("recorded:cfda-llm4cs")
+    taken = []
+    for chain in range(3):
+        with in_chain(chain):
+            taken.append(texts(model, *(Request([], "rewrite", "9-1_1", sample=sample, samples=5) for sample in range(5))))
+    assert taken[0] == [f"tea {n}" for n in range(5)]
+    assert taken[1] == [f"tea {n}" for n in range(5, 10)]
+    assert taken[2] == taken[1]
+
+
+def test_more_runs_than_there_are_is_told_with_their_number(outputs):
+    turns = pd.DataFrame({"qid": ["9-1_1"], "query": ["tea"]})
+    system = {"L": ikat.Samples(ikat.RewriteAndAnswer(llm("recorded:cfda-llm4cs")), 5)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SamplesWarning)
+        ikat.plan(system, topics=turns, samples=2)
+    with pytest.warns(SamplesWarning, match="with fewer than 25 completions, enough for 2 independent runs of 5 samples"):
+        ikat.plan(system, topics=turns, samples=5)
+
+
+def test_a_list_of_turns_has_a_name_and_those_that_are_there_count():
+    with pytest.warns(FewerTurnsWarning, match="mine has 1 of the 62 turns of responses-2024"):
+        assert read_turns("responses-2024", ["0_1", "0_2", "0_99"], "mine") == ["0_2"]
+    with pytest.raises(UsageError, match=r"mine has none of the turns of irlab-2024 \(0_2, .*give turns of its own"):
+        read_turns("irlab-2024", ["9-1_1"], "mine")
+
+
+@pytest.mark.real_data
+def test_the_lists_are_those_that_were_published(shared):
+    from pyterrier_ikat.conversations import read_qrels
+
+    for name in ("irlab-2024", "responses-2024", "responses-2023"):
+        assert set(turn_lists()[name].turns) == set((shared / "turns" / f"{name}.txt").read_text().split())
+    assert set(turn_lists()["judged-2023"].turns) == set(read_qrels(data_file("2023-qrels.all-turns.txt"))["qid"])
+    nist = read_qrels(data_file("2024-qrels.txt"))["qid"].drop_duplicates()
+    without = {qid for qid in nist if not qid.startswith("9_") and qid not in {f"8_{turn}" for turn in range(4, 14)}}
+    assert set(turn_lists()["irlab-2024"].turns) == without
+
+
+@pytest.mark.real_data
+def test_the_real_files_are_the_published_ones_and_have_all_samples(shared):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = {name: OUTPUTS[name].completions() for name in ("personalizedcir-sar-0shot", "cfda-llm4cs", "cfda-chiq")}
+    assert {name: len({key[0] for key in one}) for name, one in found.items()} == {
+        "personalizedcir-sar-0shot": 176,
+        "cfda-llm4cs": 332,
+        "cfda-chiq": 332,
+    }
+    assert {len(one) for one in found["personalizedcir-sar-0shot"].values()} == {5}
+    assert {len(one) for one in found["cfda-llm4cs"].values()} == {10}
+
+
+@pytest.mark.real_data
+def test_ten_rewrites_of_llm4cs_score_as_measured(shared, tmp_path):
+    data = ikat.dataset("ikat:2023-mini")
+    index = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
+    system = {"QR": ikat.Rewrite(llm("recorded:cfda-llm4cs")) >> index.bm25()}
+    found = ikat.experiment(system, data, measures=["nDCG@10"], samples=10)["nDCG@10"]
+    assert (found[0], found.mean()) == (pytest.approx(0.5084, abs=5e-5), pytest.approx(0.5159, abs=5e-5))
+    sar = {"SAR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot")) >> index.bm25()}
+    with pytest.warns(FewerTurnsWarning, match="ikat:2023-mini has 174 of the 176 turns of judged-2023"):
+        found = ikat.experiment(sar, data, measures=["nDCG@10"], turns="judged-2023", samples=5)["nDCG@10"]
+    assert (found.mean(), found.std()) == (pytest.approx(0.4934, abs=5e-5), pytest.approx(0.0059, abs=5e-5))
+    with pytest.raises(UsageError, match=r"no completion of 106 of the 280 turns .* give turns='judged-2023'"):
+        ikat.plan({"QR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot"))}, data)
