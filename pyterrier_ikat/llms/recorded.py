@@ -106,7 +106,8 @@ def _runs(record: _Record, samples: int) -> int:
 
 def _read_output(output: Output) -> tuple[dict[Key, _Record], str]:
     """The records of a public output, and their checksum."""
-    records, seen = {}, hashlib.sha256()
+    records: dict[Key, _Record] = {}
+    seen = hashlib.sha256()
     for (qid, stage, prompt), texts in output.completions().items():
         composed = ", rewrite and answer composed" if prompt and prompt.startswith("rewrite_and_answer") else ""
         records[qid, stage, prompt, None] = _Record(0, texts, f"{output.model}{composed}")

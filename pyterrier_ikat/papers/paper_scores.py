@@ -52,12 +52,14 @@ class Judgements:
         kind: who judged; None where that can't be told.
         year: the year of the track; None for another collection.
         unjudged: how many of the turns that the user names have no judgement.
+        listed: the name of the list of turns that the paper's table is over, where the user names neither turns nor judgements.
     """
 
     qrels: pd.DataFrame
     kind: str | None
     year: int | None
     unjudged: int = 0
+    listed: str = ""
 
     def differ_from(self, part: Part) -> str:
         """Why no score that is made with these may stand beside a published one; empty when it may."""
@@ -109,14 +111,17 @@ class Given:
     def _of_turns(self, part: Part, data: Any, qrels: pd.DataFrame, kind: str | None) -> Judgements:
         """The judgements of the turns that the user names, else of those that the paper's table is over, where they are known, else all."""
         year = getattr(data, "year", None)
-        turns = self.turns if self.turns is not None or year != part.year else part.listed or None
+        own = self.turns is not None or self.qrels is not None or year != part.year
+        listed = "" if own else part.listed
+        turns = self.turns if own else listed or None
         if turns is None:
             return Judgements(qrels, kind, year)
         wanted = read_turns(turns, data.get_topics()["qid"], data.name)
         judged = qrels[qrels["qid"].isin(wanted)].reset_index(drop=True)
         if judged.empty:
-            raise UsageError(f"none of the turns that {option('turns')} names is judged: the judged turns are like {qrels['qid'].iloc[0]}")
-        return Judgements(judged, kind, year, len(wanted) - judged["qid"].nunique())
+            what = listed or f"the turns that {option('turns')} names"
+            raise UsageError(f"none of {what} is judged: the judged turns are like {qrels['qid'].iloc[0]}")
+        return Judgements(judged, kind, year, len(wanted) - judged["qid"].nunique(), listed)
 
 
 def _of_topics(qrels: pd.DataFrame, data: Any) -> pd.DataFrame:

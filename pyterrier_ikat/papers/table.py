@@ -111,13 +111,15 @@ class PaperTable:
                 f"Ours are means over {self.turns} turns, the published scores over {theirs}, which are not published: "
                 "no difference and no significance; --turns FILE names them."
             )
-        if self.part.listed and not self.sample:
-            listed = turn_lists()[self.part.listed]
-            notes.append(f"Turns, unless --turns names others: {self.part.listed}, {listed.about} ({listed.source}).")
+        if name := self.judgements.listed:
+            listed = turn_lists()[name]
+            notes.append(f"Turns, as neither --turns nor --qrels names others: {name}, {listed.about} ({listed.source}).")
         if self.part.about == ANSWERS:
             notes.append("LLMeval: ours is a preference graded from 0 to 4, the published one a share; BEM: that of the user's classifier.")
         if self.judgements.unjudged:
-            notes.append(f"{self.judgements.unjudged} of the turns that --turns names are not judged, and count nowhere.")
+            notes.append(
+                f"{self.judgements.unjudged} of the turns of {self.judgements.listed or '--turns'} are not judged, and count nowhere."
+            )
         if self.significant():
             notes.append("Letters: the systems of its block that a score differs from (paired t-test, Bonferroni, p < .05).")
         return notes + [f"All rows: {engine}." for engine in dict.fromkeys(row.engine for row in self.rows if row.engine)]

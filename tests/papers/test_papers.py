@@ -13,12 +13,13 @@ from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.choice import read_turns
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.papers.agreement import Relabelled
 from pyterrier_ikat.papers.paper_resources import Row, engine_difference, given_to, keys_of, read_resources, resource_differences
-from pyterrier_ikat.papers.paper_scores import Judgements, our_measures
+from pyterrier_ikat.papers.paper_scores import Given, Judgements, our_measures
 from pyterrier_ikat.papers.published import GPT_35, NIST, PAPERS, STATEMENTS_NIST, Figure, Matrix, Part, find_paper, find_table
 from pyterrier_ikat.papers.reproduction import Reproduction, figure_scores
 from pyterrier_ikat.papers.table import PaperTable
@@ -228,7 +229,7 @@ def test_2024_runs_on_an_index_of_ones_own_with_reasons_for_what_is_missing(tmp_
     data = tmp_path / "data"
     data.mkdir()
     (data / "2024_test_topics.json").symlink_to(ikat_data / "2024_test_topics.json")
-    topics = ikat.dataset("ikat:2024").get_topics()["qid"].tolist()[:4]
+    topics = read_turns("irlab-2024", ikat.dataset("ikat:2024").get_topics()["qid"], "ikat:2024")[:4]
     (data / "2024-qrels.txt").write_text("".join(f"{qid} 0 d{n} {n % 3}\n" for n, qid in enumerate(topics)))
     monkeypatch.setenv("IKAT_DATA", str(data))
     words = ["bike mountain trail", "diet vegan dinner", "university computer science", "movie night children"]
